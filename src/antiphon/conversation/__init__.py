@@ -1,0 +1,51 @@
+"""The nouns of a conversation: values only, no input or output."""
+
+from .conversation import Conversation, ReasoningEffort, Settings
+from .events import (
+    Event,
+    FinishReason,
+    Incident,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    TextDelta,
+    TokenLogprob,
+    TurnEnded,
+    Usage,
+)
+from .message import Channel, End, Intent, Message, OpaquePart, Part, Role, TextPart
+from .tools import FUNCTIONS, JsonSchema, ResponseFormat, ToolChoice, ToolNamespace, ToolSpec
+from .visibility import DebugCapability, require_visible, visible_to_user
+
+__all__ = [
+    "Channel",
+    "Conversation",
+    "DebugCapability",
+    "End",
+    "Event",
+    "FUNCTIONS",
+    "FinishReason",
+    "Incident",
+    "Intent",
+    "JsonSchema",
+    "Message",
+    "MessageEnded",
+    "MessageStarted",
+    "OpaquePart",
+    "ParserEvent",
+    "Part",
+    "ReasoningEffort",
+    "ResponseFormat",
+    "Role",
+    "Settings",
+    "TextDelta",
+    "TextPart",
+    "TokenLogprob",
+    "ToolChoice",
+    "ToolNamespace",
+    "ToolSpec",
+    "TurnEnded",
+    "Usage",
+    "require_visible",
+    "visible_to_user",
+]

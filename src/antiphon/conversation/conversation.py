@@ -1,0 +1,51 @@
+"""A conversation: the only source of truth, from which every prompt and every wire form is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import date
+from enum import StrEnum
+from typing import Any
+
+from .message import Message
+from .tools import ResponseFormat, ToolNamespace, ToolSpec
+
+
+class ReasoningEffort(StrEnum):
+    """Resolution X-51: the seven words in use; a format maps them to the nearest that its model knows."""
+
+    NONE = "none"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What Harmony writes into its system message and templates may use. Dates are handed in, never a clock's."""
+
+    identity: str | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    knowledge_cutoff: str | None = None
+    current_date: date | None = None
+    channels: tuple[str, ...] | None = None
+    template_kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages, the tools offered, what is asked of the answer. ``builtins`` are namespaces that run on our side."""
+
+    messages: tuple[Message, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
+    builtins: tuple[ToolNamespace, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    response_format: ResponseFormat | None = None
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def add(self, *messages: Message) -> Conversation:
+        """The same conversation with more messages at its end."""
+        return replace(self, messages=(*self.messages, *messages))

@@ -1,0 +1,94 @@
+"""What happens while a reply is read. Streaming and not streaming are the same events, collected or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .message import Message
+
+
+class FinishReason(StrEnum):
+    """Why a turn ended (resolution X-02). Each dialect has a total map from these words to its own."""
+
+    STOP_EOS = "stop_eos"
+    STOP_SEQUENCE = "stop_sequence_match"
+    TOOL_CALL = "tool_call"
+    LENGTH_OUTPUT = "length_output"
+    LENGTH_CONTEXT = "length_context"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+    CONTENT_FILTER = "content_filter"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One token's log probability (natural logarithm). ``data`` is its bytes, which need not be whole characters."""
+
+    id: int
+    data: bytes
+    logprob: float
+    top: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts of one turn. ``cached_tokens`` is None where the engine does not tell."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int | None = None
+    reasoning_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStarted:
+    """A message's header is known: ``message`` carries it, with no text yet."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More text of the open message; concatenated, the deltas are its text."""
+
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEnded:
+    """The open message is whole: ``message`` has the same header, all its text, and how it ended."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something in the model's output was not as the format says, and was repaired or set aside.
+
+    ``position`` counts pieces (ids, or characters for a text reader) from the reply's start; ``text`` is what was set
+    aside, so that no generated text is ever lost.
+    """
+
+    code: str
+    position: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The last event of every turn. ``matched`` is the stop string or control that ended it."""
+
+    reason: FinishReason
+    usage: Usage
+    matched: str | None = None
+
+
+ParserEvent = MessageStarted | TextDelta | MessageEnded | Incident
+Event = ParserEvent | TurnEnded

@@ -1,0 +1,114 @@
+"""The noun of nouns: one message is one frame (one Harmony message)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Role(StrEnum):
+    """Who speaks, ordered by authority (Harmony and OpenChatML §5): ``Role.SYSTEM.outranks(Role.USER)``."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+    def outranks(self, other: Role) -> bool:
+        order = list(Role)
+        return order.index(self) < order.index(other)
+
+
+class Channel(StrEnum):
+    """The channels that both specifications know; ``Message.channel`` is a string, because models write others too."""
+
+    ANALYSIS = "analysis"
+    COMMENTARY = "commentary"
+    FINAL = "final"
+
+
+class Intent(StrEnum):
+    """OpenChatML §6: what a commentary message is for."""
+
+    PREAMBLE = "preamble"
+    STATUS = "status"
+    DEBUG = "debug"
+
+
+class End(StrEnum):
+    """How a message ended. ``NONE``: it did not (cut off, or a prefix that the model is to continue)."""
+
+    END = "end"
+    CALL = "call"
+    RETURN = "return"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpaquePart:
+    """A part of a kind that we carry but do not run (image, audio, file …), as the wire gave it."""
+
+    kind: str
+    data: Any
+
+
+Part = TextPart | OpaquePart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One frame of a conversation.
+
+    ``text`` is kept as received: no Unicode, newline or JSON normalisation; a tool call's text is its arguments, raw.
+    ``name`` is the tool's qualified name for role tool (``functions.f``), else the speaker's. ``recipient`` is whom it
+    is for (``functions.f``, ``browser.search``, ``assistant`` …). ``channel`` None means that none was given; see
+    `effective_channel`. ``constrained`` tells that ``content_type`` was marked with ``<|constrain|>``.
+    ``parts`` is empty for a plain text; otherwise ``text`` is the concatenation of its text parts.
+    """
+
+    role: Role
+    text: str = ""
+    name: str | None = None
+    recipient: str | None = None
+    channel: str | None = None
+    content_type: str | None = None
+    constrained: bool = False
+    call_id: str | None = None
+    intent: str | None = None
+    end: End = End.END
+    parts: tuple[Part, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def effective_channel(self) -> str:
+        """Resolution A-O01: a missing channel reads as final."""
+        return self.channel if self.channel is not None else Channel.FINAL
+
+    @property
+    def is_call(self) -> bool:
+        """An assistant's message to a tool (never to ``assistant``, ``user`` or ``all``)."""
+        return self.role is Role.ASSISTANT and self.recipient not in (None, "assistant", "user", "all")
+
+    @property
+    def is_preamble(self) -> bool:
+        """Resolutions A-H09, A-O33: commentary to nobody that announces what comes next and may be shown."""
+        return (
+            self.role is Role.ASSISTANT
+            and self.channel == Channel.COMMENTARY
+            and self.recipient is None
+            and self.intent == Intent.PREAMBLE
+        )
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The texts that make up the body, each encoded by itself."""
+        if not self.parts:
+            return (self.text,)
+        return tuple(part.text for part in self.parts if isinstance(part, TextPart))

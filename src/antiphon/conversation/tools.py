@@ -1,0 +1,57 @@
+"""Tools that a conversation offers, and the forms of answer that it asks for. Schemas stay verbatim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+JsonSchema = dict[str, Any] | bool
+
+FUNCTIONS = "functions"
+"""The namespace of a caller's own functions, in both specifications."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One tool. ``parameters`` is its JSON Schema as given, None when it takes nothing."""
+
+    name: str
+    description: str = ""
+    parameters: JsonSchema | None = None
+    strict: bool | None = None
+    namespace: str = FUNCTIONS
+
+    @property
+    def recipient(self) -> str:
+        """The qualified name that a call is addressed to, e.g. ``functions.get_weather``."""
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolNamespace:
+    """A named group of tools (Harmony's built-in ``browser``); without tools its description is all (``python``)."""
+
+    name: str
+    description: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """``names`` narrows ``mode`` to some tools: one name for a named tool, several for allowed_tools."""
+
+    mode: Literal["auto", "none", "required"] = "auto"
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFormat:
+    """What the final answer must be. ``schema`` for json_schema; ``pattern`` for regex; ``choices`` for choice."""
+
+    kind: Literal["text", "json_object", "json_schema", "regex", "choice"] = "text"
+    name: str | None = None
+    description: str | None = None
+    schema: JsonSchema | None = None
+    strict: bool | None = None
+    pattern: str | None = None
+    choices: tuple[str, ...] = ()

@@ -1,0 +1,109 @@
+"""What an engine is: ids in, ids out. No roles, no JSON."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from antiphon.conversation import TokenLogprob
+
+
+class EngineEnd(StrEnum):
+    """Why an engine stopped by itself."""
+
+    STOP = "stop"
+    LENGTH_OUTPUT = "length_output"
+    LENGTH_CONTEXT = "length_context"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How to choose the next id. Ranges are checked before an engine sees them (`generation.plan`).
+
+    ``temperature`` 0 is greedy. ``top_k`` 0 is off. ``seed`` None: the engine's choice; else 0 … 2^64 - 1.
+    ``logprobs`` None: not wanted; else how many alternatives to report for each id. ``stop_ids`` end the reply; the id
+    that ended it is part of what is returned.
+    """
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    logprobs: int | None = None
+    stop_ids: frozenset[int] = frozenset()
+    ignore_eos: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the engine sampled for one choice since the last step.
+
+    ``text`` only from an engine that cannot give ids. ``end`` is set on a choice's last step and on no other.
+    ``cached_tokens``: how many prompt ids needed no evaluation, where the engine tells (on any step).
+    """
+
+    ids: tuple[int, ...] = ()
+    choice: int = 0
+    logprobs: tuple[TokenLogprob, ...] = ()
+    text: str | None = None
+    end: EngineEnd | None = None
+    cached_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInfo:
+    """What an engine can do. ``context`` is in tokens for one sequence; ``end_ids`` are the model's own end tokens."""
+
+    name: str
+    context: int
+    slots: int
+    end_ids: frozenset[int] = frozenset()
+    grammar: bool = False
+    logprobs: int = 0
+    embeddings: bool = False
+    unsupported: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """One unit-length vector an input, and how many tokens all inputs had."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    tokens: int
+
+
+class Engine(Protocol):
+    """A model that runs. Closing a generator stops the work in the engine at once.
+
+    Errors: `UnsupportedError` for a setting that this engine cannot honour, `ContextError` for a prompt that does not
+    fit, `EngineLostError` when it dies in the middle, `OverloadedError` when it can take nothing now.
+    """
+
+    @property
+    def info(self) -> EngineInfo: ...
+
+    def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:
+        """Steps of ``n`` choices over one prompt, each until a stop id, an end of the model, or a limit.
+
+        ``grammar`` is llguidance's Lark text. ``affinity`` keeps requests of one session on one cache.
+        """
+
+    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings: ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,109 @@
+"""An engine that says what it is told, token by token: for tests, examples and exact cases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+from antiphon.conversation import TokenLogprob
+from antiphon.errors import ContextError, UnsupportedError
+
+from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
+
+Reply = Sequence[int] | BaseException
+Script = Callable[[Sequence[int], Sampling, int], Reply]
+"""(prompt, sampling, choice) → the ids to say, or an error to raise after nothing was said."""
+
+
+class ScriptedEngine:
+    """Plays ``script`` (or one fixed reply) in chunks of ``chunk`` ids; keeps every request in ``requests``.
+
+    ``delay`` seconds pass before each step; with 0 it only yields to the event loop. ``running`` counts open replies.
+    """
+
+    def __init__(
+        self,
+        script: Script | Sequence[int],
+        *,
+        context: int = 8192,
+        slots: int = 64,
+        end_ids: frozenset[int] = frozenset(),
+        chunk: int = 1,
+        delay: float = 0.0,
+        token_bytes: Callable[[int], bytes] = lambda id: b"",
+        unsupported: frozenset[str] = frozenset(),
+    ) -> None:
+        self._script: Script = script if callable(script) else (lambda prompt, sampling, choice: script)
+        self._chunk = chunk
+        self._delay = delay
+        self._token_bytes = token_bytes
+        self._info = EngineInfo(
+            name="scripted", context=context, slots=slots, end_ids=end_ids, grammar=True, logprobs=20,
+            unsupported=unsupported,
+        )  # fmt: skip
+        self.requests: list[tuple[tuple[int, ...], Sampling, str | None]] = []
+        self.running = 0
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._info
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:
+        self.requests.append((tuple(prompt), sampling, grammar))
+        if len(prompt) >= self._info.context:
+            raise ContextError(f"the prompt has {len(prompt)} tokens and the context holds {self._info.context}")
+        self.running += 1
+        try:
+            for choice in range(n):
+                async for step in self._play(prompt, sampling, choice):
+                    yield step
+        finally:
+            self.running -= 1
+
+    async def _play(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> AsyncGenerator[Step, None]:
+        reply = self._script(prompt, sampling, choice)
+        if isinstance(reply, BaseException):
+            raise reply
+        room = self._info.context - len(prompt)
+        limit = min(sampling.max_tokens, room)
+        ends = sampling.stop_ids | (frozenset() if sampling.ignore_eos else self._info.end_ids)
+        said = 0
+        while said < min(len(reply), limit):
+            ids = tuple(reply[said : min(said + self._chunk, limit)])
+            stop = next((i for i, id in enumerate(ids) if id in ends), None)
+            if stop is not None:
+                ids = ids[: stop + 1]
+            said += len(ids)
+            end = EngineEnd.STOP if stop is not None else None
+            await asyncio.sleep(self._delay)
+            yield Step(ids, choice, self._logprobs(ids, sampling), end=end, cached_tokens=0)
+            if end:
+                return
+        cut = EngineEnd.LENGTH_OUTPUT if limit == sampling.max_tokens else EngineEnd.LENGTH_CONTEXT
+        yield Step((), choice, end=cut if said == limit and said < len(reply) else EngineEnd.STOP)
+
+    def _logprobs(self, ids: Sequence[int], sampling: Sampling) -> tuple[TokenLogprob, ...]:
+        """Certainty: each id with probability 1, and improbable neighbours as its alternatives."""
+        if sampling.logprobs is None:
+            return ()
+        return tuple(
+            TokenLogprob(id, self._token_bytes(id), 0.0, self._neighbours(id, sampling.logprobs)) for id in ids
+        )
+
+    def _neighbours(self, id: int, count: int) -> tuple[TokenLogprob, ...]:
+        near = range(id, id + count)
+        return tuple(TokenLogprob(other, self._token_bytes(other), float(id - other)) for other in near)
+
+    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+        raise UnsupportedError("the scripted engine has no embeddings")
+
+    async def aclose(self) -> None:
+        return None

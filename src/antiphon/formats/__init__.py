@@ -1,0 +1,6 @@
+"""Conversation ⇄ pieces."""
+
+from .format import Format, HistoryPolicy, Parser, SamplingDefaults
+from .registry import FormatFactory, FormatRegistry, near
+
+__all__ = ["Format", "FormatFactory", "FormatRegistry", "HistoryPolicy", "Parser", "SamplingDefaults", "near"]

@@ -1,0 +1,88 @@
+"""What a format is: conversation ⇄ pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from antiphon.conversation import Conversation, ParserEvent, Role
+from antiphon.tokens import Control, Piece
+
+
+class HistoryPolicy(StrEnum):
+    """Which earlier reasoning a prompt keeps (resolution A-H03).
+
+    GUIDE: everything after the last final answer, and no analysis before it. REFERENCE: what `openai-harmony` does.
+    KEEP_ALL and DROP_ALL: as they say. The stored conversation is never changed.
+    """
+
+    GUIDE = "guide"
+    REFERENCE = "reference"
+    KEEP_ALL = "keep_all"
+    DROP_ALL = "drop_all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingDefaults:
+    """Generation settings that belong to a model (LMD-03): used where a request gives none. None: no opinion."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    session_len: int | None = None
+
+
+class Parser(Protocol):
+    """Reads one reply. State is small and used once.
+
+    Both calls return lists. In the default mode no input makes them raise, no generated text is lost, and cutting the
+    input anywhere gives the same messages.
+    """
+
+    def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]: ...
+
+    def close(self) -> list[ParserEvent]:
+        """The reply is over: what was held back, and the end of the open message."""
+
+
+class Format(Protocol):
+    """One way to write conversations for a model. Stateless, shared by all requests."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def controls(self) -> Collection[Control]:
+        """The controls that renderings may hold and that the parser knows."""
+
+    @property
+    def stops(self) -> Sequence[Control | str]:
+        """What ends a turn: controls by id, strings in decoded text."""
+
+    @property
+    def defaults(self) -> SamplingDefaults: ...
+
+    def render(
+        self,
+        conversation: Conversation,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        history: HistoryPolicy = HistoryPolicy.GUIDE,
+    ) -> Iterator[Piece]:
+        """The prompt. ``reply_as`` opens the next message for that role; None writes the conversation alone.
+
+        A last assistant message with ``End.NONE`` is left open for the model to continue (prefill). Errors:
+        `RenderError`, when the conversation cannot be said in this format.
+        """
+
+    def parser(
+        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
+    ) -> Parser:
+        """A reader for one reply to ``prompt``, whose tail tells where the reply begins (inside a think tag, say).
+
+        ``strict`` raises `ParseError` where the default repairs and reports an `Incident`.
+        """

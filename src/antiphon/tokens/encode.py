@@ -1,0 +1,69 @@
+"""Pieces → ids, with a memo: a history that grew by one message encodes one message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from antiphon.errors import TokenError
+
+from .pieces import Control, Piece, SampledText
+from .tokenizer import Tokenizer
+
+
+class SegmentMemo:
+    """Encoded segments of one tokenizer, least recently used out first, bounded by the ids that it holds.
+
+    A memo belongs to one tokenizer; several threads may share it (each step is one dictionary operation).
+    """
+
+    def __init__(self, capacity: int = 2_000_000) -> None:
+        self.capacity = capacity
+        self.held = 0
+        self._segments: dict[str, tuple[int, ...]] = {}
+
+    def get(self, text: str) -> tuple[int, ...] | None:
+        ids = self._segments.pop(text, None)
+        if ids is not None:
+            self._segments[text] = ids
+        return ids
+
+    def put(self, text: str, ids: tuple[int, ...]) -> None:
+        if len(ids) > self.capacity // 4 or text in self._segments:
+            return
+        self._segments[text] = ids
+        self.held += len(ids) + 1
+        while self.held > self.capacity and self._segments:
+            oldest = next(iter(self._segments))
+            self.held -= len(self._segments.pop(oldest)) + 1
+
+
+def encode_pieces(pieces: Iterable[Piece], tokenizer: Tokenizer, memo: SegmentMemo | None = None) -> list[int]:
+    """The ids of the pieces in order: controls by id, each text by itself and never as a control.
+
+    A control that the vocabulary lacks is an error: a model without the controls is given their spellings as text by
+    its format, never by accident here.
+    """
+    ids: list[int] = []
+    controls = tokenizer.controls
+    name = tokenizer.name
+    for piece in pieces:
+        if isinstance(piece, Control):
+            id = controls.get(piece)
+            if id is None:
+                raise TokenError(
+                    f"the vocabulary {name!r} has no control token {piece.spelling!r}",
+                    code="unknown_control",
+                    hint="Choose a format whose controls this model has, or its literal spelling.",
+                )
+            ids.append(id)
+        elif isinstance(piece, SampledText) and piece.vocabulary == name:
+            ids.extend(piece.ids)
+        elif memo is None:
+            ids.extend(tokenizer.encode(piece))
+        else:
+            found = memo.get(piece)
+            if found is None:
+                found = tuple(tokenizer.encode(piece))
+                memo.put(piece, found)
+            ids.extend(found)
+    return ids

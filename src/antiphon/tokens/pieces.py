@@ -1,0 +1,53 @@
+"""The two alphabets. A piece is ordinary text (`str`) or a control token (`Control`).
+
+Formats speak pieces and never see ids. Text that a user typed is a `str` whatever it spells, so it cannot become
+structure: it has another type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A control token by its spelling, e.g. ``Control("<|start|>")``."""
+
+    spelling: str
+
+    def __str__(self) -> str:
+        return self.spelling
+
+
+class SampledText(str):
+    """Text together with the ids that the model sampled for it, so that history is never encoded anew.
+
+    ``vocabulary`` names the tokenizer that the ids belong to; another tokenizer ignores them.
+    """
+
+    __slots__ = ("ids", "vocabulary")
+    ids: tuple[int, ...]
+    vocabulary: str
+
+    def __new__(cls, text: str, ids: tuple[int, ...], vocabulary: str) -> SampledText:
+        self = super().__new__(cls, text)
+        self.ids = ids
+        self.vocabulary = vocabulary
+        return self
+
+
+Piece = str | Control
+"""One segment: a `str` piece is encoded by itself, so a format joins texts that its model saw joined."""
+
+
+def spell(pieces: list[Piece] | tuple[Piece, ...]) -> str:
+    """The pieces as one text, controls by their spelling: for people and for models without the controls."""
+    return "".join(str(piece) for piece in pieces)
+
+
+def utf8(text: str) -> bytes:
+    """The text's bytes; a surrogate pair becomes its character and a lone surrogate U+FFFD, so nothing fails."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
