@@ -23,7 +23,7 @@ def corpora() -> Path | None:
 
 
 def corpus_file(name: str) -> Path:
-    """The vector file ``name`` (path as in the corpora): from ANTIPHON_CORPORA when set, else our own copy, else beside."""
+    """The vector file ``name`` (its path in the corpora): from ANTIPHON_CORPORA when set, else ours, else beside us."""
     named = os.environ.get("ANTIPHON_CORPORA")
     if named and (Path(named) / name).exists():
         return Path(named) / name
