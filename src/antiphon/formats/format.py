@@ -43,6 +43,13 @@ class Parser(Protocol):
     input anywhere gives the same messages.
     """
 
+    @property
+    def ended(self) -> str | None:
+        """The stop (a control's spelling or a stop word) that ended the reply; None while it goes on.
+
+        Generation stops the engine when this is set; what is fed afterwards is an incident, not a message.
+        """
+
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]: ...
 
     def close(self) -> list[ParserEvent]:

@@ -1,0 +1,32 @@
+"""A model that is ready to answer: an engine, its vocabulary, and the format it was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from antiphon.engines import Engine
+from antiphon.formats import Format, SamplingDefaults
+from antiphon.tokens import SegmentMemo, Tokenizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """What the catalog makes of a name and generation runs. ``defaults`` are the format's under the catalogue's.
+
+    ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
+    """
+
+    name: str
+    engine: Engine
+    tokenizer: Tokenizer
+    format: Format
+    defaults: SamplingDefaults = field(default_factory=SamplingDefaults)
+    created: int = 0
+    owner: str = "antiphon"
+    max_output_tokens: int | None = None
+    memo: SegmentMemo = field(default_factory=SegmentMemo)
+
+    @property
+    def context(self) -> int:
+        """Tokens that prompt and answer may have together (resolution X-52)."""
+        return min(self.engine.info.context, self.defaults.session_len or self.engine.info.context)

@@ -1,0 +1,145 @@
+"""One plan a request, made before admission: prompt ids, sampling, stops, limits; checked once, used by every path."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeVar
+
+from antiphon.conversation import Role
+from antiphon.engines import Sampling
+from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
+from antiphon.formats import Parser
+from antiphon.tokens import Control, Piece, encode_pieces
+
+from .model import Model
+from .request import TurnRequest
+
+MAX_STOPS = 1024
+MAX_STOP_LENGTH = 1024
+MAX_LOGPROBS = 20
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before the first token."""
+
+    model: Model
+    request: TurnRequest
+    prompt: tuple[Piece, ...]
+    prompt_ids: tuple[int, ...]
+    sampling: Sampling
+    grammar: str | None = None
+
+    def parser(self) -> Parser:
+        """A reader for one choice, which begins where the prompt's tail says."""
+        return self.model.format.parser(reply_as=Role.ASSISTANT, prompt=self.prompt)
+
+
+def plan_turn(model: Model, request: TurnRequest) -> Plan:
+    """The plan for ``request``. Raises `RequestError` (with the parameter's name) or `RenderError`."""
+    prompt = tuple(
+        model.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history),
+    )
+    prompt_ids = tuple(encode_pieces(prompt, model.tokenizer, model.memo))
+    if len(prompt_ids) >= model.context:
+        raise ContextError(
+            f"the prompt has {len(prompt_ids)} tokens, and the context of {model.name!r} holds {model.context}, "
+            "which must hold the answer too",
+            position=Position(path="messages"),
+            hint="Send fewer or shorter messages.",
+        )
+    return Plan(model, request, prompt, prompt_ids, sampling_for(model, request, room=model.context - len(prompt_ids)))
+
+
+def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
+    """The request's settings over the model's defaults, each in its range (resolutions X-03, X-10 … X-13, X-19)."""
+    check_request(model, request)
+    defaults = model.defaults
+    limits = [room, request.max_tokens, model.max_output_tokens]
+    return Sampling(
+        max_tokens=min(limit for limit in limits if limit is not None),
+        temperature=_first(request.temperature, defaults.temperature, 1.0),
+        top_p=_first(request.top_p, defaults.top_p, 1.0),
+        top_k=max(0, _first(request.top_k, defaults.top_k, 0)),
+        min_p=_first(request.min_p, defaults.min_p, 0.0),
+        seed=None if request.seed is None else request.seed % 2**64,
+        presence_penalty=_first(request.presence_penalty, 0.0),
+        frequency_penalty=_first(request.frequency_penalty, 0.0),
+        repetition_penalty=_first(request.repetition_penalty, defaults.repetition_penalty, 1.0),
+        logit_bias=request.logit_bias,
+        logprobs=request.logprobs,
+        stop_ids=stop_ids(model),
+        ignore_eos=request.ignore_eos,
+    )
+
+
+def stop_ids(model: Model) -> frozenset[int]:
+    """The ids of the format's stops that are controls of this vocabulary; the parser finds the others in the text."""
+    controls = (stop for stop in model.format.stops if isinstance(stop, Control))
+    ids = (model.tokenizer.control_id(control) for control in controls)
+    return frozenset(id for id in ids if id is not None)
+
+
+def check_request(model: Model, request: TurnRequest) -> None:
+    """Every setting in its range, and possible on this engine; the error names the parameter."""
+    info = model.engine.info
+    _within("temperature", request.temperature, 0, 2)
+    _within("top_p", request.top_p, 0, 1, open_below=True)
+    _within("top_k", request.top_k, -1, 2**31 - 1)
+    _within("min_p", request.min_p, 0, 1)
+    _within("presence_penalty", request.presence_penalty, -2, 2)
+    _within("frequency_penalty", request.frequency_penalty, -2, 2)
+    _within("repetition_penalty", request.repetition_penalty, 0, 2, open_below=True)
+    _within("max_tokens", request.max_tokens, 0, 2**63 - 1)
+    _within("seed", request.seed, -(2**63), 2**64 - 1)
+    _within("n", request.n, 1, info.slots)
+    _within("top_logprobs", request.logprobs, 0, min(info.logprobs, MAX_LOGPROBS))
+    _check_stops(request.stop)
+    _check_logit_bias(model, request)
+    for name in sorted(info.unsupported):
+        if getattr(request, name, None):
+            raise UnsupportedError(
+                f"the engine {info.name!r} cannot honour {name!r}",
+                position=Position(path=name),
+                hint="Leave it out, or choose a model on another engine.",
+            )
+
+
+def _check_stops(stops: tuple[str, ...]) -> None:
+    if len(stops) > MAX_STOPS:
+        raise _refused("stop", f"stop has {len(stops)} strings; at most {MAX_STOPS} are possible")
+    for i, stop in enumerate(stops):
+        if not stop:
+            raise _refused(f"stop[{i}]", "a stop string is empty")
+        if len(stop) > MAX_STOP_LENGTH:
+            raise _refused(
+                f"stop[{i}]", f"a stop string has {len(stop)} characters; at most {MAX_STOP_LENGTH} are possible"
+            )
+
+
+def _check_logit_bias(model: Model, request: TurnRequest) -> None:
+    for id, bias in request.logit_bias.items():
+        if not 0 <= id < model.tokenizer.size:
+            raise _refused(
+                "logit_bias", f"the vocabulary has no token {id}; its ids are 0 … {model.tokenizer.size - 1}"
+            )
+        _within(f"logit_bias.{id}", bias, -100, 100)
+
+
+def _within(name: str, value: float | None, low: float, high: float, *, open_below: bool = False) -> None:
+    if value is None:
+        return
+    if math.isnan(value) or not low <= value <= high or (open_below and value == low):
+        bracket = "(" if open_below else "["
+        raise _refused(name, f"{name} is {value}; it must be in {bracket}{low}, {high}]")
+
+
+def _refused(path: str, message: str) -> RequestError:
+    return RequestError(message, code="invalid_value", position=Position(path=path))
+
+
+def _first(*values: Number | None) -> Number:
+    return next(value for value in values if value is not None)

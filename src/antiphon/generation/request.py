@@ -1,0 +1,38 @@
+"""What is asked of one turn, whichever API it came by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from antiphon.conversation import Conversation, ToolChoice
+from antiphon.formats import HistoryPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """A conversation and how to go on with it. None everywhere means "not said": the model's default holds.
+
+    ``stop`` ends the answer where one of the strings occurs in its decoded text, the string itself left out.
+    ``logprobs`` is the number of alternatives wanted beside each token's own (0 … 20).
+    """
+
+    conversation: Conversation
+    n: int = 1
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    logprobs: int | None = None
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    tool_choice: ToolChoice = field(default_factory=ToolChoice)
+    parallel_tool_calls: bool = True
+    history: HistoryPolicy = HistoryPolicy.GUIDE
+    affinity: str | None = None

@@ -1,0 +1,229 @@
+"""One turn: prompt → engine → parser → events. Streaming and not streaming are these events, collected or not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from antiphon.conversation import (
+    Channel,
+    End,
+    Event,
+    FinishReason,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    TextDelta,
+    TokenLogprob,
+    TurnEnded,
+    Usage,
+)
+from antiphon.engines import EngineEnd, Step
+from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder
+
+from .plan import Plan
+from .stops import StopStrings
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceEvent:
+    """What happened in one of the ``n`` choices of a turn."""
+
+    choice: int
+    event: Event
+
+
+async def run_turn(plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
+    """The events of every choice; each choice ends with one `TurnEnded`. Closing the generator stops the engine.
+
+    Errors are the engine's: `EngineLostError`, `OverloadedError` …; what came before them was said.
+    """
+    readers = [ChoiceReader(plan) for _ in range(plan.request.n)]
+    if plan.sampling.max_tokens > 0:
+        steps = plan.model.engine.generate(
+            plan.prompt_ids,
+            plan.sampling,
+            n=plan.request.n,
+            grammar=plan.grammar,
+            affinity=plan.request.affinity,
+        )
+        async with aclosing(steps):
+            async for step in steps:
+                reader = readers[step.choice]
+                for event in reader.read(step):
+                    yield ChoiceEvent(step.choice, event)
+                if all(reader.over for reader in readers):
+                    break
+    for choice, reader in enumerate(readers):
+        for event in reader.close():
+            yield ChoiceEvent(choice, event)
+
+
+class ChoiceReader:
+    """Reads what the engine says for one choice: ids → pieces → events, until something ends it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._decoder = PieceDecoder(plan.model.tokenizer)
+        self._scanner = ControlScanner(plan.model.format.controls)
+        self._parser = plan.parser()
+        self._stops = StopStrings(plan.request.stop)
+        self._end_ids = _foreign_ends(plan)
+        self._open: Message | None = None
+        self._pending: list[TokenLogprob] = []
+        self._called = False
+        self._completion_tokens = 0
+        self._reasoning_tokens = 0
+        self._cached_tokens: int | None = None
+        self.over = False
+
+    def read(self, step: Step) -> list[Event]:
+        """The events of one step; nothing after the choice is over."""
+        if self.over:
+            return []
+        if step.cached_tokens is not None:
+            self._cached_tokens = step.cached_tokens
+        events: list[Event] = []
+        if step.text is not None:
+            events += self._pass(self._parser.feed(self._scanner.feed(step.text)))
+        events += self._read_ids(step)
+        if self._stops.matched is not None or self._parser.ended is not None or step.end is not None:
+            events += self._finish(step.end)
+        return events
+
+    def close(self) -> list[Event]:
+        """The engine has nothing more to say, and did not say why: the answer was cut."""
+        return [] if self.over else self._finish(EngineEnd.LENGTH_OUTPUT)
+
+    def _read_ids(self, step: Step) -> list[Event]:
+        """A whole chunk at once, but one id at a time where each id's place matters (log probabilities, reasoning)."""
+        events: list[Event] = []
+        singly = bool(step.logprobs) or self._reasoning
+        chunks = [(id,) for id in step.ids] if singly else [step.ids] if step.ids else []
+        for i, ids in enumerate(chunks):
+            if self._parser.ended is not None or self._stops.matched is not None:
+                break
+            if step.logprobs:
+                self._pending.append(step.logprobs[i])
+            events += self._feed(ids)
+        return events
+
+    def _feed(self, ids: Sequence[int]) -> list[Event]:
+        self._completion_tokens += len(ids)
+        self._reasoning_tokens += len(ids) if self._reasoning else 0
+        told = [id for id in ids if id not in self._end_ids] if self._end_ids else ids
+        return self._pass(self._parser.feed(self._decoder.feed(told)))
+
+    @property
+    def _reasoning(self) -> bool:
+        return self._open is not None and self._open.channel == Channel.ANALYSIS
+
+    def _pass(self, events: Iterable[ParserEvent]) -> list[Event]:
+        """Parser events on their way out: log probabilities put to their text, stop strings looked for."""
+        return list(self._stops.filter([self._note(event) for event in events]))
+
+    def _note(self, event: ParserEvent) -> ParserEvent:
+        match event:
+            case MessageStarted(message):
+                self._open = message
+                self._pending = []
+                return event
+            case TextDelta(text):
+                pending, self._pending = tuple(self._pending), []
+                return TextDelta(text, pending) if pending else event
+            case MessageEnded(message):
+                self._open = None
+                self._called = self._called or (message.is_call and message.end is not End.NONE)
+                return event
+            case Incident():
+                return event
+
+    def _finish(self, end: EngineEnd | None) -> list[Event]:
+        self.over = True
+        events: list[Event] = []
+        if self._stops.matched is None:
+            held: list[Piece] = [*self._scanner.close(), *self._decoder.close()]
+            events += self._pass(self._parser.feed(held)) if held else []
+            events += self._pass(self._parser.close())
+        usage = Usage(
+            prompt_tokens=len(self._plan.prompt_ids),
+            completion_tokens=self._completion_tokens,
+            cached_tokens=self._cached_tokens,
+            reasoning_tokens=self._reasoning_tokens,
+        )
+        matched = self._stops.matched or self._parser.ended
+        return [*events, TurnEnded(self._reason(end), usage, matched)]
+
+    def _reason(self, end: EngineEnd | None) -> FinishReason:
+        """From what was read first, from the engine's word second (peers' mistake 8)."""
+        if self._stops.matched is not None:
+            return FinishReason.STOP_SEQUENCE
+        if self._parser.ended is None and end is EngineEnd.LENGTH_OUTPUT:
+            return FinishReason.LENGTH_OUTPUT
+        if self._parser.ended is None and end is EngineEnd.LENGTH_CONTEXT:
+            return FinishReason.LENGTH_CONTEXT
+        return FinishReason.TOOL_CALL if self._called else FinishReason.STOP_EOS
+
+
+def _foreign_ends(plan: Plan) -> frozenset[int]:
+    """The model's end tokens that the format does not know: they end the reply and are no part of it."""
+    tokenizer = plan.model.tokenizer
+    known = {tokenizer.control_id(control) for control in plan.model.format.controls}
+    known |= {tokenizer.control_id(stop) for stop in plan.model.format.stops if isinstance(stop, Control)}
+    return plan.model.engine.info.end_ids - known
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One choice, collected."""
+
+    messages: tuple[Message, ...]
+    reason: FinishReason
+    usage: Usage
+    matched: str | None = None
+    incidents: tuple[Incident, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """The log probabilities of the visible text's tokens."""
+
+
+async def collect(events: AsyncIterator[ChoiceEvent], n: int = 1) -> list[Reply]:
+    """The turn as values: what a caller who does not stream gets, of the very same events."""
+    gathered: list[list[Event]] = [[] for _ in range(n)]
+    async for choice_event in events:
+        gathered[choice_event.choice].append(choice_event.event)
+    return [reply_of(events) for events in gathered]
+
+
+def reply_of(events: Iterable[Event]) -> Reply:
+    """One choice's events as a value; they must hold its `TurnEnded`."""
+    messages: list[Message] = []
+    incidents: list[Incident] = []
+    logprobs: list[TokenLogprob] = []
+    ended: TurnEnded | None = None
+    for event in events:
+        match event:
+            case MessageStarted():
+                pass
+            case TextDelta(_, told):
+                logprobs += told
+            case MessageEnded(message):
+                messages.append(message)
+            case Incident():
+                incidents.append(event)
+            case TurnEnded():
+                ended = event
+    assert ended is not None, "a choice without its end"
+    return Reply(tuple(messages), ended.reason, ended.usage, ended.matched, tuple(incidents), tuple(logprobs))
+
+
+def merge_usage(replies: Sequence[Usage]) -> Usage:
+    """The usage of a whole request: the prompt once, what was said summed over the choices."""
+    first = replies[0]
+    return replace(
+        first,
+        completion_tokens=sum(usage.completion_tokens for usage in replies),
+        reasoning_tokens=sum(usage.reasoning_tokens for usage in replies),
+    )
