@@ -22,6 +22,8 @@ An error says what is wrong, under which code, where, and what to do. The layer 
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -141,3 +143,9 @@ class ConfigError(AntiphonError):
 
 class ModelError(AntiphonError):
     default_code = "model_error"
+
+
+def near(name: str, names: Collection[str]) -> str:
+    """A hint that lists the names most like ``name``."""
+    close = difflib.get_close_matches(name, names, n=5, cutoff=0.5)
+    return f"Did you mean {', '.join(close)}?" if close else f"Known: {', '.join(sorted(names)[:40])}."

@@ -1,6 +1,6 @@
 """Conversation ⇄ pieces."""
 
 from .format import Format, HistoryPolicy, Parser, SamplingDefaults
-from .registry import FormatFactory, FormatRegistry, near
+from .registry import FormatFactory, FormatRegistry
 
-__all__ = ["Format", "FormatFactory", "FormatRegistry", "HistoryPolicy", "Parser", "SamplingDefaults", "near"]
+__all__ = ["Format", "FormatFactory", "FormatRegistry", "HistoryPolicy", "Parser", "SamplingDefaults"]

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection
 
-from antiphon.errors import NotFoundError
+from antiphon.errors import NotFoundError, near
 from antiphon.tokens import Control
 
 from .format import Format
 
 FormatFactory = Callable[[Collection[Control]], Format]
 """Takes the controls of the model's vocabulary, which tell what of the format's structure exists as control tokens."""
-
-
-def near(name: str, names: Collection[str]) -> str:
-    """A hint that lists the names most like ``name``."""
-    close = difflib.get_close_matches(name, names, n=5, cutoff=0.5)
-    return f"Did you mean {', '.join(close)}?" if close else f"Known: {', '.join(sorted(names)[:40])}."
 
 
 class FormatRegistry:

@@ -36,3 +36,5 @@ class TurnRequest:
     parallel_tool_calls: bool = True
     history: HistoryPolicy = HistoryPolicy.GUIDE
     affinity: str | None = None
+    call_prefix: str = "call_"
+    """Ids of calls that the model gave none: this and the call's number in the conversation (resolution A-O12)."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from itertools import count
 
 from antiphon.conversation import (
     Channel,
@@ -41,7 +42,7 @@ async def run_turn(plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
 
     Errors are the engine's: `EngineLostError`, `OverloadedError` …; what came before them was said.
     """
-    readers = [ChoiceReader(plan) for _ in range(plan.request.n)]
+    readers = [ChoiceReader(plan, choice) for choice in range(plan.request.n)]
     if plan.sampling.max_tokens > 0:
         steps = plan.model.engine.generate(
             plan.prompt_ids,
@@ -65,8 +66,9 @@ async def run_turn(plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
 class ChoiceReader:
     """Reads what the engine says for one choice: ids → pieces → events, until something ends it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, choice: int = 0) -> None:
         self._plan = plan
+        self._call_ids = _call_ids(plan, choice)
         self._decoder = PieceDecoder(plan.model.tokenizer)
         self._scanner = ControlScanner(plan.model.format.controls)
         self._parser = plan.parser()
@@ -128,18 +130,25 @@ class ChoiceReader:
     def _note(self, event: ParserEvent) -> ParserEvent:
         match event:
             case MessageStarted(message):
-                self._open = message
+                self._open = self._identified(message)
                 self._pending = []
-                return event
+                return MessageStarted(self._open)
             case TextDelta(text):
                 pending, self._pending = tuple(self._pending), []
                 return TextDelta(text, pending) if pending else event
             case MessageEnded(message):
+                known = self._open.call_id if self._open else None
                 self._open = None
                 self._called = self._called or (message.is_call and message.end is not End.NONE)
-                return event
+                return MessageEnded(replace(message, call_id=known)) if message.is_call else event
             case Incident():
                 return event
+
+    def _identified(self, message: Message) -> Message:
+        """A call under the model's own id, or the next of ours."""
+        if not message.is_call or message.call_id is not None:
+            return message
+        return replace(message, call_id=next(self._call_ids))
 
     def _finish(self, end: EngineEnd | None) -> list[Event]:
         self.over = True
@@ -166,6 +175,15 @@ class ChoiceReader:
         if self._parser.ended is None and end is EngineEnd.LENGTH_CONTEXT:
             return FinishReason.LENGTH_CONTEXT
         return FinishReason.TOOL_CALL if self._called else FinishReason.STOP_EOS
+
+
+def _call_ids(plan: Plan, choice: int) -> Iterator[str]:
+    """Ids in document order, none of them in the conversation yet; each choice has its own."""
+    prefix = plan.request.call_prefix if plan.request.n == 1 else f"{plan.request.call_prefix}{choice}_"
+    messages = plan.request.conversation.messages
+    taken = {message.call_id for message in messages}
+    first = sum(message.is_call for message in messages)
+    return (id for id in (f"{prefix}{number}" for number in count(first)) if id not in taken)
 
 
 def _foreign_ends(plan: Plan) -> frozenset[int]:

@@ -1,0 +1,43 @@
+"""Calls → results."""
+
+from .arguments import ArgumentReader, Arguments, BadArguments
+from .call import (
+    CALL_SCHEMA,
+    TOOL_CANCELLED,
+    TOOL_FAILED,
+    TOOL_TIMEOUT,
+    TOOL_UNKNOWN,
+    ToolCall,
+    ToolError,
+    ToolOutput,
+    ToolResult,
+)
+from .function import FunctionTool, FunctionTools
+from .router import Router, ToolCancelled, ToolEnded, ToolEvent, ToolLimits, ToolStarted
+from .tool import Tool, ToolFailure, ToolSet
+
+__all__ = [
+    "ArgumentReader",
+    "Arguments",
+    "BadArguments",
+    "CALL_SCHEMA",
+    "FunctionTool",
+    "FunctionTools",
+    "Router",
+    "TOOL_CANCELLED",
+    "TOOL_FAILED",
+    "TOOL_TIMEOUT",
+    "TOOL_UNKNOWN",
+    "Tool",
+    "ToolCall",
+    "ToolCancelled",
+    "ToolEnded",
+    "ToolError",
+    "ToolEvent",
+    "ToolFailure",
+    "ToolLimits",
+    "ToolOutput",
+    "ToolResult",
+    "ToolSet",
+    "ToolStarted",
+]

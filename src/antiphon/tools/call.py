@@ -1,0 +1,127 @@
+"""What goes to a tool and what comes back: values, with the machine-readable reply envelope of OpenChatML §8.3."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from antiphon.conversation import Channel, End, Message, OpaquePart, Part, Role, TextPart
+
+CALL_SCHEMA = "E-CALL-SCHEMA"
+TOOL_TIMEOUT = "E-TOOL-TIMEOUT"
+TOOL_CANCELLED = "E-TOOL-CANCELLED"
+TOOL_UNKNOWN = "E-TOOL-UNKNOWN"
+TOOL_FAILED = "E-TOOL-FAILED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call as the model wrote it. ``body`` is the text of the call's frame and of no other: tools never see analysis.
+
+    ``channel`` is where the call stood; its reply goes to the same one (resolution A-H04).
+    """
+
+    call_id: str
+    recipient: str
+    body: str
+    content_type: str | None = None
+    channel: str = Channel.COMMENTARY
+    session: str = ""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt to run this call (OCM-93)."""
+        return f"{self.session}/{self.call_id}"
+
+    @classmethod
+    def of(cls, message: Message, *, fallback_id: str, session: str = "") -> ToolCall:
+        """The call that a message is; ``fallback_id`` where the model gave no id (Harmony has none)."""
+        assert message.is_call, "not a call"
+        assert message.recipient is not None, "a call has a recipient"
+        return cls(
+            call_id=message.call_id or fallback_id,
+            recipient=message.recipient,
+            body=message.text,
+            content_type=message.content_type,
+            channel=message.channel or Channel.COMMENTARY,
+            session=session,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolError:
+    """Why a call has no result, for the model and for programs. ``retryable``: the same call may succeed later."""
+
+    code: str
+    message: str
+    retryable: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "retryable": self.retryable} | (
+            {"details": dict(self.details)} if self.details else {}
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """What a tool returns: ``content`` is text or JSON; ``media`` (images …) goes with it; ``provenance``: whence."""
+
+    content: Any
+    media: tuple[OpaquePart, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    plain: bool = False
+    """The model is to read ``content`` as it is, without an envelope (the built-ins of gpt-oss)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """The one answer to a call: an output or an error, never both."""
+
+    call: ToolCall
+    output: ToolOutput | None = None
+    error: ToolError | None = None
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+    def text(self, *, envelope: bool) -> str:
+        """The reply's body. An error is always the envelope, so that a model and a program can tell it from content."""
+        if self.output is not None and (self.output.plain or not envelope):
+            content = self.output.content
+            return content if isinstance(content, str) else dump(content)
+        return dump(self.envelope())
+
+    def envelope(self) -> dict[str, Any]:
+        """``{ok, content, error, provenance}`` (OCM-94, resolution A-O17)."""
+        return {
+            "ok": self.ok,
+            "content": self.output.content if self.output else None,
+            "error": self.error.as_json() if self.error else None,
+            "provenance": dict(self.output.provenance) if self.output else {},
+        }
+
+    def message(self, *, envelope: bool = False) -> Message:
+        """The reply as a frame of the conversation, addressed to the assistant."""
+        text = self.text(envelope=envelope)
+        media = self.output.media if self.output else ()
+        parts: tuple[Part, ...] = (TextPart(text), *media) if media else ()
+        return Message(
+            role=Role.TOOL,
+            name=self.call.recipient,
+            recipient="assistant",
+            channel=self.call.channel,
+            call_id=self.call.call_id,
+            text=text,
+            parts=parts,
+            end=End.END,
+        )
+
+
+def dump(value: Any) -> str:
+    """JSON for a model: one line, other scripts as they are."""
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)

@@ -1,0 +1,125 @@
+"""Tools from plain Python functions: the schema is the signature, the description is the docstring."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from types import ModuleType
+from typing import Any
+
+import docstring_parser
+import msgspec
+
+from antiphon.conversation import FUNCTIONS, JsonSchema, ToolNamespace, ToolSpec
+
+from .arguments import BadArguments
+from .call import ToolCall, ToolOutput
+from .tool import Tool, ToolFailure
+
+
+class FunctionTool:
+    """A function, ``async`` or not, as a tool.
+
+    Each parameter needs an annotation that JSON can carry (what msgspec converts: numbers, strings, lists, dataclasses,
+    enums, Literal …). The docstring's first part describes the tool, its Args section the parameters. A function that
+    is not ``async`` runs in ``executor``; when its deadline passes the model gets its answer and the thread's late
+    result is dropped, for a thread cannot be stopped.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], *, namespace: str = FUNCTIONS, executor: Executor | None = None
+    ) -> None:
+        self._function = function
+        self._executor = executor
+        self._arguments = _argument_struct(function)
+        doc = docstring_parser.parse(inspect.getdoc(function) or "")
+        described = {param.arg_name: param.description for param in doc.params if param.description}
+        self.spec = ToolSpec(
+            name=function.__name__,
+            description="\n\n".join(text for text in (doc.short_description, doc.long_description) if text),
+            parameters=_schema(self._arguments, described),
+            namespace=namespace,
+        )
+
+    @property
+    def recipient(self) -> str:
+        return self.spec.recipient
+
+    @property
+    def parameters(self) -> JsonSchema | None:
+        return self.spec.parameters
+
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
+        try:
+            typed = msgspec.structs.asdict(msgspec.convert(dict(arguments), self._arguments))
+        except msgspec.ValidationError as error:
+            raise ToolFailure(BadArguments(str(error)).error) from error
+        if inspect.iscoroutinefunction(self._function):
+            value = await self._function(**typed)
+        else:
+            loop = asyncio.get_running_loop()
+            value = await loop.run_in_executor(self._executor, lambda: self._function(**typed))
+        return value if isinstance(value, ToolOutput) else ToolOutput(content=_content(value))
+
+
+class FunctionTools:
+    """Functions that come together, as a tool set."""
+
+    def __init__(
+        self, functions: Iterable[Callable[..., Any]], *, namespace: str = FUNCTIONS, executor: Executor | None = None
+    ) -> None:
+        self._tools = tuple(FunctionTool(f, namespace=namespace, executor=executor) for f in functions)
+
+    @classmethod
+    def of_module(cls, module: ModuleType, *, executor: Executor | None = None) -> FunctionTools:
+        """The public functions that a module defines itself (``__all__``, if it has one)."""
+        names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+        found = [getattr(module, name) for name in names]
+        own = [f for f in found if inspect.isfunction(f) and f.__module__ == module.__name__]
+        return cls(own, executor=executor)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return self._tools
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self._tools)
+
+    @property
+    def builtins(self) -> tuple[ToolNamespace, ...]:
+        return ()
+
+    async def aclose(self) -> None:
+        return None
+
+
+def _argument_struct(function: Callable[..., Any]) -> type[msgspec.Struct]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    fields: list[Any] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"{function.__name__}: {parameter} cannot be a tool's parameter; name each one")
+        if name not in hints:
+            raise TypeError(f"{function.__name__}: the parameter {name!r} has no annotation")
+        field = (name, hints[name])
+        fields.append(field if parameter.default is parameter.empty else (*field, parameter.default))
+    return msgspec.defstruct(f"{function.__name__}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _schema(arguments: type[msgspec.Struct], described: Mapping[str, str]) -> dict[str, Any]:
+    (top,), components = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+    own: dict[str, Any] = components.pop(top["$ref"].rpartition("/")[2])
+    own.pop("title", None)
+    for name, text in described.items():
+        if name in own.get("properties", {}):
+            own["properties"][name].setdefault("description", text)
+    return own | ({"$defs": components} if components else {})
+
+
+def _content(value: Any) -> Any:
+    """The returned value as JSON data; text stays text."""
+    return value if isinstance(value, str) else msgspec.to_builtins(value, str_keys=True)

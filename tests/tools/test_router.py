@@ -1,0 +1,235 @@
+"""The router: each call exactly one result, whatever its tool does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from antiphon.conversation import JsonSchema, Message, Role
+from antiphon.tools import (
+    FunctionTool,
+    Router,
+    ToolCall,
+    ToolCancelled,
+    ToolEnded,
+    ToolError,
+    ToolFailure,
+    ToolLimits,
+    ToolOutput,
+    ToolStarted,
+)
+
+
+class Code:
+    """A tool whose body is not JSON, as python's."""
+
+    recipient = "python"
+    parameters: JsonSchema | None = None
+
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
+        return ToolOutput(content=f"ran {call.body}", plain=True)
+
+
+async def slow() -> str:
+    """Never answers."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+def quick(x: int = 0) -> int:
+    """Answers."""
+    return x + 1
+
+
+def broken() -> None:
+    """Raises."""
+    raise ZeroDivisionError("division by zero")
+
+
+def leaver() -> None:
+    """Exits."""
+    raise SystemExit(3)
+
+
+def impatient() -> None:
+    """Raises the error that a deadline raises."""
+    raise TimeoutError("the disk is slow")
+
+
+def flood() -> str:
+    """Says far too much."""
+    return "ab" * 1_000_000
+
+
+def refuse() -> None:
+    """Fails with a typed error."""
+    raise ToolFailure(ToolError("E-MINE", "not today", retryable=True, details={"day": "Sunday"}))
+
+
+def router(**limits: Any) -> Router:
+    tools = [FunctionTool(f) for f in (slow, quick, broken, leaver, impatient, flood, refuse)]
+    return Router([*tools, Code()], ToolLimits(**limits))
+
+
+def call(name: str, body: str = "{}", call_id: str = "c1", session: str = "") -> ToolCall:
+    recipient = name if "." in name or name == "python" else f"functions.{name}"
+    return ToolCall(call_id=call_id, recipient=recipient, body=body, session=session)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "says"),
+    [
+        ("broken", "E-TOOL-FAILED", "ZeroDivisionError"),
+        ("leaver", "E-TOOL-FAILED", "SystemExit"),
+        ("impatient", "E-TOOL-FAILED", "the disk is slow"),
+        ("refuse", "E-MINE", "not today"),
+        ("functions.Quick", "E-TOOL-UNKNOWN", "functions.quick"),
+        ("browser.search", "E-TOOL-UNKNOWN", "no tool"),
+    ],
+)
+@pytest.mark.spec("OCM-113")
+async def test_whatever_a_tool_does_is_a_typed_error_that_the_model_can_read(name: str, code: str, says: str) -> None:
+    result = await router().call(call(name))
+    envelope = json.loads(result.message().text)
+    assert envelope["ok"] is False
+    assert envelope["error"]["code"] == code
+    assert says in envelope["error"]["message"]
+
+
+@pytest.mark.spec("OCM-91", "OCM-137")
+async def test_a_deadline_in_the_body_is_the_call_s_own_and_never_reaches_the_tool() -> None:
+    result = await router().call(call("slow", '{"deadline_ms": 5}'))
+    assert result.error is not None
+    assert result.error.code == "E-TOOL-TIMEOUT"
+    fine = await router().call(call("quick", '{"x": 4, "deadline_ms": 5000}'))
+    assert fine.output is not None
+    assert fine.output.content == 5
+
+
+async def test_a_deadline_that_the_schema_declares_belongs_to_the_tool() -> None:
+    def keeps(deadline_ms: int) -> int:
+        """Has its own."""
+        return deadline_ms
+
+    result = await Router([FunctionTool(keeps)]).call(call("keeps", '{"deadline_ms": 1}'))
+    assert result.output is not None
+    assert result.output.content == 1
+
+
+@pytest.mark.spec("OCM-89", "OCM-90", "OCM-88", "OCM-166")
+async def test_calls_run_at_once_and_each_result_carries_its_call_id() -> None:
+    meet = threading.Barrier(8, timeout=20)
+
+    def wait_for_the_others(x: int) -> int:
+        """Answers only when all eight run."""
+        meet.wait()
+        return x
+
+    calls = [call("wait_for_the_others", json.dumps({"x": i}), f"c{i}") for i in range(8)]
+    ended = {}
+    tool = FunctionTool(wait_for_the_others, executor=_pool())
+    async for event in Router([tool]).run(calls):
+        if isinstance(event, ToolEnded):
+            assert event.result.output is not None
+            ended[event.result.message().call_id] = event.result.output.content
+    assert ended == {f"c{i}": i for i in range(8)}
+
+
+def _pool() -> Any:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(8)
+
+
+@pytest.mark.spec("OCM-92", "OCM-103", "OCM-138")
+async def test_when_the_time_for_all_tools_is_over_the_rest_is_cancelled_and_answered() -> None:
+    events = [
+        event async for event in router().run([call("slow", call_id="a"), call("quick", call_id="b")], seconds=0.05)
+    ]
+    assert ToolCancelled("a", "the time for tools is over") in events
+    codes = {e.result.call.call_id: e.result.error and e.result.error.code for e in events if isinstance(e, ToolEnded)}
+    assert codes == {"a": "E-TOOL-CANCELLED", "b": None}
+
+
+async def test_closing_the_run_cancels_what_still_runs() -> None:
+    stopped = asyncio.Event()
+
+    async def patient() -> None:
+        """Waits until it is cancelled."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    events = Router([FunctionTool(patient)]).run([call("patient")])
+    assert isinstance(await anext(events), ToolStarted)
+    await events.aclose()
+    assert stopped.is_set()
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "c1"] == []
+
+
+async def test_a_result_that_is_too_long_is_cut_and_says_so() -> None:
+    result = await router(result=1000).call(call("flood"))
+    assert result.output is not None
+    assert result.output.content.startswith("ab" * 500 + "\n[cut: 1,999,000 of 2,000,000 characters left out]")
+    assert result.envelope()["provenance"] == {"truncated": True, "characters": 2_000_000}
+
+
+@pytest.mark.spec("OCM-93")
+async def test_within_a_session_a_call_is_run_once_however_often_it_is_sent() -> None:
+    runs: list[int] = []
+
+    def once() -> int:
+        """Counts."""
+        runs.append(1)
+        return len(runs)
+
+    ours = Router([FunctionTool(once)])
+    first = await ours.call(call("once", session="s"))
+    again = await ours.call(call("once", session="s"))
+    assert first is again
+    assert len(runs) == 1
+    await ours.call(call("once", session="other"))
+    await ours.call(call("once"))
+    await ours.call(call("once"))
+    assert len(runs) == 4, "another session's call, or one without a session, is another call"
+
+
+@pytest.mark.spec("OCM-98", "OCM-99", "OCM-96")
+async def test_a_tool_gets_the_body_of_its_call_whatever_the_channel() -> None:
+    message = Message(role=Role.ASSISTANT, recipient="python", channel="analysis", text="1+1")
+    result = await router().call(ToolCall.of(message, fallback_id="x1"))
+    reply = result.message()
+    assert (reply.text, reply.channel, reply.name, reply.recipient, reply.call_id) == (
+        "ran 1+1", "analysis", "python", "assistant", "x1",
+    )  # fmt: skip
+
+
+@pytest.mark.spec("OCM-94", "OCM-114")
+async def test_the_envelope_has_the_four_keys_of_the_specification() -> None:
+    result = await router().call(call("quick", '{"x": 1}'))
+    assert json.loads(result.message(envelope=True).text) == {"ok": True, "content": 2, "error": None, "provenance": {}}
+    assert result.message().text == "2"
+
+
+async def test_a_thousand_calls_with_random_failures_are_each_answered_once() -> None:
+    dice = random.Random(7)
+    names = ["quick", "broken", "leaver", "refuse", "slow", "nothing"]
+    calls = [call(dice.choice(names), call_id=f"c{i}") for i in range(1000)]
+    answered: list[str] = []
+    async for event in router(deadline=0.01, concurrent=64).run(calls):
+        if isinstance(event, ToolEnded):
+            answered.append(event.result.call.call_id)
+    assert sorted(answered) == sorted(c.call_id for c in calls)
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"two tools are called 'functions\.quick'"):
+        Router([FunctionTool(quick), FunctionTool(quick)])
