@@ -1,0 +1,145 @@
+"""Grammars → what an engine is given and what its output is held to.
+
+An engine drops, in silence, a grammar that it cannot compile. So every grammar is first compiled here, with the
+engine's release of llguidance and the model's own vocabulary, up to its first mask: what fails, fails as a
+`RequestError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import assert_never
+
+import llguidance
+from llguidance import LLMatcher, LLTokenizer
+
+from antiphon.errors import Position, RequestError
+from antiphon.tokens import Control, Tokenizer
+
+from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
+from .lark import lark
+from .limits import LIMITS, Limits, check_pattern, check_schema
+from .matcher import Matcher
+
+_PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
+
+
+class Vocabulary:
+    """A tokenizer as llguidance sees it. A quarter of a second to build, so made once a model and shared."""
+
+    def __init__(self, tokenizer: Tokenizer, end_ids: Collection[int]) -> None:
+        """``end_ids`` are the model's own end tokens, with which a turn ends."""
+        self.controls = tokenizer.controls
+        self.end_ids = frozenset(end_ids)
+        self.size = tokenizer.size
+        self.tokens = LLTokenizer(
+            llguidance.TokenizerWrapper(_Tokens(tokenizer)),
+            n_vocab=tokenizer.size + 1,
+            eos_token=tokenizer.size,
+        )
+
+
+class _Tokens:
+    """What llguidance asks of a tokenizer.
+
+    It would let its one end token stand wherever a grammar may end. That is an id of nobody's here, so that a turn ends
+    with what the grammar names, and with nothing else.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        pieces = [tokenizer.piece(id) for id in range(tokenizer.size)]
+        self.tokens = [p.spelling.encode() if isinstance(p, Control) else p for p in pieces] + [b"<|no token|>"]
+        self.special_token_ids = [id for id, p in enumerate(pieces) if isinstance(p, Control)] + [len(pieces)]
+        self.eos_token_id = len(pieces)
+        self.bos_token_id = None
+        self._encode = tokenizer.encode
+
+    def __call__(self, text: bytes) -> list[int]:
+        return self._encode(text.decode("utf-8", "replace"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledGrammar:
+    """A grammar that is known to compile: ``lark`` is for the engine, `matcher` for what the engine says.
+
+    ``digest`` is the same for equal texts. One value serves any number of requests.
+    """
+
+    lark: str
+    digest: str
+    start: LLMatcher
+
+    def matcher(self) -> Matcher:
+        """A new matcher at the beginning of a reply; one for each choice."""
+        return Matcher(self.start.deep_copy())
+
+
+def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = LIMITS) -> CompiledGrammar:
+    """Compiles the grammar and computes its first mask; takes milliseconds, up to a second for a hostile pattern.
+
+    Errors: `RequestError`, whose ``position.path`` is that of the schema or pattern at fault.
+    """
+    for leaf in leaves(grammar):
+        _check(leaf, limits)
+    text = lark(grammar, controls=vocabulary.controls, end_ids=vocabulary.end_ids)
+    if len(text) > limits.text:
+        raise RequestError(f"tools and response format together make a grammar of more than {limits.text} characters")
+    start = LLMatcher(vocabulary.tokens, text, log_level=0)
+    fault = _first_fault(start)
+    if fault:
+        raise _at_fault(grammar, vocabulary, fault)
+    return CompiledGrammar(text, hashlib.sha256(text.encode()).hexdigest(), start)
+
+
+def _first_fault(start: LLMatcher) -> str:
+    """What is wrong with a fresh matcher, in a line; some faults show only at the first mask."""
+    probe = start
+    if not start.is_error():
+        probe = start.deep_copy()
+        probe.compute_bitmask()
+    fault = _PLACE.sub("", probe.get_error().split("\n")[0])
+    return "nothing satisfies it" if fault == "NoExtensionBias" else fault
+
+
+def _at_fault(grammar: Grammar, vocabulary: Vocabulary, fault: str) -> RequestError:
+    """The error, with the place of the schema or pattern that does not even compile alone."""
+    for leaf in leaves(grammar):
+        alone = LLMatcher(vocabulary.tokens, lark(leaf, controls={}, end_ids=()), log_level=0)
+        reason = _first_fault(alone)
+        if reason:
+            return RequestError(reason, code="invalid_schema", position=Position(path=leaf.path))
+    return RequestError(fault, code="invalid_grammar", hint="Ask for less at once: fewer tools, smaller schemas.")
+
+
+def leaves(grammar: Grammar) -> list[Json | Regex]:
+    """The schemas and patterns of a grammar, each once (a schema that stands in several places is one object)."""
+    found: dict[int, Json | Regex] = {}
+    todo: list[Grammar] = [grammar]
+    while todo:
+        match todo.pop():
+            case Json(schema) as leaf:
+                found.setdefault(id(schema), leaf)
+            case Regex(pattern) as leaf:
+                found.setdefault(id(pattern), leaf)
+            case Choice(items) | Chain(items):
+                todo += items
+            case Repeat(item):
+                todo.append(item)
+            case Literal() | ControlToken() | AnyText() | EndOfTurn():
+                pass
+            case rest:
+                assert_never(rest)
+    return list(found.values())
+
+
+def _check(leaf: Json | Regex, limits: Limits) -> None:
+    match leaf:
+        case Regex(pattern, path):
+            check_pattern(pattern, path, limits)
+        case Json(schema, path):
+            check_schema(schema, path, limits)
+        case _:
+            assert_never(leaf)

@@ -1,0 +1,109 @@
+"""What a reply may be, as data: a format builds it, `lark` writes it for an engine, `matcher` holds a text to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from antiphon.conversation import JsonSchema
+from antiphon.tokens import Control
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """This text and no other."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControlToken:
+    """A control: by its id when the vocabulary has it, by its spelling otherwise."""
+
+    control: Control
+
+
+@dataclass(frozen=True, slots=True)
+class AnyText:
+    """Free text without the controls ``avoid``, up to and with ``until`` (None: up to what follows, an id).
+
+    ``limit`` is in characters; at the limit ``until`` is forced. Controls that the vocabulary has can never be text, so
+    only those that are spelled out are kept out of it. ``escaped``: ``<<|`` stands for ``<|`` (OpenChatML §7).
+    """
+
+    until: Control | None = None
+    avoid: tuple[Control, ...] = ()
+    limit: int | None = None
+    escaped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """A JSON text of ``schema``, which stands at ``path`` of the request.
+
+    ``strict``: a keyword that cannot be held while sampling is an error; otherwise it is checked afterwards. Strings
+    and names never spell a control of ``avoid`` that the vocabulary lacks.
+    """
+
+    schema: JsonSchema
+    path: str = ""
+    strict: bool = False
+    avoid: tuple[Control, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """A text that ``pattern`` matches as a whole (no look-around, no back-references), given at ``path``."""
+
+    pattern: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the options."""
+
+    options: tuple[Grammar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One after another."""
+
+    parts: tuple[Grammar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """``item`` from ``least`` to ``most`` times (None: without an upper bound)."""
+
+    item: Grammar
+    least: int = 0
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfTurn:
+    """The reply is over: one of the model's own end tokens, by id.
+
+    ``control``, if any, comes first where it is spelled out, and alone where the vocabulary has it.
+    """
+
+    control: Control | None = None
+
+
+Grammar = Literal | ControlToken | AnyText | Json | Regex | Choice | Chain | Repeat | EndOfTurn
+
+
+def chain(*parts: Grammar | str) -> Chain:
+    """The parts one after another; a `str` is a literal."""
+    return Chain(tuple(Literal(part) if isinstance(part, str) else part for part in parts))
+
+
+def choice(*options: Grammar | str) -> Choice:
+    """One of the options; a `str` is a literal."""
+    return Choice(tuple(Literal(option) if isinstance(option, str) else option for option in options))
+
+
+def optional(item: Grammar) -> Repeat:
+    """``item`` or nothing."""
+    return Repeat(item, 0, 1)

@@ -1,0 +1,141 @@
+"""A grammar → llguidance's Lark text (release 1.0.1, which the embedded engine carries).
+
+Three traps of that engine shape what is written here. A lexeme is the longest match and never taken back, so free text
+before a spelled-out closer is one lazy terminal together with its closer. The engine knows one end token, often not the
+model's, so a turn ends with the model's own, by id. `x-guidance` counts only at the top of a schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import assert_never
+
+from antiphon.conversation import JsonSchema
+from antiphon.errors import Position, RequestError
+from antiphon.tokens import Control
+
+from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
+from .text import text_without
+
+HEADER = "%llguidance {}"
+
+
+def lark(
+    grammar: Grammar,
+    *,
+    controls: Mapping[Control, int],
+    end_ids: Collection[int],
+    engine_schema: Callable[[Json], JsonSchema] = lambda node: node.schema,
+) -> str:
+    """The grammar as Lark text for a vocabulary with ``controls`` and the model's ``end_ids``.
+
+    ``engine_schema`` gives the schema that the engine is to be shown for a `Json` (see `antiphon.grammar.schema`).
+    """
+    writer = _Writer(controls, end_ids, engine_schema)
+    start = writer.expression(grammar)
+    return "\n".join([HEADER, f"start: {start}", *writer.rules, ""])
+
+
+class _Writer:
+    """Writes expressions; what needs a name of its own becomes a rule, equal bodies one rule."""
+
+    def __init__(
+        self, controls: Mapping[Control, int], end_ids: Collection[int], engine_schema: Callable[[Json], JsonSchema]
+    ) -> None:
+        self._controls = controls
+        self._end = f"<[{','.join(map(str, sorted(end_ids)))}]>" if end_ids else '""'
+        self._engine_schema = engine_schema
+        self._names: dict[str, str] = {}
+        self.rules: list[str] = []
+
+    def expression(self, node: Grammar) -> str:
+        match node:
+            case Literal(text):
+                return quoted(text)
+            case ControlToken(control):
+                return self._control(control)
+            case AnyText():
+                return self._text(node)
+            case Json():
+                return self._json(node)
+            case Regex(pattern, path):
+                return self._rule("regex", f"/{_between_slashes(pattern, path)}/")
+            case Choice(options):
+                return f"({' | '.join(map(self.expression, options))})"
+            case Chain(parts):
+                return " ".join(filter(None, map(self.expression, parts)))
+            case Repeat(item, least, most):
+                return f"({self.expression(item)}){_count(least, most)}"
+            case EndOfTurn(control):
+                return self._end_of_turn(control)
+            case _:
+                assert_never(node)
+
+    def _control(self, control: Control) -> str:
+        id = self._controls.get(control)
+        return quoted(control.spelling) if id is None else f"<[{id}]>"
+
+    def _text(self, node: AnyText) -> str:
+        spelled = {c.spelling for c in (*node.avoid, node.until) if c is not None and c not in self._controls}
+        closed = node.until is not None and node.until not in self._controls
+        text = self._rule("TEXT", text_without(spelled, limit=node.limit, escaped=node.escaped, closed=closed))
+        if node.until is None:
+            return text
+        if not closed:
+            return f"{text} {self._control(node.until)}"
+        return self._rule("body", f"{text} {quoted(node.until.spelling)}", "[lazy]")
+
+    def _json(self, node: Json) -> str:
+        schema = self._engine_schema(node)
+        top = schema if isinstance(schema, dict) else {} if schema else {"enum": []}
+        return self._rule("json", f"%json {json.dumps({'x-guidance': {'whitespace_flexible': False}, **top})}")
+
+    def _end_of_turn(self, control: Control | None) -> str:
+        if control is None:
+            return self._end
+        if control in self._controls:
+            return self._control(control)
+        return f"{quoted(control.spelling)} {self._end}"
+
+    def _rule(self, kind: str, body: str, attributes: str = "") -> str:
+        definition = f"{attributes}: {body}"
+        name = self._names.get(definition)
+        if name is None:
+            name = self._names[definition] = f"{kind}_{len(self.rules)}"
+            self.rules.append(f"{name}{definition}")
+        return name
+
+
+def quoted(text: str) -> str:
+    """A Lark literal; empty for the empty text, which Lark has no need of."""
+    return json.dumps(text, ensure_ascii=False) if text else ""
+
+
+def _between_slashes(pattern: str, path: str) -> str:
+    """The pattern with its slashes and line breaks escaped, and nothing else changed."""
+    if "\0" in pattern:
+        raise RequestError("a pattern must not hold U+0000", position=Position(path=path))
+    out, escaped = [], False
+    for char in pattern:
+        out.append(
+            {"/": "\\/", "\n": "\\n", "\r": "\\r"}.get(char, char)
+            if not escaped
+            else {"\n": "n", "\r": "r"}.get(char, char)
+        )
+        escaped = char == "\\" and not escaped
+    return "".join(out)
+
+
+def _count(least: int, most: int | None) -> str:
+    match least, most:
+        case 0, 1:
+            return "?"
+        case 0, None:
+            return "*"
+        case 1, None:
+            return "+"
+        case _, None:
+            return f"{{{least},}}"
+        case _:
+            return f"{{{least},{most}}}"

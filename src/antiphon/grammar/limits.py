@@ -1,0 +1,130 @@
+"""How large a schema or a pattern may be: checked before anything compiles it.
+
+The engine's compiler has limits of its own for states and symbols, but a count of a thousand million items makes it ask
+for more memory than there is, which ends the process. So counts, sizes and nesting are bounded here, in linear time and
+without recursion.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon.errors import Position, RequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``characters`` of all names and texts, ``depth`` and ``nodes`` of JSON; ``count`` of items or properties.
+
+    ``length`` is a string's, ``pattern`` is in characters, ``unrolled`` is a pattern's size with its repetitions
+    written out. ``text`` bounds one grammar: its Lark text in characters.
+    """
+
+    characters: int = 256 * 1024
+    depth: int = 64
+    nodes: int = 20_000
+    count: int = 10_000
+    length: int = 1_000_000
+    enum: int = 5_000
+    properties: int = 2_000
+    pattern: int = 2_000
+    unrolled: int = 20_000
+    text: int = 4 * 1024 * 1024
+
+
+LIMITS = Limits()
+
+_COUNTS = frozenset({"minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"})
+_LENGTHS = frozenset({"minLength", "maxLength"})
+
+
+def check_schema(schema: Any, path: str, limits: Limits = LIMITS) -> None:
+    """Raises `RequestError` at the place where the schema goes beyond a limit, or is not JSON that it could be."""
+    nodes = characters = 0
+    open_nodes: list[tuple[Any, str, int]] = [(schema, path, 0)]
+    while open_nodes:
+        node, where, depth = open_nodes.pop()
+        nodes += 1
+        if nodes > limits.nodes:
+            raise _beyond(f"the schema has more than {limits.nodes} values", path)
+        if depth > limits.depth:
+            raise _beyond(f"the schema is nested more than {limits.depth} deep", where)
+        match node:
+            case dict():
+                characters += sum(map(len, node))
+                _check_keywords(node, where, limits)
+                open_nodes += [(value, f"{where}.{key}", depth + 1) for key, value in node.items()]
+            case list() | tuple():
+                open_nodes += [(value, f"{where}[{i}]", depth + 1) for i, value in enumerate(node)]
+            case str():
+                characters += len(node)
+            case float() if not math.isfinite(node):
+                raise _beyond("a number in the schema is out of range", where)
+        if characters > limits.characters:
+            raise _beyond(f"the schema has more than {limits.characters} characters", path)
+
+
+def _check_keywords(node: dict[str, Any], where: str, limits: Limits) -> None:
+    """Keywords are taken for what they may be; data that looks like one is bounded too, which harms nobody."""
+    for key, value in node.items():
+        match value:
+            case bool():
+                continue
+            case int() | float() if key in _COUNTS and value > limits.count:
+                raise _beyond(f"{key} is above {limits.count}", f"{where}.{key}")
+            case int() | float() if key in _LENGTHS and value > limits.length:
+                raise _beyond(f"{key} is above {limits.length}", f"{where}.{key}")
+            case list() if key == "enum" and len(value) > limits.enum:
+                raise _beyond(f"enum has more than {limits.enum} values", f"{where}.{key}")
+            case dict() if len(value) > limits.properties:
+                raise _beyond(f"{key} has more than {limits.properties} entries", f"{where}.{key}")
+            case str() if key == "pattern":
+                check_pattern(value, f"{where}.{key}", limits)
+            case dict() if key == "patternProperties":
+                for pattern in value:
+                    check_pattern(pattern, f"{where}.{key}", limits)
+
+
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^]\\])*\]|\{(\d*)(?:,(\d*))?\}|.", re.DOTALL)
+
+
+def check_pattern(pattern: str, path: str, limits: Limits = LIMITS) -> None:
+    """Raises `RequestError` for a pattern that is too long, or that its nested repetitions make too large."""
+    if len(pattern) > limits.pattern:
+        raise _beyond(f"the pattern is longer than {limits.pattern} characters", path)
+    if "\0" in pattern:
+        raise _beyond("the pattern holds U+0000", path)
+    if _unrolled(_TOKEN.finditer(pattern), limits.unrolled) > limits.unrolled:
+        raise _beyond(f"the pattern's repetitions amount to more than {limits.unrolled} characters", path)
+
+
+def _unrolled(tokens: Iterator[re.Match[str]], most: int) -> int:
+    """The pattern's size with every ``x{m,n}`` written out n times; what it is above ``most`` does not matter."""
+    sizes, last = [0], [0]
+    for token in tokens:
+        text = token[0]
+        if text == "(":
+            sizes.append(0)
+            last.append(0)
+        elif text == ")" and len(sizes) > 1:
+            last.pop()
+            last[-1] = sizes.pop()
+            sizes[-1] += last[-1]
+        elif text[0] == "{" and len(text) > 1:
+            times = max(int(digits or 0) for digits in token.groups("0"))
+            sizes[-1] += last[-1] * (min(times, most) - 1) if times else 0
+            last[-1] *= max(1, min(times, most))
+        else:
+            last[-1] = 1
+            sizes[-1] += 1
+        if sizes[-1] > most:
+            return sizes[-1]
+    return sum(sizes)
+
+
+def _beyond(message: str, path: str) -> RequestError:
+    return RequestError(message, code="invalid_schema", position=Position(path=path))

@@ -1,0 +1,58 @@
+"""Holds sampled ids to a grammar, one reply at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llguidance import LLMatcher
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """The id at ``position`` of the reply is not one that the grammar allows there (or the matcher failed there)."""
+
+    position: int
+    id: int
+    reason: str
+
+
+class Matcher:
+    """Follows one reply: as a shadow beside an engine that masks by itself, or as the mask of one that does not.
+
+    Once an id was refused the matcher stays where it was; what came before remains true.
+    """
+
+    def __init__(self, start: LLMatcher) -> None:
+        self._matcher = start
+        self._violation: Violation | None = None
+        self.position = 0
+
+    def consume(self, ids: Sequence[int]) -> Violation | None:
+        """Takes the ids in order; the first that the grammar does not allow, now or in an earlier call."""
+        if self._violation is None and ids:
+            taken = self._matcher.try_consume_tokens(list(ids))
+            self.position += taken
+            if taken < len(ids):
+                reason = self._matcher.get_error().split("\n")[0] or "the grammar does not allow it here"
+                self._violation = Violation(self.position, ids[taken], reason)
+        return self._violation
+
+    @property
+    def accepting(self) -> bool:
+        """Whether the reply may end here."""
+        return self._violation is None and self._matcher.is_accepting()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more may come."""
+        return self._matcher.is_stopped()
+
+    def mask(self) -> bytes:
+        """The ids allowed next, a bit each, lowest bit first; bits from the vocabulary's size on mean nothing.
+
+        All zero when the reply is over or was refused.
+        """
+        if self._violation is not None or self._matcher.is_stopped():
+            return bytes(0)
+        return self._matcher.compute_bitmask()

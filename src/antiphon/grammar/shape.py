@@ -1,0 +1,90 @@
+"""What a request asks of a reply, before any format says how it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
+from antiphon.errors import Position, RequestError
+from antiphon.tokens import Control
+
+from .grammar import Grammar, Json, Regex, choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyShape:
+    """The frame of one reply.
+
+    ``tools`` are those offered, ``call_ids`` the ids that the server gives to the calls in order (so as many calls as
+    ids at most). ``parallel`` False allows one call. ``max_reasoning`` and ``max_text`` are in characters, None for no
+    bound but the request's token limit. ``params`` name where tools and format stand in the request, for errors.
+    """
+
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = field(default_factory=ToolChoice)
+    parallel: bool = True
+    response_format: ResponseFormat = field(default_factory=ResponseFormat)
+    reasoning: Literal["off", "optional", "required"] = "optional"
+    preambles: bool = True
+    call_ids: tuple[str, ...] = ("call_0", "call_1", "call_2", "call_3")
+    max_reasoning: int | None = None
+    max_text: int | None = None
+    tools_param: str = "tools"
+    format_param: str = "response_format"
+
+    @property
+    def callable(self) -> tuple[ToolSpec, ...]:
+        """The tools that this reply may call. Error: `RequestError` for a choice that cannot be met."""
+        if self.tool_choice.mode == "none":
+            return ()
+        names = self.tool_choice.names
+        known = {name for tool in self.tools for name in (tool.name, tool.recipient)}
+        for name in names:
+            if name not in known:
+                raise RequestError(
+                    f"tool_choice names the unknown tool {name!r}",
+                    position=Position(path="tool_choice"),
+                    hint="Name one of the tools of this request.",
+                )
+        allowed = tuple(t for t in self.tools if not names or t.name in names or t.recipient in names)
+        if self.must_call and not allowed:
+            raise RequestError(
+                "tool_choice requires a call, and there are no tools", position=Position(path="tool_choice")
+            )
+        return allowed
+
+    @property
+    def must_call(self) -> bool:
+        return self.tool_choice.mode == "required"
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the calls that this reply may make."""
+        return self.call_ids if self.parallel else self.call_ids[:1]
+
+    def arguments(self, tool: ToolSpec, avoid: tuple[Control, ...] = ()) -> Json:
+        """What a call of the tool may say."""
+        schema = {"type": "object"} if tool.parameters is None else tool.parameters
+        path = f"{self.tools_param}[{self.tools.index(tool)}].function.parameters"
+        return Json(schema, path, strict=tool.strict is True, avoid=avoid)
+
+    def answer(self, avoid: tuple[Control, ...] = ()) -> Grammar | None:
+        """What the final answer must be; None for free text."""
+        asked = self.response_format
+        match asked.kind:
+            case "text":
+                return None
+            case "json_object":
+                return Json({"type": "object"}, self.format_param, avoid=avoid)
+            case "json_schema":
+                schema = True if asked.schema is None else asked.schema
+                return Json(schema, f"{self.format_param}.json_schema.schema", asked.strict is True, avoid)
+            case "regex":
+                return Regex(asked.pattern or "", f"{self.format_param}.pattern")
+            case "choice":
+                if not asked.choices or "" in asked.choices:
+                    raise RequestError(
+                        "choices must be non-empty texts", position=Position(path=f"{self.format_param}.choices")
+                    )
+                return choice(*asked.choices)

@@ -1,0 +1,205 @@
+"""What a grammar accepts, byte by byte, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
+from antiphon.errors import RequestError
+from antiphon.grammar import AnyText, EndOfTurn, Grammar, Json, Literal, Regex, ReplyShape, chain, choice, optional
+from antiphon.grammar.compiler import Vocabulary, compile_grammar
+from antiphon.grammar.matcher import Matcher
+from antiphon.tokens import ByteTokenizer, Control, ControlScanner
+
+EOS, END, START = Control("<eos>"), Control("<|end|>"), Control("<|start|>")
+SPELLED = ByteTokenizer([EOS])
+"""A vocabulary without the format's controls: they are spelled out."""
+OWNING = ByteTokenizer([EOS, END, START])
+VOCABULARY = {tokenizer: Vocabulary(tokenizer, [256]) for tokenizer in (SPELLED, OWNING)}
+
+
+def ids(tokenizer: ByteTokenizer, *pieces: str | Control) -> list[int]:
+    return [
+        id
+        for piece in pieces
+        for id in (tokenizer.encode(piece) if isinstance(piece, str) else [tokenizer.controls[piece]])
+    ]
+
+
+def follow(grammar: Grammar, *pieces: str | Control, tokenizer: ByteTokenizer = SPELLED) -> Matcher:
+    matcher = compile_grammar(grammar, VOCABULARY[tokenizer]).matcher()
+    matcher.consume(ids(tokenizer, *pieces))
+    return matcher
+
+
+def accepts(grammar: Grammar, *pieces: str | Control, tokenizer: ByteTokenizer = SPELLED) -> bool:
+    return follow(grammar, *pieces, tokenizer=tokenizer).accepting
+
+
+def test_a_turn_ends_with_the_models_own_end_token_and_with_nothing_else() -> None:
+    turn = chain("hello", EndOfTurn())
+    assert accepts(turn, "hello", EOS)
+    assert not accepts(turn, "hello")
+    assert not accepts(turn, "hello", EOS, "hello")
+
+
+def test_a_closing_control_of_the_vocabulary_is_the_end_of_the_turn() -> None:
+    turn = chain("hello", EndOfTurn(END))
+    assert accepts(turn, "hello", END, tokenizer=OWNING)
+    assert accepts(turn, "hello<|end|>", EOS, tokenizer=SPELLED)
+    assert not accepts(turn, "hello<|end|>", tokenizer=SPELLED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hello", "a < b <| c |> <|en", "<|<|end", "<<<<", "naïve 漢字 🙂\n\n", "<|start", "</end>", "<|end|"],
+)
+def test_free_text_may_be_anything_that_spells_no_control(text: str) -> None:
+    body = chain(AnyText(END, (START,)), "!", EndOfTurn())
+    assert accepts(body, f"{text}<|end|>!", EOS)
+    assert accepts(body, text, END, "!", EOS, tokenizer=OWNING)
+
+
+@pytest.mark.parametrize("text", ["<|start|>", "a<|start|>b", "<<|start|>", "<|<|start|> "])
+def test_free_text_cannot_spell_a_control_that_the_vocabulary_lacks(text: str) -> None:
+    body = chain(AnyText(END, (START,)), EndOfTurn())
+    assert not accepts(body, f"{text}<|end|>", EOS)
+    assert accepts(body, text, END, EOS, tokenizer=OWNING)
+
+
+def test_free_text_closes_at_its_first_closer() -> None:
+    body = chain(AnyText(END), "!", EndOfTurn())
+    assert not accepts(body, "a<|end|>b<|end|>!", EOS)
+
+
+def test_an_escaped_control_is_text_and_a_closer_is_never_escaped() -> None:
+    body = chain(AnyText(END, (START,), escaped=True), EndOfTurn())
+    assert accepts(body, "a <<|start|> b <<|end|> c<|end|>", EOS)
+    assert not accepts(body, "a <|start|> b<|end|>", EOS)
+    assert not accepts(body, "a<<|end|>", EOS)
+
+
+@pytest.mark.parametrize("limit", [0, 3, 2000])
+def test_at_its_limit_the_closer_is_forced(limit: int) -> None:
+    body = chain(AnyText(END, (START,), limit=limit), EndOfTurn())
+    assert accepts(body, "é" * limit + "<|end|>", EOS)
+    assert not accepts(body, "é" * (limit + 1) + "<|end|>", EOS)
+
+
+def test_equal_bodies_are_one_rule() -> None:
+    item = Json({"type": "integer"})
+    text = compile_grammar(chain(item, ",", Json({"type": "integer"}), EndOfTurn()), VOCABULARY[SPELLED]).lark
+    assert text.count("%json") == 1
+
+
+def test_json_has_no_white_space_to_get_lost_in() -> None:
+    answer = chain(Json({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}), EndOfTurn())
+    assert accepts(answer, '{"a":1}', EOS)
+    assert not accepts(answer, '{"a": 1}', EOS)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"[A-Z]{3}-\d{4}", "ABC-1234"),
+        ("a/b", "a/b"),
+        (r"a\/b", "a/b"),
+        ("a\nb", "a\nb"),
+        ("a\\\nb", "a\nb"),
+        ("[/]", "/"),
+    ],
+)
+def test_a_pattern_matches_the_whole_answer(pattern: str, text: str) -> None:
+    assert accepts(chain(Regex(pattern), EndOfTurn()), text, EOS)
+    assert not accepts(chain(Regex(pattern), EndOfTurn()), text + "x", EOS)
+
+
+def test_choices_and_options_are_what_they_say() -> None:
+    answer = chain(optional(Literal("oh ")), choice("yes", "no", 'a "quoted" \\ one'), EndOfTurn())
+    for text in ("yes", "oh no", 'a "quoted" \\ one'):
+        assert accepts(answer, text, EOS)
+    assert not accepts(answer, "oh oh no", EOS)
+
+
+def test_a_matcher_tells_the_first_violation_and_stays_there() -> None:
+    matcher = follow(chain("hello", EndOfTurn()))
+    assert matcher.consume(ids(SPELLED, "hel")) is None
+    violation = matcher.consume(ids(SPELLED, "p!"))
+    assert violation is not None
+    assert (violation.position, violation.id) == (3, ord("p"))
+    assert matcher.consume(ids(SPELLED, "lo", EOS)) == violation
+    assert not matcher.accepting
+
+
+def test_a_mask_has_a_bit_for_each_id_that_may_come_next() -> None:
+    matcher = follow(chain(choice("ab", "b"), EndOfTurn()))
+
+    def allowed() -> list[int]:
+        mask = matcher.mask()
+        return [id for id in range(SPELLED.size) if mask and mask[id // 8] >> id % 8 & 1]
+
+    assert allowed() == [ord("a"), ord("b")]
+    matcher.consume([ord("a")])
+    assert allowed() == [ord("b")]
+    matcher.consume([ord("b")])
+    assert allowed() == [SPELLED.controls[EOS]]
+    matcher.consume([SPELLED.controls[EOS]])
+    assert allowed() == []
+    assert matcher.stopped
+
+
+def test_matchers_of_one_grammar_do_not_see_each_other() -> None:
+    compiled = compile_grammar(chain("ab", EndOfTurn()), VOCABULARY[SPELLED])
+    one, other = compiled.matcher(), compiled.matcher()
+    assert one.consume([ord("x")]) is not None
+    assert other.consume(ids(SPELLED, "ab", EOS)) is None
+    assert other.accepting
+    assert compiled.matcher().consume(ids(SPELLED, "ab")) is None
+
+
+WEATHER, ADD = ToolSpec("weather", parameters={"type": "object"}), ToolSpec("add")
+
+
+def test_a_shape_offers_the_tools_that_the_choice_allows() -> None:
+    def callable_with(*names: str, mode: str = "auto") -> tuple[ToolSpec, ...]:
+        return ReplyShape(tools=(WEATHER, ADD), tool_choice=ToolChoice(mode, names)).callable  # type: ignore[arg-type]  # parametrised mode
+
+    assert callable_with() == (WEATHER, ADD)
+    assert callable_with("add") == (ADD,)
+    assert callable_with("functions.add", mode="required") == (ADD,)
+    assert callable_with(mode="none") == ()
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        ReplyShape(tools=(ADD,), tool_choice=ToolChoice("auto", ("subtract",))),
+        ReplyShape(tool_choice=ToolChoice("required")),
+    ],
+)
+def test_a_choice_that_cannot_be_met_is_refused(shape: ReplyShape) -> None:
+    with pytest.raises(RequestError) as refused:
+        _ = shape.callable
+    assert refused.value.param == "tool_choice"
+
+
+def test_one_call_at_most_unless_parallel() -> None:
+    assert ReplyShape(call_ids=("a", "b")).ids == ("a", "b")
+    assert ReplyShape(call_ids=("a", "b"), parallel=False).ids == ("a",)
+
+
+def test_a_shape_says_what_the_answer_must_be() -> None:
+    schema = {"type": "integer"}
+    asked = ResponseFormat("json_schema", schema=schema, strict=True)
+    assert ReplyShape().answer() is None
+    assert ReplyShape(response_format=asked).answer() == Json(schema, "response_format.json_schema.schema", True)
+    assert ReplyShape(response_format=ResponseFormat("choice", choices=("a", "b"))).answer() == choice("a", "b")
+    with pytest.raises(RequestError, match="non-empty"):
+        ReplyShape(response_format=ResponseFormat("choice", choices=("a", ""))).answer()
+
+
+def test_the_scanner_reads_what_the_grammar_lets_through() -> None:
+    text = "a < b <| c <|en<|end|>"
+    assert accepts(chain(AnyText(END, (START,)), EndOfTurn()), text, EOS)
+    scanner = ControlScanner([END, START])
+    assert [*scanner.feed(text), *scanner.close()] == ["a < b <| c <|en", END]

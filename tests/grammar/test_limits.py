@@ -1,0 +1,112 @@
+"""What a hostile schema or pattern meets before anything compiles it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from antiphon.errors import RequestError
+from antiphon.grammar import EndOfTurn, Json, Regex, chain, check_pattern, check_schema
+from antiphon.grammar.compiler import Vocabulary, compile_grammar
+from antiphon.tokens import ByteTokenizer
+
+VOCABULARY = Vocabulary(ByteTokenizer(["<eos>"]), [256])
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(depth):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+BEYOND: dict[str, tuple[Any, str]] = {
+    "minItems": ({"type": "array", "minItems": 10**9}, "s.minItems"),
+    "maxItems": ({"properties": {"a": {"items": {}, "maxItems": 10**9}}}, "s.properties.a.maxItems"),
+    "a property that is called default": (
+        {"properties": {"default": {"minItems": 10**9}}},
+        "s.properties.default.minItems",
+    ),
+    "minProperties": ({"minProperties": 10**9}, "s.minProperties"),
+    "a fractional count": ({"maxItems": 1e9}, "s.maxItems"),
+    "minLength": ({"minLength": 10**9}, "s.minLength"),
+    "1e400": ({"minItems": float("inf")}, "s.minItems"),
+    "not a number": ({"maximum": float("nan")}, "s.maximum"),
+    "deep": (nested(10_000), ""),
+    "very deep": (nested(1_000_000), ""),
+    "a long enum": ({"enum": list(range(200_000))}, "s.enum"),
+    "many properties": ({"properties": {f"p{i}": {} for i in range(50_000)}}, "s.properties"),
+    "two megabytes": ({"description": "x" * 2_000_000}, "s"),
+    "nested counts": ({"pattern": "((a{1000}){1000}){1000}"}, "s.pattern"),
+    "nested counts in a name": ({"patternProperties": {"(a{1000}){1000}": {}}}, "s.patternProperties"),
+    "a long pattern": ({"pattern": "a" * 5000}, "s.pattern"),
+    "U+0000": ({"pattern": "a\0"}, "s.pattern"),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_a_schema_beyond_a_limit_is_refused_at_its_place_and_at_once(name: str) -> None:
+    schema, path = BEYOND[name]
+    with pytest.raises(RequestError) as refused:
+        check_schema(schema, "s")
+    assert str(refused.value.param).startswith("s")
+    if path:
+        assert refused.value.param == path
+
+
+NOT_COMPILED: dict[str, Any] = {
+    "look-ahead": {"type": "string", "pattern": "(?=x)"},
+    "back-reference": {"type": "string", "pattern": r"(a)\1"},
+    "unclosed group": {"type": "string", "pattern": "(a"},
+    "bad type": {"type": "strin"},
+    "a reference to nothing": {"$ref": "#/$defs/nothing"},
+    "a remote reference": {"$ref": "http://127.0.0.1:9/schema"},
+    "a file reference": {"$ref": "file:///etc/passwd"},
+    "itself": {"$ref": "#"},
+    "each other": {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+    "false": False,
+    "least above most": {"type": "integer", "minimum": 3, "maximum": 2},
+    "a tiny step": {"type": "number", "multipleOf": 1e-300},
+    "a huge range": {"type": "integer", "minimum": -(10**300), "maximum": 10**300},
+    "a long string of a+": {"type": "string", "pattern": "^(a+)+$", "minLength": 100_000},
+    "a list": [],
+    "a text": "",
+}
+
+
+@pytest.mark.parametrize("name", NOT_COMPILED)
+def test_what_the_engine_could_not_hold_is_an_error_that_names_the_schema(name: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        compile_grammar(chain(Json(NOT_COMPILED[name], "response_format.schema"), EndOfTurn()), VOCABULARY)
+    assert str(refused.value.param).startswith("response_format.schema")
+    assert refused.value.message
+
+
+@pytest.mark.parametrize("pattern", ["(?=x)", r"(a)\1", "(a", "a" * 5000, "((a{999}){999}){999}", "[", "a\0b"])
+def test_a_pattern_that_cannot_be_held_is_an_error_that_names_it(pattern: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        compile_grammar(chain(Regex(pattern, "structured_outputs.regex"), EndOfTurn()), VOCABULARY)
+    assert refused.value.param == "structured_outputs.regex"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a{3}", r"\{5000\}\{5000\}", "[{9999}]{2}", "(a{100}){100}", "a{0}(b{2,}){3}", ")}{"]
+)
+def test_a_pattern_within_the_limits_passes(pattern: str) -> None:
+    check_pattern(pattern, "p")
+
+
+def test_the_fault_is_found_among_many_schemas() -> None:
+    good, bad = Json({"type": "integer"}, "tools[0]"), Json({"type": "string", "pattern": "(?=x)"}, "tools[1]")
+    with pytest.raises(RequestError) as refused:
+        compile_grammar(chain(good, bad, EndOfTurn()), VOCABULARY)
+    assert refused.value.param == "tools[1]"
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(?:a|b)*a(?:a|b){25}$", "(.*a){50}", r"^(\p{L}{1,100}\s){1,100}$"])
+def test_patterns_that_hurt_backtracking_engines_are_held(pattern: str) -> None:
+    started = time.perf_counter()
+    compile_grammar(chain(Json({"type": "string", "pattern": pattern}), EndOfTurn()), VOCABULARY)
+    assert time.perf_counter() - started < 5
