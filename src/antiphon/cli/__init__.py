@@ -1,1 +1,17 @@
-""""""
+"""The command line: one file a command, and only the file of the command that runs is imported."""
+
+from __future__ import annotations
+
+import sys
+
+from antiphon import __version__
+
+
+def main() -> None:
+    """The program ``antiphon``. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 the server or engine failed."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"antiphon {__version__}")
+        return
+    from .app import run  # after the version, which must not wait for it
+
+    sys.exit(run(sys.argv[1:]))

@@ -1,7 +1,6 @@
 """The nouns of a conversation: values only, no input or output."""
 
-from .content import ChannelConfig, DeveloperContent, ReasoningEffort, SystemContent
-from .conversation import Conversation, Settings
+from .conversation import Conversation, ReasoningEffort, Settings
 from .events import (
     Event,
     FinishReason,
@@ -20,10 +19,8 @@ from .visibility import DebugCapability, require_visible, visible_to_user
 
 __all__ = [
     "Channel",
-    "ChannelConfig",
     "Conversation",
     "DebugCapability",
-    "DeveloperContent",
     "End",
     "Event",
     "FUNCTIONS",
@@ -41,7 +38,6 @@ __all__ = [
     "ResponseFormat",
     "Role",
     "Settings",
-    "SystemContent",
     "TextDelta",
     "TextPart",
     "TokenLogprob",

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from .content import DeveloperContent, SystemContent
-
 
 class Role(StrEnum):
     """Who speaks, ordered by authority (Harmony and OpenChatML §5): ``Role.SYSTEM.outranks(Role.USER)``."""
@@ -61,7 +59,7 @@ class OpaquePart:
     data: Any
 
 
-Part = TextPart | OpaquePart | SystemContent | DeveloperContent
+Part = TextPart | OpaquePart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,17 +45,9 @@ def spell(pieces: list[Piece] | tuple[Piece, ...]) -> str:
     return "".join(str(piece) for piece in pieces)
 
 
-def well_formed(text: str) -> str:
-    """The text with each surrogate pair as its character and each lone surrogate as U+FFFD, so that nothing fails."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 def utf8(text: str) -> bytes:
-    """The bytes of the well-formed text."""
-    return well_formed(text).encode()
+    """The text's bytes; a surrogate pair becomes its character and a lone surrogate U+FFFD, so nothing fails."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()

@@ -1,0 +1,61 @@
+# What a clean clone needs: python3 (3.11 or newer) and make. `make help` lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+PYTHON ?= python3
+MODEL ?= smollm2
+PORT ?= 8080
+WORKERS ?= 2
+TESTS ?= tests
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup serve test lint types contracts check model lock spec clean
+
+help:            ## this list
+	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
+
+setup: $(READY)  ## .venv with everything in it, pinned and checked by hash
+
+$(READY): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Antiphon needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+serve: setup     ## the default model behind an OpenAI-compatible API on 127.0.0.1:8080
+	@exec $(BIN)/antiphon serve --model $(MODEL) --port $(PORT)
+
+model: setup     ## fetch the default model into the cache (nothing to do when it is there)
+	@$(BIN)/antiphon pull $(MODEL)
+
+test: check model ## everything that must pass: lint, types, import contracts, tests
+	$(BIN)/pytest -q -n $(WORKERS) $(TESTS)
+
+check: lint types contracts ## what needs no test run
+
+lint: setup
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+
+types: setup
+	$(BIN)/mypy
+
+contracts: setup
+	$(BIN)/lint-imports
+
+spec: setup      ## every numbered requirement and the tests that pin it
+	@$(BIN)/python tests/spec/manifest.py
+
+bench-%: setup   ## one comparison of bench/, e.g. make bench-engine
+	$(BIN)/python bench/$*.py
+
+lock: setup      ## resolve the dependencies of pyproject.toml anew
+	$(BIN)/python -m pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --strip-extras --extra dev --build-deps-for editable --generate-hashes --allow-unsafe \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate \
+	  --output-file requirements/dev.lock pyproject.toml
+
+clean:           ## remove .venv and caches (models stay; see antiphon rm)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

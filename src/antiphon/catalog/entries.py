@@ -1,0 +1,95 @@
+"""What is known about a model before it is loaded: the catalogue that ships with the package, as data."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+import msgspec
+
+from antiphon.errors import ModelError, NotFoundError, near
+from antiphon.formats import SamplingDefaults
+
+
+class SamplingEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sampling defaults of one model, where it has an opinion of its own."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model by name: where its file comes from, and how it is to be run.
+
+    ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or ``hf:OWNER/REPO/FILE``. ``sha256`` and
+    ``size`` (bytes) are of the model file. ``format`` None: the file's own chat template. ``context`` is in tokens;
+    0: as much as the model was trained for. ``engine`` "scripted" says ``reply`` and needs no file.
+    """
+
+    title: str = ""
+    aliases: tuple[str, ...] = ()
+    task: Literal["chat", "embed"] = "chat"
+    engine: Literal["llama_cpp", "scripted"] = "llama_cpp"
+    source: str | None = None
+    sha256: str | None = None
+    size: int | None = None
+    licence: str = ""
+    format: str | None = None
+    chat_template: str | None = None
+    context: int | None = None
+    slots: int | None = None
+    threads: int | None = None
+    max_output_tokens: int | None = None
+    sampling: SamplingEntry = SamplingEntry()
+    reply: str = ""
+    delay: float = 0.0
+
+    @property
+    def defaults(self) -> SamplingDefaults:
+        return SamplingDefaults(
+            temperature=self.sampling.temperature,
+            top_p=self.sampling.top_p,
+            top_k=self.sampling.top_k,
+            min_p=self.sampling.min_p,
+            repetition_penalty=self.sampling.repetition_penalty,
+        )
+
+
+Catalogue = Mapping[str, ModelEntry]
+
+
+@cache
+def builtin_catalogue() -> Catalogue:
+    """The models that the package knows by name."""
+    text = files("antiphon.catalog").joinpath("catalogue.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, ModelEntry])
+
+
+def find_entry(name: str, catalogue: Catalogue) -> tuple[str, ModelEntry]:
+    """The entry called ``name``, or by one of its aliases; a path of a file and an ``hf:`` source are their own entry.
+
+    Raises `NotFoundError` with the names that are near.
+    """
+    if name in catalogue:
+        return name, catalogue[name]
+    for own, entry in catalogue.items():
+        if name in entry.aliases:
+            return own, entry
+    if name.startswith(("hf:", "wheel:")) or name.endswith(".gguf"):
+        return local_name(name), ModelEntry(source=name)
+    known = {*catalogue, *(alias for entry in catalogue.values() for alias in entry.aliases)}
+    raise NotFoundError(f"unknown model {name!r}", code="model_not_found", hint=near(name, known))
+
+
+def local_name(source: str) -> str:
+    """A name for a model that is given by its source alone: the file's name without the ending."""
+    stem = source.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf")
+    if not stem.strip("."):
+        raise ModelError(f"{source!r} names no file", hint="Give the path of a GGUF file, or hf:OWNER/REPO/FILE.gguf.")
+    return stem.lower()

