@@ -1,0 +1,221 @@
+"""A client of llama.cpp's server, by whichever connector: a private socket or a network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+import msgspec
+
+from antiphon.errors import (
+    ContextError,
+    EngineError,
+    EngineLostError,
+    OverloadedError,
+    Position,
+    RequestError,
+    UnsupportedError,
+)
+
+from .engine import Embeddings, EngineEnd, Sampling, Step
+from .fragments import Fragments
+from .llama_wire import MAX_LOGPROBS, ChoiceReader, EventReader, Failure, Json, completion_body
+
+_NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=10)
+_SHORT = aiohttp.ClientTimeout(total=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a server says of itself. ``context`` is in tokens for one sequence; ``ends`` is its own list of ends."""
+
+    context: int
+    slots: int
+    vocabulary: int
+    ends: frozenset[int]
+
+
+class LlamaClient:
+    """One server. ``streams`` connections generate at once; more wait here, where leaving costs the server nothing."""
+
+    def __init__(
+        self,
+        connector: aiohttp.BaseConnector,
+        side: aiohttp.BaseConnector,
+        *,
+        base: str,
+        key: str | None = None,
+        fragments: Fragments,
+    ) -> None:
+        """``side`` carries the short calls, so that they never wait behind replies."""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._streams = aiohttp.ClientSession(base, connector=connector, headers=headers, timeout=_NO_LIMIT)
+        self._calls = aiohttp.ClientSession(base, connector=side, headers=headers, timeout=_SHORT)
+        self._fragments = fragments
+
+    async def model(self, *, embeddings: bool = False) -> Model:
+        """Ask the server what it is. Its list of ends is told only by what `ignore_eos` bans."""
+        props = await self._json("GET", "/props")
+        models = await self._json("GET", "/v1/models")
+        slots = _number(props, "total_slots")
+        context = _number(props, "default_generation_settings", "n_ctx")
+        vocabulary = _number(models, "data", 0, "meta", "n_vocab")
+        if embeddings:
+            return Model(context, slots, vocabulary, frozenset())
+        probe: Json = {"prompt": [0], "n_predict": 1, "ignore_eos": True, "cache_prompt": False}
+        probe["response_fields"] = ["generation_settings"]
+        told = await self._json("POST", "/completion", probe)
+        banned = _at(told, "generation_settings", "logit_bias")
+        ends = frozenset(_number(ban, "token") for ban in banned) if isinstance(banned, list) else frozenset()
+        return Model(context, slots, vocabulary, ends)
+
+    async def generate(
+        self, prompt: Sequence[int], sampling: Sampling, model: Model, *, n: int, grammar: str | None
+    ) -> AsyncGenerator[Step, None]:
+        check(prompt, sampling, model, n=n, grammar=grammar)
+        if sampling.max_tokens == 0:  # The server would make one id.
+            for choice in range(n):
+                yield Step((), choice, end=EngineEnd.LENGTH_OUTPUT)
+            return
+        body = completion_body(prompt, sampling, n=n, grammar=grammar, context=model.context)
+        choices = [ChoiceReader(i, sampling, model.ends, self._fragments) for i in range(n)]
+        async with self._reply(self._streams, "POST", "/completion", body) as reply:
+            events = EventReader()
+            async for data in reply.content.iter_any():
+                for event in events.feed(data):
+                    if event.error is not None:
+                        raise refusal(event.error)
+                    step = choices[event.index].read(event)
+                    if step is not None:
+                        yield step
+                if all(choice.ended for choice in choices):
+                    return
+        raise EngineLostError("the engine ended its stream in the middle of a reply")
+
+    async def embed(self, inputs: Sequence[Sequence[int]], model: Model) -> Embeddings:
+        """One vector of length 1 for each input."""
+        for input in inputs:
+            check_context(input, model.context)
+        if not inputs:
+            return Embeddings((), 0)
+        body: Json = {"input": [list(input) for input in inputs], "encoding_format": "float"}
+        told = await self._json("POST", "/v1/embeddings", body)
+        rows = msgspec.convert(_at(told, "data"), list[_Vector])
+        vectors = tuple(row.embedding for row in sorted(rows, key=lambda row: row.index))
+        return Embeddings(vectors, sum(map(len, inputs)))
+
+    async def tokenize(self, text: str) -> list[int]:
+        """Ids of ordinary text by the model's own vocabulary: control spellings in it stay text, nothing is added."""
+        body: Json = {"content": text, "add_special": False, "parse_special": False}
+        return msgspec.convert(_at(await self._json("POST", "/tokenize", body), "tokens"), list[int])
+
+    async def busy_slots(self) -> int:
+        """How many slots work at this moment."""
+        slots = msgspec.convert(await self._json("GET", "/slots"), list[dict[str, object]])
+        return sum(bool(slot.get("is_processing")) for slot in slots)
+
+    async def aclose(self) -> None:
+        await self._streams.close()
+        await self._calls.close()
+
+    async def _json(self, method: str, path: str, body: Json | None = None) -> object:
+        async with self._reply(self._calls, method, path, body) as reply:
+            found: object = msgspec.json.decode(await reply.read())
+            return found
+
+    @asynccontextmanager
+    async def _reply(
+        self, session: aiohttp.ClientSession, method: str, path: str, body: Json | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A reply of status 200; leaving it closes the connection, which is what stops the work."""
+        content = None if body is None else msgspec.json.encode(body)
+        try:
+            reply = await session.request(method, path, data=content, headers={"Content-Type": "application/json"})
+        except aiohttp.ClientConnectorError as error:
+            raise OverloadedError("the engine cannot be reached", hint=str(error)) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise EngineLostError("the engine died before it answered") from error
+        try:
+            if reply.status != 200:
+                raise refusal(_failure(reply.status, await reply.read()))
+            yield reply
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise EngineLostError("the engine died in the middle of a reply") from error
+        finally:
+            reply.close()
+
+
+def check(prompt: Sequence[int], sampling: Sampling, model: Model, *, n: int, grammar: str | None) -> None:
+    """What the server would take in silence, or answer in words of its own."""
+    check_context(prompt, model.context)
+    if not 1 <= n <= model.slots:
+        hint = f"It has {model.slots} slots, and all choices run at once."
+        raise UnsupportedError(f"this engine cannot make {n} choices", position=Position(path="n"), hint=hint)
+    if (sampling.logprobs or 0) > MAX_LOGPROBS:
+        raise UnsupportedError(f"at most {MAX_LOGPROBS} alternatives", position=Position(path="top_logprobs"))
+    unknown = [id for id in (*sampling.logit_bias, *prompt) if not 0 <= id < model.vocabulary]
+    if unknown:
+        where = "prompt" if unknown[0] not in sampling.logit_bias else "logit_bias"
+        raise RequestError(f"the model has no token {unknown[0]}", position=Position(path=where))
+    if grammar is not None and sampling.ignore_eos:
+        hint = "A grammar says itself where a reply ends."
+        raise UnsupportedError("ignore_eos together with a grammar", position=Position(path="ignore_eos"), hint=hint)
+
+
+def check_context(prompt: Sequence[int], context: int) -> None:
+    if not prompt:
+        raise RequestError("the prompt is empty", position=Position(path="prompt"))
+    if len(prompt) >= context:
+        raise ContextError(f"the prompt has {len(prompt)} tokens and the context holds {context}")
+
+
+def refusal(failure: Failure) -> Exception:
+    """The server's error as one of ours."""
+    if failure.type == "exceed_context_size_error" and failure.n_ctx is not None:
+        return ContextError(
+            f"the prompt has {failure.n_prompt_tokens} tokens and the context holds {failure.n_ctx}"
+        )  # fmt: skip
+    match failure.code:
+        case 400:
+            return RequestError(f"the engine refused the request: {failure.message}")
+        case 503:
+            return OverloadedError(f"the engine takes nothing now: {failure.message}")
+        case _:
+            return EngineError(f"the engine failed ({failure.code}): {failure.message}")
+
+
+class _Vector(msgspec.Struct):
+    index: int
+    embedding: tuple[float, ...]
+
+
+class _ErrorBody(msgspec.Struct):
+    error: Failure
+
+
+def _failure(status: int, body: bytes) -> Failure:
+    try:
+        found = msgspec.json.decode(body, type=_ErrorBody).error
+    except msgspec.MsgspecError:
+        return Failure(status, body[:200].decode("utf-8", "replace"))
+    found.code = status
+    return found
+
+
+def _at(value: object, *path: str | int) -> object:
+    """The value at ``path`` in decoded JSON; EngineError when it is not there."""
+    for key in path:
+        match value, key:
+            case Mapping(), str() if key in value:
+                value = value[key]
+            case list(), int() if key < len(value):
+                value = value[key]
+            case _:
+                raise EngineError(f"the engine's answer has no {'.'.join(map(str, path))}")
+    return value
+
+
+def _number(value: object, *path: str | int) -> int:
+    return msgspec.convert(_at(value, *path), int)

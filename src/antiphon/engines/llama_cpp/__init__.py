@@ -1,0 +1,6 @@
+"""The embedded engine: llama.cpp's server core in a supervised child process."""
+
+from .engine import LlamaCppEngine
+from .settings import LlamaCppSettings, Pooling
+
+__all__ = ["LlamaCppEngine", "LlamaCppSettings", "Pooling"]

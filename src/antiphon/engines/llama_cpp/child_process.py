@@ -1,0 +1,204 @@
+"""One life of the child process, seen from the parent."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from antiphon.engines.fragments import Fragments
+from antiphon.engines.llama_client import LlamaClient, Model
+from antiphon.errors import ConfigError, ModelError
+
+from .model_file import ModelFile, check_memory, free_memory, read_model_file
+from .settings import LlamaCppSettings
+
+_CHILD = Path(__file__).with_name("child.py")
+_SOCKET_PATH_LIMIT = 100
+_HEADROOM = 2 * 2**30
+"""Bytes beyond the estimate that the child may take before its allocations fail: stacks, buffers, grammars."""
+_SIDE_CALLS = 4
+
+
+class ChildProcess:
+    """A started, loaded child, and a client of it. ``exited`` is set when it is gone."""
+
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path, log: _Log) -> None:
+        self._process = process
+        self._folder = folder
+        self._log = log
+        self._client: LlamaClient | None = None
+        self.model = Model(0, 0, 0, frozenset())
+
+    @classmethod
+    async def start(cls, settings: LlamaCppSettings) -> ChildProcess:
+        """Check, start, load and ask. ModelError says why a model cannot run."""
+        file = await asyncio.to_thread(read_model_file, settings.model)
+        free = free_memory() if settings.memory_limit is None else settings.memory_limit
+        check_memory(file, settings, free)
+        folder = _private_folder()
+        key = secrets.token_urlsafe(32)
+        log = _Log()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", str(_CHILD), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C in a terminal is for the parent.
+        )  # fmt: skip
+        child = cls(process, folder, log)
+        try:
+            log.follow(process)
+            async with asyncio.timeout(settings.load_seconds):
+                await child._load(_told(settings, file, folder, key, free))
+                fragments = await asyncio.to_thread(file.fragments)
+                child._client = _client(settings, fragments, folder, key)
+                child.model = await child._client.model(embeddings=settings.embeddings)
+        except TimeoutError as error:
+            await child.stop()
+            raise ModelError(f"loading {settings.model} took more than {settings.load_seconds:g} s") from error
+        except BaseException:
+            await child.stop()
+            raise
+        return child
+
+    @property
+    def client(self) -> LlamaClient:
+        assert self._client is not None
+        return self._client
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def gone(self) -> str:
+        """Wait until the process ends; how it ended, for people."""
+        code = await self._process.wait()
+        how = f"signal {-code}" if code < 0 else f"status {code}"
+        return f"{how}: {self._log.reason()}"
+
+    async def stop(self) -> None:
+        """End the process, close what was opened, remove the socket. May be called twice."""
+        if self._client is not None:
+            await self._client.aclose()
+        if self._process.returncode is None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()  # The child leaves at the end of its input.
+            try:
+                await asyncio.wait_for(self._process.wait(), 5)
+            except TimeoutError:
+                with suppress(ProcessLookupError):
+                    self._process.kill()
+                await self._process.wait()
+        await self._log.finish()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _load(self, told: dict[str, object]) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(msgspec.json.encode(told) + b"\n")
+            await self._process.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # It is gone already; what it said is read below.
+        line = await self._process.stdout.readline()
+        answer = msgspec.json.decode(line) if line else {"error": f"the engine process ended by {await self.gone()}"}
+        if "error" in answer:
+            await self._process.wait()
+            await self._log.finish()
+            reason = self._log.reason() or answer["error"]
+            raise ModelError(f"the model cannot be loaded: {reason}", code="model_load")
+
+
+def _told(
+    settings: LlamaCppSettings, file: ModelFile, folder: Path, key: str, free: int | None
+) -> dict[str, object]:  # fmt: skip
+    """What the child is told. Whatever the server would choose by itself is said here."""
+    need = file.needs(settings)
+    spare = settings.cache_mib if free is None else max(0, free - need) // 2 // 2**20
+    cache = min(settings.cache_mib, spare)
+    batch = settings.context if settings.embeddings else settings.batch  # An input must be evaluated whole there.
+    params: dict[str, object] = {
+        "n_ctx": settings.context * settings.slots,
+        "n_parallel": settings.slots,
+        "n_batch": max(batch, 2048),
+        "n_ubatch": batch,
+        "n_gpu_layers": settings.gpu_layers,
+        "kv_unified": settings.kv_unified,
+        "cache_ram_mib": cache,
+        "slot_prompt_similarity": settings.similarity,
+        "embedding": settings.embeddings,
+        "fit_params": False,  # Else it lowers the context in silence.
+        "ctx_shift": False,  # Else it forgets the start of a conversation in silence.
+        "hostnames": [str(folder / "engine.sock")],
+        "api_keys": [key],
+        "n_threads_http": settings.streams + _SIDE_CALLS + 2,
+        "endpoint_slots": True,
+        "endpoint_props": False,  # Reading them is always possible; this is writing.
+        "ui": False,
+        "use_jinja": False,
+        "warmup": True,
+        "verbosity": 2,
+    }
+    pooling = settings.pooling.name if settings.embeddings else None
+    return {
+        "model": str(settings.model), "threads": settings.thread_count(), "params": params,
+        "pooling": f"LLAMA_POOLING_TYPE_{pooling}" if pooling else None,
+        "memory": None if settings.gpu_layers else need + cache * 2**20 + _HEADROOM,
+    }  # fmt: skip
+
+
+def _client(settings: LlamaCppSettings, fragments: Fragments, folder: Path, key: str) -> LlamaClient:
+    path = str(folder / "engine.sock")
+    # A connection serves one request: an idle one would hold one of the server's threads.
+    return LlamaClient(
+        aiohttp.UnixConnector(path, limit=settings.streams, force_close=True),
+        aiohttp.UnixConnector(path, limit=_SIDE_CALLS, force_close=True),
+        base="http://engine",
+        key=key,
+        fragments=fragments,
+    )
+
+
+def _private_folder() -> Path:
+    """A folder that only this user can enter (mode 0700), with room for a socket's name."""
+    if sys.platform == "win32":
+        raise ConfigError("the embedded engine needs Unix sockets", hint="Use an external llama.cpp server.")
+    usual = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="antiphon-", dir=usual if len(usual) < _SOCKET_PATH_LIMIT - 40 else "/tmp"))  # noqa: S108
+
+
+class _Log:
+    """The last lines that the child wrote to its standard error."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=100)
+        self._task: asyncio.Task[None] | None = None
+
+    def follow(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        self._task = asyncio.create_task(self._read(process.stderr))
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        rest = ""
+        while data := await stream.read(4096):
+            *lines, rest = (rest + data.decode("utf-8", "replace")).split("\n")
+            self._lines.extend(lines)
+            rest = rest[-4096:]
+        self._lines.append(rest)
+
+    def reason(self) -> str:
+        """The most telling line: the last that speaks of an error, else the last."""
+        lines = [line.strip() for line in self._lines if line.strip()]
+        errors = [line for line in lines if "error" in line.lower() or " E " in line]
+        return (errors or lines or ["it said nothing"])[-1]
+
+    async def finish(self) -> None:
+        if self._task is not None:
+            await self._task

@@ -1,0 +1,131 @@
+"""The embedded engine: llama.cpp in a child process that is started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+
+from antiphon.engines.engine import Embeddings, EngineInfo, Sampling, Step
+from antiphon.engines.llama_client import LlamaClient
+from antiphon.engines.llama_wire import MAX_LOGPROBS
+from antiphon.errors import AntiphonError, EngineError, OverloadedError, UnsupportedError
+
+from .child_process import ChildProcess
+from .settings import LlamaCppSettings
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+_STEADY_SECONDS = 60.0
+"""A child that lived this long is trusted again: the next restart is quick."""
+
+
+class LlamaCppEngine:
+    """Made by `start`. ``affinity`` needs nothing here: a session finds its cache by its prompt, in a slot or in RAM.
+
+    (Slots pinned to sessions would make two sessions of one slot wait for each other.)
+    """
+
+    def __init__(self, settings: LlamaCppSettings, child: ChildProcess) -> None:
+        self._settings = settings
+        self._child: ChildProcess | None = child
+        self._info = _info(settings, child)
+        self._pause = _FIRST_PAUSE
+        self._lost = ""
+        self._watch = asyncio.create_task(self._keep_alive(child))
+        self.restarts = 0
+
+    @classmethod
+    async def start(cls, settings: LlamaCppSettings) -> LlamaCppEngine:
+        """Load the model. ModelError when it cannot be: no file, not GGUF, damaged, too large."""
+        return cls(settings, await ChildProcess.start(settings))
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._info
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id; None while there is none."""
+        return self._child.pid if self._child else None
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:
+        if self._settings.embeddings:
+            raise UnsupportedError("this engine makes embeddings and does not generate")
+        child = self._alive()
+        async with aclosing(child.client.generate(prompt, sampling, child.model, n=n, grammar=grammar)) as steps:
+            async for step in steps:
+                yield step
+
+    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+        if not self._settings.embeddings:
+            raise UnsupportedError("this model was not loaded for embeddings")
+        child = self._alive()
+        return await child.client.embed(inputs, child.model)
+
+    async def tokenize(self, text: str) -> list[int]:
+        """Ids of ordinary text by the engine's own vocabulary; control spellings stay text."""
+        return await self._client().tokenize(text)
+
+    async def busy_slots(self) -> int:
+        return await self._client().busy_slots()
+
+    async def aclose(self) -> None:
+        self._watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._watch
+        child, self._child = self._child, None
+        if child is not None:
+            await child.stop()
+
+    def _client(self) -> LlamaClient:
+        return self._alive().client
+
+    def _alive(self) -> ChildProcess:
+        if self._child is None:
+            if self._watch.done():
+                raise EngineError("the engine is closed")
+            raise OverloadedError("the engine is being started again", retry_after=self._pause, hint=self._lost)
+        return self._child
+
+    async def _keep_alive(self, child: ChildProcess) -> None:
+        """Wait for the child's death, pause, start it again; without end."""
+        while True:
+            born = time.monotonic()
+            self._lost = f"It ended by {await child.gone()}"
+            self._child = None
+            await child.stop()
+            if time.monotonic() - born > _STEADY_SECONDS:
+                self._pause = _FIRST_PAUSE
+            child = await self._again()
+            self._child = child
+            self.restarts += 1
+
+    async def _again(self) -> ChildProcess:
+        while True:
+            await asyncio.sleep(self._pause)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            try:
+                return await ChildProcess.start(self._settings)
+            except AntiphonError as error:  # Such as a model file that is being replaced; requests are told.
+                self._lost = str(error)
+
+
+def _info(settings: LlamaCppSettings, child: ChildProcess) -> EngineInfo:
+    return EngineInfo(
+        name="llama_cpp",
+        context=child.model.context,
+        slots=child.model.slots,
+        end_ids=child.model.ends,
+        grammar=not settings.embeddings,
+        logprobs=MAX_LOGPROBS,
+        embeddings=settings.embeddings,
+    )

@@ -1,0 +1,61 @@
+"""How the embedded engine runs a model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from antiphon.errors import ConfigError
+
+
+class Pooling(StrEnum):
+    """How an embedding model makes one vector of many."""
+
+    MEAN = "mean"
+    CLS = "cls"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaCppSettings:
+    """``context`` is in tokens for one sequence; memory for ``slots`` of them is taken at the start.
+
+    ``threads`` 0: one less than the cores that this process may use. ``cache_mib`` bounds the store of prompts whose
+    slot went to another session. ``similarity``: a prompt goes on in a slot that holds this share of it already (with
+    a higher value, a session whose new turn is long starts anew). ``memory_limit`` (bytes) None: what the machine has
+    free. ``load_seconds`` bounds a start. ``embeddings`` makes it an embedding engine, which does not generate.
+    """
+
+    model: Path
+    context: int = 4096
+    slots: int = 4
+    threads: int = 0
+    gpu_layers: int = 0
+    batch: int = 512
+    kv_unified: bool = False
+    cache_mib: int = 1024
+    similarity: float = 0.5
+    embeddings: bool = False
+    pooling: Pooling = Pooling.MEAN
+    memory_limit: int | None = None
+    load_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        if min(self.context, self.slots, self.batch) < 1 or self.threads < 0 or self.cache_mib < 0:
+            raise ConfigError("context, slots and batch are at least 1; threads and cache_mib at least 0")
+        if not 0.0 <= self.similarity <= 1.0:
+            raise ConfigError("similarity is between 0 and 1")
+
+    @property
+    def streams(self) -> int:
+        """Replies that are open in the engine at once: enough to fill its slots again without a pause."""
+        return 2 * self.slots + 2
+
+    def thread_count(self) -> int:
+        return self.threads or max(1, usable_cores() - 1)
+
+
+def usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

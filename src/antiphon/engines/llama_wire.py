@@ -1,0 +1,208 @@
+"""The wire of llama.cpp's server (`POST /completion`): a request's body, and its events read as steps.
+
+What the server does by itself and must not: a default for every sampler (so each is named here), seeds of 32 bits in
+which all ones mean "random", one id for `n_predict` 0, no stop ids but its own list of ends, and events only at whole
+characters (so the ids of a split character come as one event that names the last of them; `Fragments` finds the rest).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from antiphon.conversation import TokenLogprob
+
+from .engine import EngineEnd, Sampling, Step
+from .fragments import Fragments
+
+MAX_LOGPROBS = 20
+UNKNOWN_LOGPROB = -9999.0
+"""For an id that the server did not report: the first parts of a character split over several ids."""
+
+_SEEDS = 2**32 - 2**16
+"""Seeds are taken modulo this: below the server's "random" (all ones), with room for the number of the choice."""
+
+Json = dict[str, object]
+
+
+def completion_body(
+    prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, context: int
+) -> Json:  # fmt: skip
+    """The body of one streamed request. Everything that the server would choose itself is said."""
+    body: Json = {
+        "prompt": list(prompt),
+        "n_predict": sampling.max_tokens,
+        "n": n,
+        "stream": True,
+        "return_tokens": True,
+        "return_progress": True,  # The only early word about cached ids.
+        "cache_prompt": True,
+        "response_fields": ["index", "stop", "stop_type", "truncated", "tokens_predicted"],
+        "ignore_eos": sampling.ignore_eos,
+    }
+    body |= samplers(sampling, context)
+    if sampling.seed is not None:
+        body["seed"] = sampling.seed % _SEEDS
+    if sampling.logit_bias:
+        # A ban is `false` there; JSON has no word for minus infinity.
+        body["logit_bias"] = [[id, False if bias == -math.inf else bias] for id, bias in sampling.logit_bias.items()]
+    if sampling.logprobs is not None:
+        body["n_probs"] = max(1, sampling.logprobs)
+        body["post_sampling_probs"] = grammar is not None  # Else they speak of ids that the grammar forbids.
+    if grammar is not None:
+        body["grammar"] = grammar
+    return body
+
+
+def samplers(sampling: Sampling, context: int) -> Json:
+    """The chain in the order in which other engines sample: penalties, temperature, min_p, top_k, top_p."""
+    greedy = sampling.temperature == 0 or sampling.top_k == 1
+    penalised = (sampling.presence_penalty, sampling.frequency_penalty, sampling.repetition_penalty) != (0, 0, 1)
+    chain = ["penalties"] if penalised else []
+    chain += ["top_k"] if greedy else ["temperature", "min_p", "top_k", "top_p"]
+    return {
+        "samplers": chain,
+        "temperature": 1.0 if greedy else sampling.temperature,
+        "top_k": 1 if greedy else sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+        # The window is allocated, so it is no larger than what it can hold.
+        "repeat_last_n": context if penalised else 0,
+        "presence_penalty": sampling.presence_penalty,
+        "frequency_penalty": sampling.frequency_penalty,
+        "repeat_penalty": sampling.repetition_penalty,
+        "dry_multiplier": 0.0,
+        "xtc_probability": 0.0,
+        "typical_p": 1.0,
+        "mirostat": 0,
+    }
+
+
+class Probability(msgspec.Struct):
+    """One id with its probability: `logprob` before sampling, or `prob` after it."""
+
+    id: int
+    data: list[int] = msgspec.field(name="bytes", default_factory=list)
+    logprob: float | None = None
+    prob: float | None = None
+    top_logprobs: list[Probability] = []
+    top_probs: list[Probability] = []
+
+    def read(self, data: bytes | None = None) -> TokenLogprob:
+        others = self.top_logprobs or [other for other in self.top_probs if other.prob]
+        top = tuple(other.read() for other in others)
+        logprob = self.logprob
+        if logprob is None:
+            logprob = math.log(self.prob) if self.prob else UNKNOWN_LOGPROB
+        return TokenLogprob(self.id, bytes(self.data) if data is None else data, min(logprob, 0.0), top)
+
+
+class Progress(msgspec.Struct):
+    cache: int = 0
+
+
+class Failure(msgspec.Struct):
+    """An error body. The two counts come with `exceed_context_size_error`."""
+
+    code: int = 500
+    message: str = "unknown error"
+    type: str = ""
+    n_prompt_tokens: int | None = None
+    n_ctx: int | None = None
+
+
+class Event(msgspec.Struct):
+    """One event of a streamed completion, without what nobody here reads."""
+
+    index: int = 0
+    content: str = ""
+    tokens: list[int] = []
+    stop: bool = False
+    stop_type: str = ""
+    truncated: bool = False
+    tokens_predicted: int = 0
+    prompt_progress: Progress | None = None
+    completion_probabilities: list[Probability] = []
+    error: Failure | None = None
+
+
+class EventReader:
+    """Bytes of a server-sent event stream → events; cut anywhere."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._decoder = msgspec.json.Decoder(Event)
+
+    def feed(self, data: bytes) -> list[Event]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [self._event(line) for line in lines if line.startswith((b"data: {", b"error: {"))]
+
+    def _event(self, line: bytes) -> Event:
+        kind, _, body = line.partition(b": ")
+        if kind == b"error":
+            return Event(error=msgspec.json.decode(body, type=Failure))
+        return self._decoder.decode(body)
+
+
+class ChoiceReader:
+    """The events of one choice → steps. ``ended`` once a step with an end was given; what follows is dropped."""
+
+    def __init__(self, choice: int, sampling: Sampling, ends: frozenset[int], fragments: Fragments) -> None:
+        self._choice = choice
+        self._sampling = sampling
+        # The server ends by itself at its own ends; only the others are ours to see.
+        self._stops = sampling.stop_ids - ends
+        self._ends = ends
+        self._fragments = fragments
+        self._seen = 0
+        self._cached: int | None = None
+        self.ended = False
+
+    def read(self, event: Event) -> Step | None:
+        if self.ended:
+            return None
+        if event.prompt_progress is not None:  # Its `tokens` is [0], which nobody sampled.
+            self._cached = event.prompt_progress.cache
+            return None
+        return self._last(event) if event.stop else self._sampled(event)
+
+    def _sampled(self, event: Event) -> Step:
+        unsaid = event.tokens_predicted - self._seen - len(event.tokens)
+        self._seen = event.tokens_predicted
+        ids = tuple(event.tokens)
+        if unsaid > 0:
+            ids = self._fragments.fill(event.content.encode("utf-8", "replace"), ids, unsaid)
+        stop = next((i for i, id in enumerate(ids) if id in self._stops), None)
+        if stop is not None:
+            ids = ids[: stop + 1]
+            self.ended = True
+        end = EngineEnd.STOP if stop is not None else None
+        cached, self._cached = self._cached, None
+        return Step(ids, self._choice, self._logprobs(ids, event), end=end, cached_tokens=cached)
+
+    def _last(self, event: Event) -> Step:
+        self.ended = True
+        cached, self._cached = self._cached, None
+        if event.stop_type != "limit":
+            # An end straight after half a character is not reported: it was the last id of the reply all the same.
+            ids = (min(self._ends),) if event.tokens_predicted > self._seen and self._ends else ()
+            logprobs = self._logprobs(ids, event)
+            return Step(ids, self._choice, logprobs, end=EngineEnd.STOP, cached_tokens=cached)
+        end = EngineEnd.LENGTH_CONTEXT if event.truncated else EngineEnd.LENGTH_OUTPUT
+        return Step((), self._choice, end=end, cached_tokens=cached)
+
+    def _logprobs(self, ids: Sequence[int], event: Event) -> tuple[TokenLogprob, ...]:
+        """One for each id. Of a split character the server reports its last id, with the bytes of all."""
+        if self._sampling.logprobs is None:
+            return ()
+        known = {p.id: p for p in event.completion_probabilities}
+        whole = len(ids) == 1
+        return tuple(self._logprob(id, known.get(id), whole) for id in ids)
+
+    def _logprob(self, id: int, known: Probability | None, whole: bool) -> TokenLogprob:
+        if known is None:
+            return TokenLogprob(id, self._fragments.piece(id), UNKNOWN_LOGPROB)
+        found = known.read(None if whole else self._fragments.piece(id))
+        return found if self._sampling.logprobs else TokenLogprob(found.id, found.data, found.logprob)
