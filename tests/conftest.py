@@ -33,3 +33,14 @@ def corpus_file(name: str) -> Path:
     if folder is None or not (folder / name).exists():
         pytest.skip(f"{name} is not redistributable and no corpora folder is here: set ANTIPHON_CORPORA")
     return folder / name
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    """The default chat model's file: ANTIPHON_TEST_MODEL names it, or the folder ANTIPHON_MODELS holds it."""
+    named = os.environ.get("ANTIPHON_TEST_MODEL")
+    folder = os.environ.get("ANTIPHON_MODELS")
+    candidates = [Path(named)] if named else sorted(Path(folder).rglob("SmolLM2-135M*.gguf")) if folder else []
+    if not candidates:
+        pytest.skip("the default model is not here: set ANTIPHON_TEST_MODEL to its file")
+    return candidates[0]

@@ -1,6 +1,7 @@
 """The nouns of a conversation: values only, no input or output."""
 
-from .conversation import Conversation, ReasoningEffort, Settings
+from .content import ChannelConfig, DeveloperContent, ReasoningEffort, SystemContent
+from .conversation import Conversation, Settings
 from .events import (
     Event,
     FinishReason,
@@ -19,8 +20,10 @@ from .visibility import DebugCapability, require_visible, visible_to_user
 
 __all__ = [
     "Channel",
+    "ChannelConfig",
     "Conversation",
     "DebugCapability",
+    "DeveloperContent",
     "End",
     "Event",
     "FUNCTIONS",
@@ -38,6 +41,7 @@ __all__ = [
     "ResponseFormat",
     "Role",
     "Settings",
+    "SystemContent",
     "TextDelta",
     "TextPart",
     "TokenLogprob",

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import date
-from enum import StrEnum
 from typing import Any
 
+from .content import ReasoningEffort
 from .message import Message
 from .tools import ResponseFormat, ToolNamespace, ToolSpec
-
-
-class ReasoningEffort(StrEnum):
-    """Resolution X-51: the seven words in use; a format maps them to the nearest that its model knows."""
-
-    NONE = "none"
-    MINIMAL = "minimal"
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-    XHIGH = "xhigh"
-    MAX = "max"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +25,18 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages, the tools offered, what is asked of the answer. ``builtins`` are namespaces that run on our side."""
+    """Messages, the tools offered, what is asked of the answer. ``builtins`` are namespaces that run on our side.
+
+    ``verbatim``: the messages say all there is (a transcript in a format's own form), so a format that would add a
+    system message, fill in a channel or reorder calls writes them as they stand instead.
+    """
 
     messages: tuple[Message, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
     builtins: tuple[ToolNamespace, ...] = ()
     settings: Settings = field(default_factory=Settings)
     response_format: ResponseFormat | None = None
+    verbatim: bool = False
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def add(self, *messages: Message) -> Conversation:

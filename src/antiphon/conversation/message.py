@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from .content import DeveloperContent, SystemContent
+
 
 class Role(StrEnum):
     """Who speaks, ordered by authority (Harmony and OpenChatML §5): ``Role.SYSTEM.outranks(Role.USER)``."""
@@ -59,7 +61,7 @@ class OpaquePart:
     data: Any
 
 
-Part = TextPart | OpaquePart
+Part = TextPart | OpaquePart | SystemContent | DeveloperContent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,9 +45,17 @@ def spell(pieces: list[Piece] | tuple[Piece, ...]) -> str:
     return "".join(str(piece) for piece in pieces)
 
 
-def utf8(text: str) -> bytes:
-    """The text's bytes; a surrogate pair becomes its character and a lone surrogate U+FFFD, so nothing fails."""
+def well_formed(text: str) -> str:
+    """The text with each surrogate pair as its character and each lone surrogate as U+FFFD, so that nothing fails."""
+    if text.isascii():
+        return text
     try:
-        return text.encode()
+        text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of the well-formed text."""
+    return well_formed(text).encode()

@@ -1,0 +1,190 @@
+"""A conversation as callers give it → the messages that Harmony wants.
+
+Callers speak as chat APIs do: instructions in a system message, calls in bundles, no channels. Harmony has its own
+system message, one developer message, a channel on everything that an assistant or a tool says, and each call followed
+by its result. A verbatim conversation is left as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from antiphon.conversation import (
+    FUNCTIONS,
+    Channel,
+    ChannelConfig,
+    Conversation,
+    DeveloperContent,
+    Message,
+    ReasoningEffort,
+    ResponseFormat,
+    Role,
+    Settings,
+    SystemContent,
+    TextPart,
+    ToolNamespace,
+    ToolSpec,
+)
+
+from .builtins import TRAINED
+
+IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
+KNOWLEDGE_CUTOFF = "2024-06"
+CHANNELS = tuple(channel.value for channel in Channel)
+
+
+def arrange(conversation: Conversation, *, names: bool = False) -> list[Message]:
+    """The messages to render. ``names`` keeps the names of users and assistants (A-H12: off unless asked for)."""
+    if conversation.verbatim:
+        return list(conversation.messages)
+    head, rest = _split(conversation.messages)
+    return [*_opening(conversation, head), *body(rest, names=names)]
+
+
+def _split(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
+    """The system and developer messages at the start, and the others."""
+    start = next((i for i, m in enumerate(messages) if m.role not in (Role.SYSTEM, Role.DEVELOPER)), len(messages))
+    return messages[:start], messages[start:]
+
+
+def _opening(conversation: Conversation, head: Sequence[Message]) -> Iterator[Message]:
+    """The system message and, if there is anything to say in it, the developer message (X-08, HAR-49)."""
+    own = [m for m in head if _has(m, SystemContent)]
+    yield from own
+    if not own:
+        content = system_content(conversation.settings, conversation.builtins)
+        yield Message(role=Role.SYSTEM, parts=(content,))
+    developer = _developer(conversation, [m for m in head if m not in own])
+    if developer != DeveloperContent():
+        yield Message(role=Role.DEVELOPER, parts=(developer,))
+
+
+def system_content(settings: Settings, builtins: Iterable[ToolNamespace] = ()) -> SystemContent:
+    """What gpt-oss expects to be told where the settings are silent (HAR-50, HAR-53, HAR-63, A-H07, A-H08)."""
+    tools = {namespace.name: _described(namespace) for namespace in builtins}
+    return SystemContent(
+        identity=settings.identity if settings.identity is not None else IDENTITY,
+        reasoning_effort=settings.reasoning_effort or ReasoningEffort.MEDIUM,
+        start_date=settings.current_date.isoformat() if settings.current_date else None,
+        knowledge_cutoff=settings.knowledge_cutoff if settings.knowledge_cutoff is not None else KNOWLEDGE_CUTOFF,
+        channels=ChannelConfig(settings.channels if settings.channels is not None else CHANNELS),
+        tools=tools or None,
+    )
+
+
+def _described(namespace: ToolNamespace) -> ToolNamespace:
+    silent = namespace.description is None and not namespace.tools
+    return TRAINED.get(namespace.name, namespace) if silent else namespace
+
+
+def _developer(conversation: Conversation, head: Iterable[Message]) -> DeveloperContent:
+    """All instructions as one text, a blank line between them; the caller's tools; the form of the answer."""
+    texts: list[str] = []
+    tools: dict[str, ToolNamespace] = {}
+    form: ResponseFormat | None = conversation.response_format
+    for message in head:
+        for content in _contents(message):
+            if content.instructions is not None:
+                texts.append(content.instructions)
+            tools |= content.tools or {}
+            form = content.response_format or form
+    tools |= _by_namespace(conversation.tools)
+    return DeveloperContent(
+        instructions="\n\n".join(texts) if texts else None, tools=tools or None, response_format=form
+    )
+
+
+def _contents(message: Message) -> Iterator[DeveloperContent]:
+    if not message.parts:
+        yield DeveloperContent(instructions=message.text)
+    for part in message.parts:
+        match part:
+            case DeveloperContent():
+                yield part
+            case TextPart(text):
+                yield DeveloperContent(instructions=text)
+            case _:
+                # Left in its message, the renderer says that it cannot be written here.
+                pass
+
+
+def _by_namespace(tools: Iterable[ToolSpec]) -> dict[str, ToolNamespace]:
+    grouped: dict[str, list[ToolSpec]] = {}
+    for tool in tools:
+        grouped.setdefault(tool.namespace, []).append(tool)
+    return {name: ToolNamespace(name, None, tuple(members)) for name, members in grouped.items()}
+
+
+def body(messages: Iterable[Message], *, names: bool = False) -> Iterator[Message]:
+    """The messages after the opening, calls paired with their results, channels and recipients filled in."""
+    calls: dict[str, Message] = {}
+    called: list[Message] = []
+    for message in _paired(messages):
+        completed = _completed(message, calls, called[-1] if called else None)
+        if completed.is_call:
+            called.append(completed)
+            if completed.call_id is not None:
+                calls[completed.call_id] = completed
+        yield completed if names or completed.role is Role.TOOL else replace(completed, name=None)
+
+
+def _paired(messages: Iterable[Message]) -> Iterator[Message]:
+    """Resolution A-H15: calls made together are written one by one, each before its own result."""
+    waiting: list[Message] = []
+    for message in messages:
+        if message.is_call and message.call_id is not None:
+            waiting.append(message)
+            continue
+        if message.role is Role.TOOL and message.call_id is not None:
+            call = next((c for c in waiting if c.call_id == message.call_id), None)
+            if call is not None:
+                waiting.remove(call)
+                yield call
+            yield message
+            continue
+        yield from waiting
+        waiting.clear()
+        yield message
+    yield from waiting
+
+
+def _completed(message: Message, calls: dict[str, Message], last_call: Message | None) -> Message:
+    """HAR-83, HAR-88, A-H04, A-O01: what Harmony wants in a header and chat APIs do not say."""
+    match message.role:
+        case Role.SYSTEM | Role.DEVELOPER if not _has(message, SystemContent):
+            return replace(message, role=Role.DEVELOPER, text="", parts=tuple(_contents(message)), channel=None)
+        case Role.SYSTEM | Role.DEVELOPER | Role.USER:
+            return message if message.channel is None else replace(message, channel=None)
+        case Role.ASSISTANT if message.is_call:
+            return _completed_call(message)
+        case Role.ASSISTANT:
+            return message if message.channel is not None else replace(message, channel=Channel.FINAL)
+        case Role.TOOL:
+            call = calls.get(message.call_id or "") or _called_as(message, last_call)
+            channel = call.channel if call is not None else Channel.COMMENTARY
+            return replace(
+                message,
+                name=message.name or (call.recipient if call is not None else None),
+                recipient=message.recipient or Role.ASSISTANT,
+                channel=message.channel or channel,
+            )
+
+
+def _completed_call(call: Message) -> Message:
+    function = (call.recipient or "").startswith(f"{FUNCTIONS}.")
+    if call.channel is None:
+        builtin = (call.recipient or "").partition(".")[0] in TRAINED
+        call = replace(call, channel=Channel.ANALYSIS if builtin else Channel.COMMENTARY)
+    if function and call.content_type is None:
+        call = replace(call, content_type="json", constrained=True)
+    return call
+
+
+def _called_as(result: Message, call: Message | None) -> Message | None:
+    """The call that a result without a known id belongs to: the last one, if it was to the same tool."""
+    return call if call is not None and result.name in (None, call.recipient) else None
+
+
+def _has(message: Message, kind: type[SystemContent]) -> bool:
+    return any(isinstance(part, kind) for part in message.parts)

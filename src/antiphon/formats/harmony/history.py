@@ -1,0 +1,43 @@
+"""Which earlier reasoning a prompt keeps (resolution A-H03; HAR-68 … HAR-70). The conversation itself never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from antiphon.conversation import Channel, Message, Role
+from antiphon.formats.format import HistoryPolicy
+
+
+def for_prompt(messages: Sequence[Message], policy: HistoryPolicy) -> list[Message]:
+    """The messages that a prompt shows the model."""
+    before = drop_before(messages, policy)
+    return [message for i, message in enumerate(messages) if i >= before or message.channel != Channel.ANALYSIS]
+
+
+def drop_before(messages: Sequence[Message], policy: HistoryPolicy) -> int:
+    """Analysis is dropped from messages with an index below this one."""
+    match policy:
+        case HistoryPolicy.GUIDE:
+            return next((i for i in range(len(messages) - 1, -1, -1) if is_answer(messages[i])), 0)
+        case HistoryPolicy.REFERENCE:
+            return _reference(messages)
+        case HistoryPolicy.KEEP_ALL:
+            return 0
+        case HistoryPolicy.DROP_ALL:
+            return len(messages)
+        case _:
+            assert_never(policy)
+
+
+def is_answer(message: Message) -> bool:
+    """An assistant's final message, which closes the reasoning before it."""
+    return message.role is Role.ASSISTANT and message.effective_channel == Channel.FINAL and not message.is_call
+
+
+def _reference(messages: Sequence[Message]) -> int:
+    """Reference §2.8: up to the first final of anybody, when the last assistant message is final."""
+    spoken = next((m for m in reversed(messages) if m.role is Role.ASSISTANT), None)
+    if spoken is None or spoken.channel != Channel.FINAL:
+        return 0
+    return next(i for i, m in enumerate(messages) if m.channel == Channel.FINAL)

@@ -1,0 +1,21 @@
+"""The alphabet of byte-level vocabularies: each byte is written as one printable character."""
+
+from __future__ import annotations
+
+
+def _letters() -> dict[int, str]:
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(256) if byte not in printable]
+    return {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+
+
+LETTER_OF_BYTE = _letters()
+BYTE_OF_LETTER = {letter: byte for byte, letter in LETTER_OF_BYTE.items()}
+
+
+def bytes_of(letters: str) -> bytes:
+    """The bytes that a byte-level token stands for; a character outside the alphabet stands for itself."""
+    try:
+        return bytes(map(BYTE_OF_LETTER.__getitem__, letters))
+    except KeyError:
+        return b"".join(bytes([BYTE_OF_LETTER[c]]) if c in BYTE_OF_LETTER else c.encode() for c in letters)

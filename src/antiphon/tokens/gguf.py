@@ -1,0 +1,176 @@
+"""The vocabulary that a GGUF file describes, with the ids that llama.cpp gives.
+
+Covered exactly: byte-level BPE (`tokenizer.ggml.model` ``gpt2``) with the pre-tokenizers of `PRE_TOKENIZERS`. Any
+other kind raises `TokenError` ``vocabulary_not_covered``; the engine's own tokenizer serves then (`engine_tokenizer`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+
+from antiphon.errors import TokenError
+
+from .bytelevel import LETTER_OF_BYTE, bytes_of
+from .pieces import Control
+from .pretokenizers import PRE_TOKENIZERS, PreTokenizer
+from .table import EncodeText, TableTokenizer, is_structure, text_only
+
+Metadata = Mapping[str, object]
+
+
+class TokenType(IntEnum):
+    """`tokenizer.ggml.token_type`, one for each id."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+def gguf_tokenizer(metadata: Metadata) -> TableTokenizer:
+    """The tokenizer of a file with this metadata. Errors: `TokenError`, when it is not covered or not well formed."""
+    model, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
+    pre_tokenizer = PRE_TOKENIZERS.get(str(pre))
+    if model != "gpt2" or pre_tokenizer is None:
+        raise _not_covered(f"a {model!r} vocabulary with the pre-tokenizer {pre!r}")
+    tokens, table = gguf_tokens(metadata), gguf_table(metadata)
+    encode = _encoder(tokens, _strings(metadata, "tokenizer.ggml.merges"), pre_tokenizer)
+    types = enumerate(_types(metadata, len(tokens)))
+    added = {tokens[id]: id for id, type in types if type == TokenType.USER_DEFINED and isinstance(table[id], bytes)}
+    encode = text_only(encode, table)
+    return TableTokenizer(gguf_name(metadata), table, _with_added(encode, added) if added else encode)
+
+
+def gguf_tokens(metadata: Metadata) -> list[str]:
+    """The tokens as the file spells them."""
+    return _strings(metadata, "tokenizer.ggml.tokens")
+
+
+def gguf_table(metadata: Metadata) -> list[bytes | Control]:
+    """What each id is, for every kind of vocabulary whose spelling is known.
+
+    Errors: `TokenError`, code ``vocabulary_not_covered`` or ``vocabulary_malformed``.
+    """
+    model = metadata.get("tokenizer.ggml.model")
+    text_of: Callable[[str], bytes]
+    match model:
+        case "gpt2":
+            text_of = bytes_of
+        case "llama" | "t5" | "bert" | "gemma4":
+            text_of = _sentencepiece_bytes
+        case _:
+            raise _not_covered(f"a {model!r} vocabulary")
+    tokens = gguf_tokens(metadata)
+    ends = {metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "eot", "eom")}
+    pairs = enumerate(zip(tokens, _types(metadata, len(tokens)), strict=True))
+    return [Control(token) if id in ends else _piece(token, type, text_of) for id, (token, type) in pairs]
+
+
+def gguf_name(metadata: Metadata) -> str:
+    """A name for the vocabulary that no other one has: it holds a digest of all that decides about ids."""
+    digest = hashlib.sha256()
+    for key in ("tokens", "token_type", "merges", "scores", "bos_token_id", "eos_token_id", "eot_token_id"):
+        digest.update(repr(metadata.get(f"tokenizer.ggml.{key}")).encode("utf-8", "backslashreplace"))
+    kind = metadata.get("tokenizer.ggml.pre") or metadata.get("tokenizer.ggml.model")
+    return f"gguf/{kind}/{digest.hexdigest()[:16]}"
+
+
+def _piece(token: str, type: int, text_of: Callable[[str], bytes]) -> bytes | Control:
+    match type:
+        case TokenType.CONTROL | TokenType.UNKNOWN:
+            return Control(token)
+        case TokenType.USER_DEFINED:
+            return Control(token) if is_structure(token) else token.encode()
+        case TokenType.UNUSED:
+            return b""
+        case TokenType.BYTE:
+            return bytes([int(token[3:5], 16)]) if _BYTE.fullmatch(token) else b""
+        case _:
+            return text_of(token)
+
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+def _sentencepiece_bytes(token: str) -> bytes:
+    return token.replace("▁", " ").encode()
+
+
+def _encoder(tokens: Sequence[str], merges: Sequence[str], pre: PreTokenizer) -> EncodeText:
+    # Here and not above, so that importing the room stays light: the library costs tens of milliseconds.
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+    size = len(tokens)
+    vocabulary = {token: id for id, token in reversed(list(enumerate(tokens)))}
+    # The engine drops a byte that its vocabulary lacks but merges nothing across it: we give such a byte an id of its
+    # own, above all others, and drop that.
+    missing = [letter for letter in LETTER_OF_BYTE.values() if letter not in vocabulary]
+    vocabulary |= {letter: size + i for i, letter in enumerate(missing)}
+    pairs = dict.fromkeys(_pair(merge) for merge in merges)  # of equal merges the first counts
+    try:
+        model = models.BPE(vocabulary, list(pairs), ignore_merges=pre.whole_words)
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
+        raise _not_covered(f"a vocabulary whose merges do not fit its tokens ({error})") from None
+    library = Tokenizer(model)
+    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in pre.splits]
+    spelled = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    library.pre_tokenizer = pre_tokenizers.Sequence([*splits, spelled])
+
+    def encode(text: str) -> list[int]:
+        ids = library.encode(text, add_special_tokens=False).ids
+        return [id for id in ids if id < size] if missing else ids
+
+    return encode
+
+
+def _with_added(encode: EncodeText, added: Mapping[str, int]) -> EncodeText:
+    """llama.cpp takes user-defined tokens out of a text before all else, the longest first."""
+    spellings = sorted(added, key=lambda spelling: len(spelling.encode()), reverse=True)
+
+    def encode_parts(text: str, first: int = 0) -> list[int]:
+        for i in range(first, len(spellings)):
+            if spellings[i] not in text:
+                continue
+            before, *after = text.split(spellings[i])
+            ids = encode_parts(before, i + 1)
+            for part in after:
+                ids += [added[spellings[i]], *encode_parts(part, i + 1)]
+            return ids
+        return encode(text) if text else []
+
+    return encode_parts
+
+
+_MERGE = re.compile(r"(.[^ ]*) (.*)", re.DOTALL)
+
+
+def _pair(merge: str) -> tuple[str, str]:
+    found = _MERGE.fullmatch(merge)
+    if found is None:
+        raise TokenError(f"the merge {merge!r} is not two tokens", code="vocabulary_malformed")
+    return found[1], found[2]
+
+
+def _strings(metadata: Metadata, key: str) -> list[str]:
+    value = metadata.get(key)
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(item, str) for item in value):
+        raise TokenError(f"{key} is not a list of strings", code="vocabulary_malformed")
+    return list(value)
+
+
+def _types(metadata: Metadata, count: int) -> list[int]:
+    value = metadata.get("tokenizer.ggml.token_type", [TokenType.NORMAL] * count)
+    if not isinstance(value, Sequence) or not all(isinstance(item, int) for item in value) or len(value) < count:
+        raise TokenError(f"tokenizer.ggml.token_type is not a list of {count} numbers", code="vocabulary_malformed")
+    return list(value[:count])
+
+
+def _not_covered(what: str) -> TokenError:
+    return TokenError(
+        f"{what} is not covered exactly", code="vocabulary_not_covered", hint="Use the engine's own tokenizer."
+    )

@@ -1,0 +1,6 @@
+"""The built-in python tool, in a sandbox or not at all."""
+
+from .sandbox import Bubblewrap, Cell, Interpreter, SandboxLimits
+from .tool import PYTHON, PythonTool
+
+__all__ = ["Bubblewrap", "Cell", "Interpreter", "PYTHON", "PythonTool", "SandboxLimits"]
