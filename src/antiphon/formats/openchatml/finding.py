@@ -1,0 +1,90 @@
+"""What a reader found wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from antiphon.errors import ParseError, Position
+
+E_HEADER = "E-PARSE-HEADER"
+E_CHANNEL_MISSING = "E-PARSE-CHANNEL-MISSING"
+E_CONSTRAINT = "E-BODY-CONSTRAINT-VIOLATION"
+E_CALL = "E-CALL-SCHEMA"
+E_TIMEOUT = "E-TOOL-TIMEOUT"
+E_CANCELLED = "E-TOOL-CANCELLED"
+E_TRUNCATED = "E-STREAM-TRUNCATED"
+E_VISIBILITY = "E-PERM-VISIBILITY"
+
+SUMMARIES = {
+    E_HEADER: "A message could not be read.",
+    E_CHANNEL_MISSING: "A message did not say which channel it belongs to.",
+    E_CONSTRAINT: "A message was not in the form that it promised.",
+    E_CALL: "A tool was called in a way that it does not understand.",
+    E_TIMEOUT: "A tool took too long.",
+    E_CANCELLED: "A tool was stopped.",
+    E_TRUNCATED: "The answer broke off before its end.",
+    E_VISIBILITY: "This part of the conversation is not shown.",
+}
+"""§13: every code of the specification, with a summary that is safe to show to an end user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One deviation from the specification.
+
+    ``warning``: allowed, but worth a word. ``text`` is what a lenient reader set aside, so that nothing is lost.
+    """
+
+    code: str
+    message: str
+    position: Position
+    hint: str | None = None
+    warning: bool = False
+    text: str = ""
+
+    def error(self) -> ParseError:
+        return ParseError(self.message, code=self.code, position=self.position, hint=self.hint)
+
+    def __str__(self) -> str:
+        return f"{self.position}  {self.code}  {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A finding whose place is known only relative to the head or the body that it was found in."""
+
+    offset: int
+    message: str
+    hint: str | None = None
+    code: str = E_HEADER
+    warning: bool = False
+
+
+class Place:
+    """A moving position in a text: offset from 0, line and column from 1; only ``\\n`` ends a line."""
+
+    __slots__ = ("column", "line", "offset")
+
+    def __init__(self, offset: int = 0, line: int = 1, column: int = 1) -> None:
+        self.offset = offset
+        self.line = line
+        self.column = column
+
+    def pass_over(self, text: str) -> None:
+        self.offset += len(text)
+        lines = text.count("\n")
+        if lines:
+            self.line += lines
+            self.column = len(text) - text.rfind("\n")
+        else:
+            self.column += len(text)
+
+    def position(self) -> Position:
+        return Position(self.offset, self.line, self.column)
+
+
+def after(position: Position, text: str) -> Position:
+    """The position that follows ``text``, when the text begins at ``position``."""
+    place = Place(position.offset or 0, position.line or 1, position.column or 1)
+    place.pass_over(text)
+    return place.position()

@@ -1,0 +1,205 @@
+"""Transcripts: read as they stream, strictly or with the best reading; checked in bounded memory."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from antiphon.conversation import Conversation, Message, Settings, ToolNamespace, ToolSpec
+
+from .document import MAX_HEADER, DocumentHeader, read_header
+from .finding import E_HEADER, Finding, Place
+from .frames import Frame, FrameReader
+from .opening import Opening, frames_behind
+from .rules import Rules
+from .spelling import LONGEST
+
+Read = Message | Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What a transcript has around its messages: the header, how it was written, and the blanks at the end.
+
+    Stands in ``Conversation.extra["openchatml"]``. ``header`` None: a fragment, which has none.
+    ``tail`` None: as we write it.
+    """
+
+    header: DocumentHeader | None
+    text: str = ""
+    tail: str | None = None
+
+
+class Reader:
+    """Reads a transcript cut anywhere, from text or from UTF-8 bytes; `feed` and `close` give messages in order.
+
+    ``strict`` raises `ParseError` with the specification's code and place at the first error; otherwise what is wrong
+    comes as `Finding`s among the messages, and the messages are the best reading. ``fragment``: a transcript without a
+    header is no error. ``harmony``: the rules of HIP-1 whatever the header says. ``tools``: check calls against their
+    schemas. ``keep`` False: bodies are not kept, for checking texts of any length.
+    """
+
+    def __init__(
+        self,
+        *,
+        strict: bool = True,
+        fragment: bool = False,
+        harmony: bool = False,
+        tools: Sequence[ToolSpec] = (),
+        keep: bool = True,
+    ) -> None:
+        self.header: DocumentHeader | None = None
+        self.header_text = ""
+        self._strict = strict
+        self._fragment = fragment
+        self._harmony = harmony
+        self._tools = {tool.recipient: tool for tool in tools}
+        self._frames = FrameReader(strict=strict, keep=keep)
+        self._rules: Rules | None = None
+        self._opening: Opening | None = Opening()
+        self._skipped: str | None = None
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+
+    def feed(self, text: str | bytes) -> list[Read]:
+        if isinstance(text, bytes):
+            text = self._utf8.decode(text)
+        return self._open(text) + self._settle()
+
+    def close(self) -> list[Read]:
+        """The end of the transcript; an open frame or header is an error."""
+        read = self._open(self._utf8.decode(b"", True), last=True) + self._settle()
+        self._frames.close()
+        read += self._settle()
+        if self._rules is not None:
+            read += map(self._checked, self._rules.close(self._frames.place.position()))
+        return read
+
+    @property
+    def envelope(self) -> Envelope:
+        return Envelope(self.header, self.header_text, self._frames.tail)
+
+    # -- the header ---------------------------------------------------------------------------------------------------
+
+    def _open(self, text: str, *, last: bool = False) -> list[Read]:
+        opening = self._opening
+        if opening is None:
+            self._frames.feed(text)
+            return []
+        if self._skipped is not None:
+            return self._skip(text)
+        if not opening.feed(text, last=last):
+            return []
+        start = Place(len(opening.bom))
+        self._frames.place.offset = start.offset
+        if opening.too_long:
+            return self._give_up(opening.text, start)
+        read = self._header(opening, start)
+        self._begin(opening.text, opening.end or 0)
+        return read
+
+    def _header(self, opening: Opening, start: Place) -> list[Read]:
+        raw = opening.text[: opening.end]
+        if not raw.strip(" \t\r\n"):
+            self.header_text = opening.bom + raw
+            hint = 'Begin with a YAML header: version: "2.2".'
+            missing = Finding(E_HEADER, "the transcript has no header", start.position(), hint)
+            return [] if self._fragment else [self._checked(missing)]
+        header = read_header(opening.text[: opening.yaml], start)
+        if isinstance(header, Finding):
+            return [self._checked(header)]
+        self.header, self.header_text = header, opening.bom + raw
+        self._frames.tools = self._frames.tools.declare(header.builtin_tools)
+        return []
+
+    def _give_up(self, text: str, start: Place) -> list[Read]:
+        """A header without end is set aside; frames may still follow it."""
+        start.pass_over(text[:MAX_HEADER])
+        hint = f"A header has at most {MAX_HEADER} characters. Is this an OpenChatML transcript?"
+        finding = Finding(E_HEADER, "the header does not end", start.position(), hint, text=text[:MAX_HEADER])
+        self._skipped = ""
+        return [self._checked(finding), *self._skip(text)]
+
+    def _skip(self, text: str) -> list[Read]:
+        text = (self._skipped or "") + text
+        at = frames_behind(text)
+        if at >= 0:
+            self._begin(text, at)
+        else:
+            # What may be needed to see, with the next chunk, that a line begins with <|start|>.
+            passed = max(0, len(text) - LONGEST)
+            self._frames.place.pass_over(text[:passed])
+            self._skipped = text[passed:]
+        return []
+
+    def _begin(self, text: str, end: int) -> None:
+        self._opening = None
+        self._rules = Rules(self.header, harmony=self._harmony, tools=self._tools)
+        self._frames.place.pass_over(text[:end])
+        self._frames.feed(text[end:])
+
+    # -- the frames ---------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> list[Read]:
+        read: list[Read] = []
+        for found in self._frames.take():
+            if isinstance(found, Frame) and self._rules is not None:
+                read += (self._checked(finding) for finding in self._rules.settle(found))
+                read.append(found.message)
+            elif isinstance(found, Finding):
+                read.append(found)
+        return read
+
+    def _checked(self, finding: Finding) -> Finding:
+        if self._strict and not finding.warning:
+            raise finding.error()
+        return finding
+
+
+def _chunks(transcript: str | bytes | Iterable[str | bytes]) -> Iterable[str | bytes]:
+    return (transcript,) if isinstance(transcript, str | bytes) else transcript
+
+
+def iter_read(transcript: str | bytes | Iterable[str | bytes], reader: Reader) -> Iterator[Read]:
+    """Messages and findings of a transcript that may come in chunks, as soon as they are known."""
+    for chunk in _chunks(transcript):
+        yield from reader.feed(chunk)
+    yield from reader.close()
+
+
+def read(
+    transcript: str | bytes | Iterable[str | bytes], *, fragment: bool = False, harmony: bool = False,
+    tools: Sequence[ToolSpec] = (),
+) -> Conversation:  # fmt: skip
+    """A valid transcript as a conversation. Raises `ParseError` (code, line, column) at the first error."""
+    reader = Reader(strict=True, fragment=fragment, harmony=harmony, tools=tools)
+    return _conversation(reader, [found for found in iter_read(transcript, reader) if isinstance(found, Message)])
+
+
+def repair(
+    transcript: str | bytes | Iterable[str | bytes], *, fragment: bool = True, harmony: bool = False
+) -> tuple[Conversation, tuple[Finding, ...]]:
+    """The best reading of any text, and everything that is wrong with it. Never raises on what it reads."""
+    reader = Reader(strict=False, fragment=fragment, harmony=harmony)
+    found = list(iter_read(transcript, reader))
+    messages = [item for item in found if isinstance(item, Message)]
+    return _conversation(reader, messages), tuple(item for item in found if isinstance(item, Finding))
+
+
+def validate(
+    transcript: str | bytes | Iterable[str | bytes], *, fragment: bool = False, harmony: bool = False,
+    tools: Sequence[ToolSpec] = (),
+) -> Iterator[Finding]:  # fmt: skip
+    """Everything that is wrong with a transcript of any length, in its order, in bounded memory."""
+    reader = Reader(strict=False, fragment=fragment, harmony=harmony, tools=tools, keep=False)
+    return (found for found in iter_read(transcript, reader) if isinstance(found, Finding))
+
+
+def _conversation(reader: Reader, messages: Sequence[Message]) -> Conversation:
+    header = reader.header or DocumentHeader()
+    return Conversation(
+        messages=tuple(messages),
+        builtins=tuple(ToolNamespace(name) for name in header.builtin_tools),
+        settings=Settings(reasoning_effort=header.reasoning_effort),
+        extra={"openchatml": reader.envelope},
+    )

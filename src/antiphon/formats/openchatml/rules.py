@@ -1,0 +1,217 @@
+"""The rules that span frames: call ids, channels of calls, footers, capabilities (§5 … §8, §11; A-O01 … A-O52)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from antiphon.conversation import FUNCTIONS, Channel, End, Role, ToolSpec
+from antiphon.errors import Position
+
+from .body import constraint_problem, read_arguments, shape_problem
+from .document import Capabilities, DocumentHeader, HarmonyProfile
+from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem, after
+from .frames import Frame, Trivia
+from .spelling import CALL, CHANNEL, CONSTRAIN, ENDLITERAL, LITERAL, START
+
+
+class Rules:
+    """Checks frames in their order; `settle` also fills in what legacy and Harmony text leaves out.
+
+    Memory: the call ids of the transcript, since they are unique in all of it (A-O14).
+    """
+
+    def __init__(
+        self, header: DocumentHeader | None, *, harmony: bool = False, tools: Mapping[str, ToolSpec] | None = None
+    ) -> None:
+        profile = header.harmony if header else HarmonyProfile()
+        self._harmony = harmony or profile.enabled
+        self._require_channels = bool(profile.require_channels) if profile.enabled else harmony
+        self._tool_calls_in = profile.tool_calls_in if profile.enabled else (Channel.COMMENTARY,)
+        self._builtins_in = profile.builtins_in
+        self._legacy = header is not None and header.version.startswith("1.")
+        self._capabilities = header.capabilities if header else Capabilities()
+        self._tools = tools or {}
+        self._open: dict[str, str] = {}
+        self._answered: set[str] = set()
+        self._synthesised = 0
+        self._last: Frame | None = None
+
+    def settle(self, frame: Frame) -> Iterator[Finding]:
+        """What is wrong with the frame, in the order of its text; ``frame.message`` gets the ids that it lacks."""
+        if self._legacy:
+            yield from self._version_1(frame)
+        yield from self._channels(frame)
+        yield from self._calls(frame)
+        yield from self._allowed(frame)
+        yield from self._body(frame)
+        yield from self._footer(frame)
+        self._last = frame
+
+    def close(self, end: Position) -> Iterator[Finding]:
+        """§9: a turn that stops in the middle is incomplete."""
+        last = self._last
+        if last is None or last.message.role is not Role.ASSISTANT or last.message.end is not End.END:
+            return
+        if last.message.is_call or last.message.effective_channel == Channel.FINAL:
+            return
+        yield Finding(
+            E_TRUNCATED, "no <|return|> or <|call|> at the end", end,
+            "An assistant's turn ends with a final answer or a call.", warning=not self._harmony,
+        )  # fmt: skip
+
+    @staticmethod
+    def _at(frame: Frame, place: str) -> Position:
+        offset = frame.head.places.get(place, frame.head.length if place == "end" else 0)
+        return after(frame.start, START.spelling + frame.head_text[:offset])
+
+    def _wrong(self, frame: Frame, place: str, message: str, hint: str | None = None, code: str = E_HEADER) -> Finding:
+        return Finding(code, message, self._at(frame, place), hint)
+
+    def _channels(self, frame: Frame) -> Iterator[Finding]:
+        message = frame.message
+        if message.channel is None:
+            if self._require_channels and message.role in (Role.ASSISTANT, Role.TOOL):
+                hint = "The harmony profile requires one of analysis, commentary and final."
+                yield self._wrong(frame, "end", f"the {message.role} message has no channel", hint, E_CHANNEL_MISSING)
+                return
+            if not message.is_call:
+                return
+        if not message.is_call:
+            return
+        function = (message.recipient or "").startswith(FUNCTIONS + ".")
+        allowed = self._tool_calls_in if function else self._builtins_in
+        if message.effective_channel not in allowed:
+            what = "functions" if function else "built-in tools"
+            place = "channel" if message.channel else "end"
+            yield self._wrong(
+                frame, place, f"{what} are called on {' or '.join(allowed)}, not on {message.effective_channel}"
+            )
+
+    def _calls(self, frame: Frame) -> Iterator[Finding]:
+        message = frame.message
+        if message.is_call:
+            yield from self._call(frame)
+        elif message.role is Role.TOOL and not frame.head.is_unknown:
+            yield from self._reply(frame)
+
+    def _call(self, frame: Frame) -> Iterator[Finding]:
+        call_id = frame.message.call_id
+        if call_id is None:
+            if not self._harmony:
+                yield self._wrong(frame, "end", "the call has no call_id", "Each call carries a unique call_id= (§8).")
+            call_id = self._synthesise(frame)
+        elif call_id in self._open or call_id in self._answered:
+            yield self._wrong(
+                frame, "call_id", f"the call_id {call_id!r} is used twice", "Unique in the transcript (§8)."
+            )
+        self._open[call_id] = frame.message.recipient or ""
+
+    def _synthesise(self, frame: Frame) -> str:
+        """A-O12: ``call_{n}`` in the order of the document, marked as ours."""
+        while (call_id := f"call_{self._synthesised}") in self._open or call_id in self._answered:
+            self._synthesised += 1
+        self._synthesised += 1
+        _lend(frame, call_id)
+        return call_id
+
+    def _reply(self, frame: Frame) -> Iterator[Finding]:
+        message = frame.message
+        call_id = message.call_id
+        if call_id is None:
+            if not (frame.head.is_legacy_reply or self._harmony):
+                hint = "A reply echoes the call_id of its call (§8)."
+                yield self._wrong(frame, "end", "the tool's reply has no call_id", hint)
+            call_id = next((id for id, tool in self._open.items() if message.name in (None, tool)), None)
+            if call_id is None:
+                yield self._wrong(frame, "role", f"no open call of {message.name} for this reply", code=E_CALL)
+                return
+            _lend(frame, call_id)
+        if call_id not in self._open and call_id not in self._answered:
+            yield self._wrong(frame, "call_id", f"the reply to {call_id!r} answers no call", code=E_CALL)
+            return
+        called = self._open.pop(call_id, None)
+        self._answered.add(call_id)
+        if called is None:
+            yield replace(self._wrong(frame, "call_id", f"{call_id!r} was answered before", code=E_CALL), warning=True)
+        elif message.name is None:
+            frame.message = replace(frame.message, name=called)
+        elif called != message.name:
+            yield replace(
+                self._wrong(frame, "name", f"{message.name} answers a call of {called}", code=E_CALL), warning=True
+            )
+
+    def _allowed(self, frame: Frame) -> Iterator[Finding]:
+        """A-O30: what the header's capabilities leave out may not be used."""
+        capabilities, head = self._capabilities, frame.head
+        if not capabilities.allows_role(head.author):
+            yield self._wrong(frame, "role", f"the role {head.author!r} is not among the header's capabilities")
+        channels = capabilities.channels
+        if head.channel is not None and channels is not None and head.channel not in channels:
+            yield self._wrong(frame, "channel", f"the channel {head.channel!r} is not among the header's capabilities")
+        if capabilities.tokens is None:
+            return
+        used = [CHANNEL] * (head.channel is not None) + [CONSTRAIN] * head.constrained
+        used += [LITERAL, ENDLITERAL] if frame.literal else []
+        spelled = [control.spelling for control in used]
+        spelled += ["<|start|>", "<|message|>"] + [f"<|{frame.message.end}|>"] * (frame.message.end is not End.NONE)
+        missing = [token for token in spelled if token not in capabilities.tokens]
+        if missing:
+            yield self._wrong(frame, "role", f"{missing[0]} is not among the header's capabilities")
+
+    def _version_1(self, frame: Frame) -> Iterator[Finding]:
+        """A-O37: a transcript that says 1.x cannot use what 2.0 brought."""
+        head = frame.head
+        used = [
+            ("channel", head.channel is not None), ("constrain", head.constrained), ("to", head.recipient is not None),
+            ("call_id", head.call_id is not None), ("intent", head.intent is not None),
+            ("role", head.role in (Role.DEVELOPER, Role.TOOL)),
+            ("end", frame.literal or frame.message.end in (End.CALL, End.RETURN)),
+        ]  # fmt: skip
+        for place, is_used in used:
+            if is_used:
+                hint = 'Write version: "2.2" in the header.'
+                yield self._wrong(frame, place, "a feature of version 2 in a transcript of version 1", hint)
+                return
+
+    def _body(self, frame: Frame) -> Iterator[Finding]:
+        if frame.bodiless:
+            return
+        message = frame.message
+        problem = constraint_problem(message) or shape_problem(message)
+        tool = self._tools.get(message.recipient or "") if message.is_call and not problem else None
+        if tool is not None:
+            arguments = read_arguments(message, tool)
+            problem = arguments if isinstance(arguments, Problem) else None
+        if problem is not None:
+            yield in_body(frame, problem)
+
+    def _footer(self, frame: Frame) -> Iterator[Finding]:
+        """A-O03: ``call`` ends calls and only them; ``return`` ends final answers."""
+        message = frame.message
+        if message.end is End.CALL and not message.is_call:
+            hint = "Only an assistant's message to a tool ends with <|call|>."
+            yield Finding(E_HEADER, "<|call|> ends a message that is no call", frame.footer, hint)
+        elif message.is_call and message.end in (End.END, End.RETURN):
+            hint = f"A call ends with {CALL} (§6)."
+            yield Finding(E_HEADER, f"the call ends with <|{message.end}|>", frame.footer, hint)
+        elif message.end is End.RETURN and not _is_final(frame):
+            yield Finding(E_HEADER, "<|return|> ends a message that is no final answer", frame.footer, warning=True)
+
+
+def _is_final(frame: Frame) -> bool:
+    return frame.message.role is Role.ASSISTANT and frame.message.effective_channel == Channel.FINAL
+
+
+def _lend(frame: Frame, call_id: str) -> None:
+    """Gives the message a call id that its text does not carry; written again, it is left out."""
+    trivia = replace(frame.trivia or Trivia(), synthetic=call_id)
+    frame.trivia = trivia
+    frame.message = replace(frame.message, call_id=call_id, extra={**frame.message.extra, "openchatml": trivia})
+
+
+def in_body(frame: Frame, problem: Problem) -> Finding:
+    """The finding for a problem in a body: at its place when the body is written as it reads, else at its start."""
+    plain = frame.trivia is None or frame.trivia.body is None
+    at = after(frame.body, frame.message.text[: problem.offset]) if plain else frame.body
+    return Finding(problem.code, problem.message, at, problem.hint, problem.warning)

@@ -1,0 +1,149 @@
+"""Conversations as transcripts: what was read is written byte for byte, all else in canonical form (A-O02, A-O49)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from antiphon.conversation import Conversation, End, Message, OpaquePart, Settings
+from antiphon.errors import RenderError
+from antiphon.tokens import Piece, spell
+
+from .document import DocumentHeader, spell_header
+from .finding import E_HEADER
+from .frames import Trivia
+from .head import Head, ToolNames, head_pieces, read_head
+from .reader import Envelope
+from .spelling import BY_SPELLING, MESSAGE, START, TOKEN, spell_body, unescape
+
+_BLOCK = re.compile(r"(?<!<)<\|literal\|>(.*?)<\|endliteral\|>", re.DOTALL)
+_CONTROL = re.compile(f"(?<!<){TOKEN.pattern}")
+
+
+class Writer:
+    """Writes a transcript message by message, so that its length does not matter.
+
+    The recorded spelling of a message is used as long as it still says what the message does.
+    """
+
+    def __init__(self, envelope: Envelope | None = None) -> None:
+        self._envelope = envelope or Envelope(DocumentHeader())
+        self._tools = ToolNames()
+        if self._envelope.header:
+            self._tools = self._tools.declare(self._envelope.header.builtin_tools)
+        self._between = ""
+        self._heads: dict[str, Head] = {}
+        self._open = False
+
+    def header(self) -> str:
+        """The header, as it was written when it was read."""
+        envelope = self._envelope
+        return envelope.text or (spell_header(envelope.header) if envelope.header else "")
+
+    def write(self, message: Message) -> str:
+        """One frame and what stands before it."""
+        if self._open:
+            raise RenderError("a message without an end is not the last one", code=E_HEADER)
+        recorded = message.extra.get("openchatml")
+        trivia = recorded if isinstance(recorded, Trivia) else Trivia()
+        before = self._between if trivia.before is None else trivia.before
+        self._between = "\n"
+        self._open = message.end is End.NONE
+        footer = "" if self._open else f"<|{message.end}|>"
+        return f"{before}{START}{self._head(message, trivia)}{MESSAGE}{self._body(message, trivia)}{footer}"
+
+    def close(self) -> str:
+        """What stands after the last frame: a line break, or what did when it was read."""
+        if self._open:
+            return ""
+        return self._between if self._envelope.tail is None else self._envelope.tail
+
+    def _head(self, message: Message, trivia: Trivia) -> str:
+        if trivia.synthetic is not None and trivia.synthetic == message.call_id:
+            message = replace(message, call_id=None)
+        if trivia.head is not None:
+            head = self._heads.get(trivia.head)
+            if head is None:
+                if len(self._heads) >= 512:
+                    self._heads.clear()
+                head = self._heads[trivia.head] = read_head(_pieces(trivia.head), self._tools)
+            if head.says(message) and not head.problems:
+                return trivia.head
+        return spell(list(head_pieces(message)))
+
+    @staticmethod
+    def _body(message: Message, trivia: Trivia) -> str:
+        if trivia.body is not None and _read_body(trivia.body) == message.text:
+            return trivia.body
+        return spell_body(message.text)
+
+
+def _pieces(text: str) -> list[Piece]:
+    pieces: list[Piece] = []
+    start = 0
+    for found in TOKEN.finditer(text):
+        pieces += ([text[start : found.start()]] if found.start() > start else []) + [BY_SPELLING[found.group()]]
+        start = found.end()
+    return pieces + ([text[start:]] if start < len(text) else [])
+
+
+def _read_body(raw: str) -> str | None:
+    """What a spelled body says; None when it holds a control that is neither escaped nor in a literal block."""
+    parts = _BLOCK.split(raw)
+    if any(_CONTROL.search(plain) for plain in parts[::2]):
+        return None
+    return "".join(part if i % 2 else unescape(part) for i, part in enumerate(parts))
+
+
+def unwritable(conversation: Conversation) -> list[str]:
+    """What the conversation holds that a transcript cannot say, in words, with the place in front."""
+    settings = replace(conversation.settings, reasoning_effort=None)
+    lost = ["tools: definitions are text of a developer message"] if conversation.tools else []
+    lost += ["response_format"] if conversation.response_format else []
+    lost += ["settings other than reasoning_effort"] if settings != Settings() else []
+    lost += [f"builtins[{i}]: its tools" for i, names in enumerate(conversation.builtins) if names.tools]
+    for i, message in enumerate(conversation.messages):
+        kinds = [part.kind for part in message.parts if isinstance(part, OpaquePart)]
+        lost += [f"messages[{i}]: a part of kind {kind}" for kind in kinds]
+    return lost
+
+
+def envelope_of(conversation: Conversation) -> Envelope:
+    """The conversation's own envelope, with the settings that it has now."""
+    recorded = conversation.extra.get("openchatml")
+    envelope = recorded if isinstance(recorded, Envelope) else Envelope(DocumentHeader())
+    header = envelope.header or DocumentHeader()
+    names = tuple(namespace.name for namespace in conversation.builtins)
+    effort = conversation.settings.reasoning_effort
+    if header.reasoning_effort == effort and header.builtin_tools == names:
+        return envelope
+    settings = {"reasoning_effort": effort.value if effort else None, "builtin_tools": list(names) or None}
+    return replace(envelope, header=header.with_settings(**settings), text="")
+
+
+def iter_write(conversation: Conversation) -> Iterator[str]:
+    """The transcript in parts: header, one string a message, end."""
+    lost = unwritable(conversation)
+    if lost:
+        raise RenderError(
+            f"a transcript cannot say {'; '.join(lost)}", hint="Convert with a sidecar, or render a prompt instead."
+        )
+    writer = Writer(envelope_of(conversation))
+    yield writer.header()
+    for message in conversation.messages:
+        yield writer.write(message)
+    yield writer.close()
+
+
+def write(conversation: Conversation) -> str:
+    """The conversation as a transcript. Raises `RenderError` when it holds what a transcript cannot say."""
+    return "".join(iter_write(conversation))
+
+
+def write_bytes(conversation: Conversation) -> bytes:
+    """The transcript as bytes; those that were not UTF-8 when read are what they were (A-O24)."""
+    try:
+        return write(conversation).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise RenderError(f"a lone surrogate at character {error.start} stands for no byte") from None

@@ -1,0 +1,151 @@
+"""The laws: what is written reads as it was; what was read is written as it was; cutting changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.conversation import Conversation, Message, Role
+from antiphon.formats.openchatml import Finding, Reader, iter_read, read, repair, write, write_bytes
+from antiphon.formats.openchatml.spelling import (
+    TOKEN,
+    VALUE,
+    decode_value,
+    encode_value,
+    escape,
+    spell_body,
+    spell_literal,
+    unescape,
+)  # fmt: skip
+from formats.openchatml.strategies import SPELLINGS, TRICKY, conversations, texts, transcripts, values
+
+
+@pytest.mark.spec("OCM-37", "OCM-71")
+@given(texts)
+def test_escaping_is_a_bijection_and_leaves_no_control(text: str) -> None:
+    escaped = escape(text)
+    assert unescape(escaped) == text
+    assert all(escaped[found.start() - 1] == "<" for found in TOKEN.finditer(escaped))
+
+
+@pytest.mark.spec("OCM-37")
+@given(texts)
+def test_what_is_unescaped_escapes_to_itself_when_it_held_no_control(text: str) -> None:
+    if all(found.start() and text[found.start() - 1] == "<" for found in TOKEN.finditer(text)):
+        assert escape(unescape(text)) == text
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 7])
+@pytest.mark.parametrize("name", [s[1:] for s in SPELLINGS])
+@pytest.mark.spec("OCM-37", "OCM-145")
+def test_a_run_of_k_reads_as_k_minus_one_for_each_of_the_nine(k: int, name: str) -> None:
+    assert unescape("<" * k + name) == "<" * (k - 1) + name
+
+
+@given(texts)
+@pytest.mark.spec("OCM-35", "OCM-36", "OCM-61", "OCM-150")
+def test_any_text_is_read_back_from_a_body(text: str) -> None:
+    frame = f"<|start|>user<|message|>{spell_body(text)}<|end|>"
+    assert [m.text for m in read(frame, fragment=True).messages] == [text]
+
+
+@given(texts)
+@pytest.mark.spec("OCM-35", "OCM-36")
+def test_any_text_is_read_back_from_literal_blocks(text: str) -> None:
+    frame = f"<|start|>user<|message|>{spell_literal(text)}<|end|>"
+    assert [m.text for m in read(frame, fragment=True).messages] == [text]
+
+
+@given(values)
+@pytest.mark.spec("OCM-115", "OCM-146")
+def test_any_value_is_read_back_from_a_head_and_cannot_end_it(value: str) -> None:
+    encoded = encode_value(value)
+    assert VALUE.fullmatch(encoded)
+    assert decode_value(encoded) == value
+
+
+@given(conversations())
+@pytest.mark.spec("OCM-08", "OCM-58", "OCM-59", "OCM-60")
+def test_a_conversation_that_was_written_reads_as_itself(conversation: Conversation) -> None:
+    assert read(write(conversation)) == conversation
+
+
+@given(transcripts())
+@pytest.mark.spec("OCM-25", "OCM-146", "OCM-149")
+def test_a_transcript_that_was_read_is_written_byte_for_byte(transcript: str) -> None:
+    assert write(read(transcript)) == transcript
+    data = transcript.encode("utf-8", "surrogateescape")
+    assert write_bytes(read(data)) == data
+
+
+@given(transcripts(), st.data())
+@pytest.mark.spec("OCM-38", "OCM-163")
+def test_cutting_a_transcript_anywhere_gives_the_same_messages(transcript: str, data: st.DataObject) -> None:
+    whole = read(transcript)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(transcript)), max_size=8)))
+    pieces = [transcript[a:b] for a, b in zip([0, *cuts], [*cuts, len(transcript)], strict=True)]
+    assert read(pieces) == whole
+    assert write(read(pieces)) == transcript
+
+
+@given(transcripts())
+@settings(max_examples=30)
+@pytest.mark.spec("OCM-38")
+def test_a_transcript_read_byte_by_byte_gives_the_same_messages(transcript: str) -> None:
+    data = transcript.encode("utf-8", "surrogateescape")
+    assert read(data[i : i + 1] for i in range(len(data))) == read(data)
+
+
+_garbage = st.lists(
+    st.one_of(
+        st.sampled_from([*TRICKY, "user", "assistant to=", " call_id=a", "version: 2.2\n", "json"]), st.text(max_size=3)
+    ),
+    max_size=20,
+).map("".join)
+
+
+@given(_garbage, st.data())
+def test_cutting_garbage_anywhere_gives_the_same_messages(text: str, data: st.DataObject) -> None:
+    whole, findings = repair(text)
+    cut = data.draw(st.integers(0, len(text)))
+    again, same = repair([text[:cut], text[cut:]])
+    assert again == whole
+    assert [(f.code, f.position) for f in same] == [(f.code, f.position) for f in findings]
+
+
+@given(_garbage)
+def test_no_text_is_lost_whatever_comes(text: str) -> None:
+    found = list(iter_read(text, Reader(strict=False, fragment=True)))
+    kept = "".join(item.text for item in found)
+    assert all(c in kept for c in text if c.isalpha() and c not in "abcdefghijklmnopqrstuvwxyz")
+
+
+@given(_garbage)
+def test_what_was_repaired_is_written_as_a_valid_transcript(text: str) -> None:
+    conversation, _ = repair(text)
+    rewritten, findings = repair(write(conversation), fragment=False)
+    assert [f for f in findings if "outside any frame" in f.message] == []
+    assert [m.text for m in rewritten.messages] == [m.text for m in conversation.messages]
+
+
+def test_a_changed_message_is_written_anew_and_its_neighbours_as_they_were() -> None:
+    conversation = read(
+        "<|start|>user\tname=a<|message|>x<|end|>\n\n<|start|>user\tname=b<|message|>y<|end|>", fragment=True
+    )
+    first, second = conversation.messages
+    changed = Conversation(
+        (Message(role=Role.USER, text="z", name="c", extra=first.extra), second), extra=conversation.extra
+    )
+    assert write(changed) == "<|start|>user name=c<|message|>z<|end|>\n\n<|start|>user\tname=b<|message|>y<|end|>"
+
+
+def test_findings_are_values_with_a_place() -> None:
+    _, findings = repair("version: 2.2\n<|start|>user<|message|>a<|channel|>b<|end|>")
+    assert findings[0] == Finding(
+        "E-PARSE-HEADER",
+        "<|channel|> stands in a body",
+        findings[0].position,
+        "As text it is written <<|channel|> (§3).",
+    )
+    assert str(findings[0].position) == "2:26"
