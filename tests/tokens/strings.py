@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-_TEXT = """
+TEXT = """
 The quick brown fox don't we've I'm THEY'LL It'S naïve façade straße Größe привет Здравствуйте 你好世界 こんにちは
 カタカナ 한국어 שלום مرحبا हिन्दी ไทย 12345 3.14159 1,000,000 0x1F4A9 ½ ² ٣٤٥ Ⅷ def return x==y;
 // # $ % ^ & * ( ) _ + ~ ` { } [ ] | \\ : ; " ' < > ? , . / … — “quoted” <|im_start|> <|im_end|> <|endoftext|>
 <think> </think> [INST] http://example.com/a?b=c&d=e user@host.org
 """
-WORDS = _TEXT.split()
+WORDS = TEXT.split()
 _BLANKS = "||  |   |        |\n|\n\n|\r\n|\t|\t\t|\u00a0|\u2003|\u3000|\u200b|\u2028|\x85|\x0b|\x0c| \n|\n |  \n  | "
 BLANKS = _BLANKS.split("|")
 EMOJI = "😀😂👍🏽👩‍👩‍👧‍👦🇫🇷🏳️‍🌈❤️☃️𝔘𝓃𝒾𝒸ℴ𝒹ℯ"

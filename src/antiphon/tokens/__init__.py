@@ -3,11 +3,12 @@
 The libraries that vocabularies need (`tiktoken`, `tokenizers`) are imported when one is made, not here.
 """
 
+from .bpe import o200k_harmony, tiktoken_tokenizer
 from .byte import ByteTokenizer
 from .decoder import ControlScanner, PieceDecoder
 from .encode import SegmentMemo, encode_pieces
-from .engine import engine_tokenizer
-from .gguf import gguf_tokenizer
+from .gguf import engine_tokenizer, gguf_tokenizer
+from .hf import hf_tokenizer
 from .pieces import Control, Piece, SampledText, spell, utf8, well_formed
 from .table import TableTokenizer
 from .tokenizer import Tokenizer, decode
@@ -26,7 +27,10 @@ __all__ = [
     "encode_pieces",
     "engine_tokenizer",
     "gguf_tokenizer",
+    "hf_tokenizer",
+    "o200k_harmony",
     "spell",
+    "tiktoken_tokenizer",
     "utf8",
     "well_formed",
 ]

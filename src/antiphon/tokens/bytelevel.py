@@ -1,6 +1,8 @@
-"""The alphabet of byte-level vocabularies: each byte is written as one printable character."""
+"""How vocabularies spell bytes: byte-level ones each byte as a printable character, SentencePiece blanks as “▁”."""
 
 from __future__ import annotations
+
+import re
 
 
 def _letters() -> dict[int, str]:
@@ -13,9 +15,23 @@ LETTER_OF_BYTE = _letters()
 BYTE_OF_LETTER = {letter: byte for byte, letter in LETTER_OF_BYTE.items()}
 
 
-def bytes_of(letters: str) -> bytes:
+def bytes_of_letters(letters: str) -> bytes:
     """The bytes that a byte-level token stands for; a character outside the alphabet stands for itself."""
     try:
         return bytes(map(BYTE_OF_LETTER.__getitem__, letters))
     except KeyError:
         return b"".join(bytes([BYTE_OF_LETTER[c]]) if c in BYTE_OF_LETTER else c.encode() for c in letters)
+
+
+def sentencepiece_bytes(token: str) -> bytes:
+    """The bytes of a SentencePiece token."""
+    return byte_token(token) or token.replace("▁", " ").encode()
+
+
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+def byte_token(token: str) -> bytes | None:
+    """The byte that a token such as ``<0x0A>`` stands for."""
+    found = _BYTE.fullmatch(token)
+    return bytes.fromhex(found[1]) if found else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable
+from itertools import groupby
 
 from .pieces import Control, Piece
 from .tokenizer import Tokenizer
@@ -19,34 +20,38 @@ class PieceDecoder:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._piece = tokenizer.piece
-        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = b""
 
     def feed(self, ids: Iterable[int]) -> list[Piece]:
-        pieces: list[Piece] = []
-        run: list[bytes] = []
-        for id in ids:
-            piece = self._piece(id)
-            if isinstance(piece, bytes):
-                run.append(piece)
-                continue
-            self._flush(run, pieces, final=True)
-            run = []
-            pieces.append(piece)
-        self._flush(run, pieces, final=False)
-        return pieces
+        found = list(map(self._piece, ids))
+        try:
+            run = b"".join(found)  # type: ignore[arg-type]  # a Control among them is the exception, and raises it
+        except TypeError:
+            return self._with_controls(found)
+        text = self._decode(run)
+        return [text] if text else []
 
     def close(self) -> list[Piece]:
         """What was held back: half a character becomes U+FFFD."""
-        pieces: list[Piece] = []
-        self._flush([], pieces, final=True)
-        return pieces
+        text = self._decode(b"", final=True)
+        return [text] if text else []
 
-    def _flush(self, run: list[bytes], pieces: list[Piece], *, final: bool) -> None:
-        text = self._utf8.decode(b"".join(run), final)
-        if final:
-            self._utf8.reset()
-        if text:
-            pieces.append(text)
+    def _with_controls(self, found: list[bytes | Control]) -> list[Piece]:
+        pieces: list[Piece] = []
+        for is_text, group in groupby(found, key=lambda piece: isinstance(piece, bytes)):
+            if is_text:
+                pieces.append(self._decode(b"".join(group)))  # type: ignore[arg-type]  # bytes, all of them
+                continue
+            pieces.append(self._decode(b"", final=True))
+            pieces.extend(group)  # type: ignore[arg-type]  # controls, all of them
+        return [piece for piece in pieces if piece]
+
+    def _decode(self, run: bytes, *, final: bool = False) -> str:
+        # The function below an incremental decoder: that one is written in Python and costs three times as much.
+        run = self._held + run
+        text, used = codecs.utf_8_decode(run, "replace", final)
+        self._held = run[used:]
+        return text
 
 
 class ControlScanner:

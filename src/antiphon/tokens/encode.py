@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
+from threading import Lock
 
 from antiphon.errors import TokenError
 
@@ -13,28 +15,40 @@ from .tokenizer import Tokenizer
 class SegmentMemo:
     """Encoded segments of one tokenizer, least recently used out first, bounded by the ids that it holds.
 
-    A memo belongs to one tokenizer; several threads may share it (each step is one dictionary operation).
+    A memo belongs to one tokenizer; several threads may share it.
     """
 
     def __init__(self, capacity: int = 2_000_000) -> None:
         self.capacity = capacity
         self.held = 0
-        self._segments: dict[str, tuple[int, ...]] = {}
+        self._segments: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        # Counting and dropping are several steps; a lock that nobody holds costs less than a text's hash.
+        self._lock = Lock()
 
     def get(self, text: str) -> tuple[int, ...] | None:
-        ids = self._segments.pop(text, None)
-        if ids is not None:
-            self._segments[text] = ids
-        return ids
+        with self._lock:
+            ids = self._segments.get(text)
+            if ids is not None:
+                self._segments.move_to_end(text)
+            return ids
 
     def put(self, text: str, ids: tuple[int, ...]) -> None:
-        if len(ids) > self.capacity // 4 or text in self._segments:
+        """Keep the ids, unless they alone would take a quarter of the room."""
+        if len(ids) > self.capacity // 4:
             return
-        self._segments[text] = ids
-        self.held += len(ids) + 1
-        while self.held > self.capacity and self._segments:
-            oldest = next(iter(self._segments))
-            self.held -= len(self._segments.pop(oldest)) + 1
+        with self._lock:
+            if text in self._segments:
+                return
+            self._segments[text] = ids
+            self.held += len(ids) + 1
+            while self.held > self.capacity:
+                _, dropped = self._segments.popitem(last=False)
+                self.held -= len(dropped) + 1
+
+    def segments(self) -> dict[str, tuple[int, ...]]:
+        """What it holds, the least recently used first."""
+        with self._lock:
+            return dict(self._segments)
 
 
 def encode_pieces(pieces: Iterable[Piece], tokenizer: Tokenizer, memo: SegmentMemo | None = None) -> list[int]:

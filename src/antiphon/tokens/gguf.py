@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from antiphon.errors import TokenError
 
-from .bytelevel import LETTER_OF_BYTE, bytes_of
+from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, sentencepiece_bytes
 from .pieces import Control
 from .pretokenizers import PRE_TOKENIZERS, PreTokenizer
 from .table import EncodeText, TableTokenizer, is_structure, text_only
@@ -32,43 +32,68 @@ class TokenType(IntEnum):
     BYTE = 6
 
 
+_ALWAYS_CONTROL = frozenset((TokenType.CONTROL, TokenType.UNKNOWN))
+
+
 def gguf_tokenizer(metadata: Metadata) -> TableTokenizer:
     """The tokenizer of a file with this metadata. Errors: `TokenError`, when it is not covered or not well formed."""
     model, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
     pre_tokenizer = PRE_TOKENIZERS.get(str(pre))
     if model != "gpt2" or pre_tokenizer is None:
         raise _not_covered(f"a {model!r} vocabulary with the pre-tokenizer {pre!r}")
-    tokens, table = gguf_tokens(metadata), gguf_table(metadata)
-    encode = _encoder(tokens, _strings(metadata, "tokenizer.ggml.merges"), pre_tokenizer)
-    types = enumerate(_types(metadata, len(tokens)))
-    added = {tokens[id]: id for id, type in types if type == TokenType.USER_DEFINED and isinstance(table[id], bytes)}
-    encode = text_only(encode, table)
-    return TableTokenizer(gguf_name(metadata), table, _with_added(encode, added) if added else encode)
+    tokens = _strings(metadata, "tokenizer.ggml.tokens")
+    merges = _strings(metadata, "tokenizer.ggml.merges")
+    return gguf_vocabulary(metadata, _encoder(tokens, merges, pre_tokenizer), added=True)
 
 
-def gguf_tokens(metadata: Metadata) -> list[str]:
-    """The tokens as the file spells them."""
-    return _strings(metadata, "tokenizer.ggml.tokens")
+def engine_tokenizer(metadata: Metadata, tokenize: EncodeText) -> TableTokenizer:
+    """A GGUF vocabulary whose texts ``tokenize`` encodes: the engine's call, adding and parsing no special tokens.
 
-
-def gguf_table(metadata: Metadata) -> list[bytes | Control]:
-    """What each id is, for every kind of vocabulary whose spelling is known.
-
-    Errors: `TokenError`, code ``vocabulary_not_covered`` or ``vocabulary_malformed``.
+    An engine parses user-defined tokens (``<think>``) in any text all the same; those that are structure do not get
+    through here. ``tokenize`` may block, so long texts are encoded off the event loop, as everywhere.
     """
-    model = metadata.get("tokenizer.ggml.model")
-    text_of: Callable[[str], bytes]
+    return gguf_vocabulary(metadata, tokenize)
+
+
+def gguf_vocabulary(metadata: Metadata, encode: EncodeText, *, added: bool = False) -> TableTokenizer:
+    """The table of a file around ``encode``, which finds user-defined tokens itself unless they are ``added`` here."""
+    text_of = _spelling(metadata.get("tokenizer.ggml.model"))
+    tokens = _strings(metadata, "tokenizer.ggml.tokens")
+    types = _types(metadata, len(tokens))
+    ends = {metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "eot", "eom")}
+    controls: dict[Control, int] = {}
+    texts: dict[str, int] = {}
+    for id, type in enumerate(types):
+        if id in ends or type in _ALWAYS_CONTROL or (type == TokenType.USER_DEFINED and is_structure(tokens[id])):
+            controls.setdefault(Control(tokens[id]), id)
+        elif type == TokenType.USER_DEFINED:
+            texts[tokens[id]] = id
+
+    def bytes_of(id: int) -> bytes:
+        match types[id]:
+            case TokenType.USER_DEFINED | TokenType.CONTROL | TokenType.UNKNOWN:
+                return tokens[id].encode()
+            case TokenType.UNUSED:
+                return b""
+            case TokenType.BYTE:
+                return byte_token(tokens[id]) or b""
+            case _:
+                return text_of(tokens[id])
+
+    encode = text_only(encode, controls)
+    if added and texts:
+        encode = _with_added(encode, texts)
+    return TableTokenizer(gguf_name(metadata), len(tokens), controls=controls, bytes_of=bytes_of, encode=encode)
+
+
+def _spelling(model: object) -> Callable[[str], bytes]:
     match model:
         case "gpt2":
-            text_of = bytes_of
+            return bytes_of_letters
         case "llama" | "t5" | "bert" | "gemma4":
-            text_of = _sentencepiece_bytes
+            return sentencepiece_bytes
         case _:
             raise _not_covered(f"a {model!r} vocabulary")
-    tokens = gguf_tokens(metadata)
-    ends = {metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "eot", "eom")}
-    pairs = enumerate(zip(tokens, _types(metadata, len(tokens)), strict=True))
-    return [Control(token) if id in ends else _piece(token, type, text_of) for id, (token, type) in pairs]
 
 
 def gguf_name(metadata: Metadata) -> str:
@@ -78,27 +103,6 @@ def gguf_name(metadata: Metadata) -> str:
         digest.update(repr(metadata.get(f"tokenizer.ggml.{key}")).encode("utf-8", "backslashreplace"))
     kind = metadata.get("tokenizer.ggml.pre") or metadata.get("tokenizer.ggml.model")
     return f"gguf/{kind}/{digest.hexdigest()[:16]}"
-
-
-def _piece(token: str, type: int, text_of: Callable[[str], bytes]) -> bytes | Control:
-    match type:
-        case TokenType.CONTROL | TokenType.UNKNOWN:
-            return Control(token)
-        case TokenType.USER_DEFINED:
-            return Control(token) if is_structure(token) else token.encode()
-        case TokenType.UNUSED:
-            return b""
-        case TokenType.BYTE:
-            return bytes([int(token[3:5], 16)]) if _BYTE.fullmatch(token) else b""
-        case _:
-            return text_of(token)
-
-
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
-
-
-def _sentencepiece_bytes(token: str) -> bytes:
-    return token.replace("▁", " ").encode()
 
 
 def _encoder(tokens: Sequence[str], merges: Sequence[str], pre: PreTokenizer) -> EncodeText:

@@ -1,9 +1,10 @@
-"""A vocabulary as one table: what each id is, and a function that encodes ordinary text."""
+"""A vocabulary from its parts: its controls, the bytes of its other ids, and a function that encodes text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from .pieces import Control, well_formed
 
@@ -11,14 +12,41 @@ EncodeText = Callable[[str], list[int]]
 """Ids of a text without lone surrogates. Safe to call from several threads."""
 
 
-class TableTokenizer:
-    """A `Tokenizer` from its table. Every vocabulary that is not a test's is one of these."""
+class _Pieces(dict[int, bytes | Control]):
+    """What each id is, worked out when it is first asked for: most of a vocabulary is never seen."""
 
-    def __init__(self, name: str, table: Sequence[bytes | Control], encode: EncodeText) -> None:
+    def __init__(self, size: int, controls: Mapping[Control, int], bytes_of: Callable[[int], bytes]) -> None:
+        super().__init__((id, control) for control, id in controls.items())
+        self._size = size
+        self._bytes_of = bytes_of
+
+    def __missing__(self, id: int) -> bytes | Control:
+        if not 0 <= id < self._size:
+            return b""  # not kept: ids outside must not make the table grow
+        piece = self[id] = self._bytes_of(id)
+        return piece
+
+
+class TableTokenizer:
+    """A `Tokenizer` from its parts. Every vocabulary that is not a test's is one of these.
+
+    ``bytes_of`` gives the bytes of any id below ``size`` that is not a control; ``encode`` the ids of a text.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        size: int,
+        *,
+        controls: Mapping[Control, int],
+        bytes_of: Callable[[int], bytes],
+        encode: EncodeText,
+    ) -> None:
         self.name = name
-        self.size = len(table)
-        self.controls: Mapping[Control, int] = controls_of(table)
-        self._table = tuple(table)
+        self.size = size
+        self.controls = MappingProxyType(dict(controls))
+        # The dictionary's own method: what streams calls it for every id, and it costs a fifth of a method in Python.
+        self.piece: Callable[[int], bytes | Control] = _Pieces(size, controls, bytes_of).__getitem__
         self._encode = encode
 
     def __repr__(self) -> str:
@@ -27,32 +55,20 @@ class TableTokenizer:
     def encode(self, text: str) -> list[int]:
         return self._encode(well_formed(text))
 
-    def piece(self, id: int) -> bytes | Control:
-        return self._table[id] if 0 <= id < self.size else b""
-
     def control_id(self, control: Control) -> int | None:
         return self.controls.get(control)
 
 
-def controls_of(table: Sequence[bytes | Control]) -> dict[Control, int]:
-    """The controls of a table; of equal spellings the first counts."""
-    controls: dict[Control, int] = {}
-    for id, piece in enumerate(table):
-        if isinstance(piece, Control):
-            controls.setdefault(piece, id)
-    return controls
-
-
-def text_only(encode: EncodeText, table: Sequence[bytes | Control]) -> EncodeText:
+def text_only(encode: EncodeText, controls: Mapping[Control, int]) -> EncodeText:
     """``encode`` held to its word: no id that it gives is a control's, whatever the text spells.
 
     A library may still find a control in plain text (a vocabulary that looks whole words up, a normaliser, an engine
     that parses some of its tokens always). Then the text is cut inside every control spelling, so that none is whole,
     and if a normaliser can still make one, into characters.
     """
-    forbidden = frozenset(id for id, piece in enumerate(table) if isinstance(piece, Control))
-    spellings = sorted({piece.spelling for piece in table if isinstance(piece, Control)})
-    inside = re.compile("|".join(f"(?<={re.escape(s[0])})(?={re.escape(s[1:])})" for s in spellings if len(s) > 1))
+    forbidden = frozenset(controls.values())
+    spellings = [control.spelling for control in controls if len(control.spelling) > 1]
+    inside = re.compile("|".join(f"(?<={re.escape(s[0])})(?={re.escape(s[1:])})" for s in spellings) or "(?!)")
 
     def encode_text(text: str) -> list[int]:
         ids = encode(text)

@@ -1,0 +1,106 @@
+"""The vocabulary of a Hugging Face `tokenizer.json`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from antiphon.errors import Position, TokenError
+
+from .bytelevel import bytes_of_letters, sentencepiece_bytes
+from .pieces import Control, utf8
+from .table import TableTokenizer, is_structure, text_only
+
+
+def hf_tokenizer(text: str) -> TableTokenizer:
+    """The tokenizer that the text of a `tokenizer.json` describes.
+
+    Added tokens flagged special are controls, and so are those that look like tags (``<think>``, ``<tool_call>``):
+    templates build structure with them. Other added tokens, and normalisers, work as in the library.
+
+    Errors: `TokenError`, code ``vocabulary_malformed`` or, when the bytes of its tokens are not known,
+    ``vocabulary_not_covered``.
+    """
+    # Here and not above, so that importing the room stays light: the library costs tens of milliseconds.
+    from tokenizers import Tokenizer
+
+    document = _document(text)
+    controls, texts = _added(document)
+    spelling = _spelling(document)
+    # The library finds added tokens in any text, but for special ones when it is asked: so all controls are special.
+    added = [
+        {**token, "special": Control(token["content"]) in controls} for token in document.get("added_tokens") or ()
+    ]
+    try:
+        library = Tokenizer.from_str(json.dumps({**document, "added_tokens": added}))
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
+        raise TokenError(f"the tokenizer cannot be read: {error}", code="vocabulary_malformed") from None
+    library.encode_special_tokens = True
+    library.no_truncation()
+    library.no_padding()
+
+    def bytes_of(id: int) -> bytes:
+        if id in texts:
+            return texts[id].encode()
+        token = library.id_to_token(id)
+        return b"" if token is None else spelling(token)
+
+    def encode(text: str) -> list[int]:
+        ids: list[int] = library.encode(text, add_special_tokens=False).ids
+        return ids
+
+    size = max([*library.get_vocab().values(), *controls.values()], default=-1) + 1
+    name = f"hf/{hashlib.sha256(utf8(text)).hexdigest()[:16]}"
+    return TableTokenizer(name, size, controls=controls, bytes_of=bytes_of, encode=text_only(encode, controls))
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        offset = getattr(error, "pos", None)
+        raise TokenError(
+            "the tokenizer is not JSON", code="vocabulary_malformed", position=Position(offset=offset)
+        ) from None
+    if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
+        raise TokenError("the tokenizer has no model", code="vocabulary_malformed", position=Position(path="model"))
+    return document
+
+
+def _added(document: Mapping[str, Any]) -> tuple[dict[Control, int], dict[int, str]]:
+    """The added tokens that are controls, and those that are text."""
+    controls: dict[Control, int] = {}
+    texts: dict[int, str] = {}
+    for i, token in enumerate(document.get("added_tokens") or ()):
+        match token:
+            case {"id": int(id), "content": str(spelling)} if token.get("special") or is_structure(spelling):
+                controls.setdefault(Control(spelling), id)
+            case {"id": int(id), "content": str(spelling)}:
+                texts[id] = spelling
+            case _:
+                where = Position(path=f"added_tokens[{i}]")
+                raise TokenError("an added token has no id or content", code="vocabulary_malformed", position=where)
+    return controls, texts
+
+
+def _spelling(document: Mapping[str, Any]) -> Callable[[str], bytes]:
+    """How the tokens spell bytes: byte-level or SentencePiece."""
+    kinds = {kind for part in ("decoder", "pre_tokenizer") for kind in _kinds(document.get(part))}
+    if "ByteLevel" in kinds:
+        return bytes_of_letters
+    if kinds & {"Metaspace", "ByteFallback"}:
+        return sentencepiece_bytes
+    raise TokenError(
+        f"a {document['model'].get('type')!r} vocabulary without bytes is not covered",
+        code="vocabulary_not_covered",
+        hint="Byte-level and SentencePiece vocabularies are.",
+    )
+
+
+def _kinds(part: Any) -> list[str]:
+    if not isinstance(part, dict):
+        return []
+    inner = [kind for key in ("decoders", "pretokenizers") for one in part.get(key) or () for kind in _kinds(one)]
+    return [str(part.get("type")), *inner]
