@@ -23,7 +23,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 — whatever it is, the parent must hear it
         answer.write(json.dumps({"error": f"{type(error).__name__}: {error}"}) + "\n")
         answer.flush()
-        sys.exit(1)
+        os._exit(1)  # Other threads of the library may be half made.
     answer.write(json.dumps({"ready": True}) + "\n")
     answer.flush()
     threading.Event().wait()  # The server runs in threads of its own; it lives as long as `server` does.
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def leave_with_parent() -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(0, 4096):  # Not through `sys.stdin`, whose lock would be held when the interpreter ends.
         pass
     os._exit(0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ _SOCKET_PATH_LIMIT = 100
 _HEADROOM = 2 * 2**30
 """Bytes beyond the estimate that the child may take before its allocations fail: stacks, buffers, grammars."""
 _SIDE_CALLS = 4
+_ERROR = re.compile(r"^[0-9.]+ E ")
 
 
 class ChildProcess:
@@ -81,7 +83,7 @@ class ChildProcess:
         """Wait until the process ends; how it ended, for people."""
         code = await self._process.wait()
         how = f"signal {-code}" if code < 0 else f"status {code}"
-        return f"{how}: {self._log.reason()}"
+        return f"{how}: {self._log.last_line()}"
 
     async def stop(self) -> None:
         """End the process, close what was opened, remove the socket. May be called twice."""
@@ -112,7 +114,7 @@ class ChildProcess:
         if "error" in answer:
             await self._process.wait()
             await self._log.finish()
-            reason = self._log.reason() or answer["error"]
+            reason = self._log.first_error() or answer["error"]
             raise ModelError(f"the model cannot be loaded: {reason}", code="model_load")
 
 
@@ -193,11 +195,12 @@ class _Log:
             rest = rest[-4096:]
         self._lines.append(rest)
 
-    def reason(self) -> str:
-        """The most telling line: the last that speaks of an error, else the last."""
-        lines = [line.strip() for line in self._lines if line.strip()]
-        errors = [line for line in lines if "error" in line.lower() or " E " in line]
-        return (errors or lines or ["it said nothing"])[-1]
+    def first_error(self) -> str:
+        """What a failed start began with; the errors after it follow from it."""
+        return next((line for line in self._lines if _ERROR.search(line)), "").partition(" E ")[2]
+
+    def last_line(self) -> str:
+        return next((line.strip() for line in reversed(self._lines) if line.strip()), "it said nothing")
 
     async def finish(self) -> None:
         if self._task is not None:

@@ -1,0 +1,83 @@
+"""What every engine must do: sentences that an engine's own test module runs by subclassing `EngineContract`.
+
+An engine under test can say at least eight ids to ``prompt`` before an end of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from antiphon.engines import Engine, EngineEnd, Sampling, Step
+from antiphon.errors import ContextError
+
+GREEDY = Sampling(max_tokens=8, temperature=0)
+
+
+async def steps_of(engine: Engine, prompt: Sequence[int], sampling: Sampling, n: int = 1) -> list[Step]:
+    async with aclosing(engine.generate(prompt, sampling, n=n)) as steps:
+        return [step async for step in steps]
+
+
+def ids_of(steps: Sequence[Step], choice: int = 0) -> list[int]:
+    return [id for step in steps if step.choice == choice for id in step.ids]
+
+
+class EngineContract:
+    """Subclasses give the fixtures ``subject`` (an `Engine`) and ``prompt`` (ids)."""
+
+    async def test_a_limit_is_kept_and_named(self, subject: Engine, prompt: Sequence[int]) -> None:
+        steps = await steps_of(subject, prompt, replace(GREEDY, max_tokens=3))
+        assert len(ids_of(steps)) == 3
+        assert steps[-1].end is EngineEnd.LENGTH_OUTPUT
+
+    async def test_only_the_last_step_of_a_choice_has_an_end(self, subject: Engine, prompt: Sequence[int]) -> None:
+        steps = await steps_of(subject, prompt, GREEDY, n=2)
+        for choice in range(2):
+            ends = [step.end for step in steps if step.choice == choice]
+            assert [end is None for end in ends] == [True] * (len(ends) - 1) + [False]
+
+    async def test_greedy_says_the_same_twice(self, subject: Engine, prompt: Sequence[int]) -> None:
+        assert ids_of(await steps_of(subject, prompt, GREEDY)) == ids_of(await steps_of(subject, prompt, GREEDY))
+
+    async def test_a_stop_id_ends_the_reply_and_is_its_last_id(self, subject: Engine, prompt: Sequence[int]) -> None:
+        said = ids_of(await steps_of(subject, prompt, GREEDY))
+        stop = said[2]
+        steps = await steps_of(subject, prompt, replace(GREEDY, stop_ids=frozenset({stop})))
+        assert ids_of(steps) == said[: said.index(stop) + 1]
+        assert steps[-1].end is EngineEnd.STOP
+
+    async def test_nothing_is_said_when_nothing_is_asked_for(self, subject: Engine, prompt: Sequence[int]) -> None:
+        steps = await steps_of(subject, prompt, replace(GREEDY, max_tokens=0))
+        assert ids_of(steps) == []
+        assert steps[-1].end is EngineEnd.LENGTH_OUTPUT
+
+    async def test_a_prompt_as_long_as_the_context_is_refused(self, subject: Engine, prompt: Sequence[int]) -> None:
+        context = subject.info.context
+        with pytest.raises(ContextError, match=rf"{context} tokens.* {context}"):
+            await steps_of(subject, [prompt[0]] * context, GREEDY)
+
+    async def test_log_probabilities_stand_one_for_each_id(self, subject: Engine, prompt: Sequence[int]) -> None:
+        for step in await steps_of(subject, prompt, replace(GREEDY, logprobs=2)):
+            assert [told.id for told in step.logprobs] == list(step.ids)
+            assert all(told.logprob <= 0 and len(told.top) == 2 for told in step.logprobs)
+
+    async def test_no_log_probabilities_come_unasked(self, subject: Engine, prompt: Sequence[int]) -> None:
+        assert all(step.logprobs == () for step in await steps_of(subject, prompt, GREEDY))
+
+    async def test_many_at_once_get_what_each_would_get_alone(self, subject: Engine, prompt: Sequence[int]) -> None:
+        alone = ids_of(await steps_of(subject, prompt, GREEDY))
+        together = await asyncio.gather(*(steps_of(subject, prompt, GREEDY) for _ in range(6)))
+        assert [ids_of(steps) for steps in together] == [alone] * 6
+
+    async def test_closing_in_the_middle_leaves_the_engine_as_it_was(
+        self, subject: Engine, prompt: Sequence[int]
+    ) -> None:
+        whole = ids_of(await steps_of(subject, prompt, GREEDY))
+        async with aclosing(subject.generate(prompt, GREEDY)) as steps:
+            await anext(steps)
+        assert ids_of(await steps_of(subject, prompt, GREEDY)) == whole

@@ -1,0 +1,171 @@
+"""How the child process lives, dies and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from antiphon.engines import EngineEnd, Sampling
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.errors import EngineError, EngineLostError, ModelError, OverloadedError, UnsupportedError
+from engines.conftest import FRANCE
+
+LONG = Sampling(max_tokens=400, temperature=0, ignore_eos=True)
+SHORT = Sampling(max_tokens=24, temperature=0)
+
+
+async def test_a_killed_child_fails_what_it_was_doing_and_is_started_again(settings: LlamaCppSettings) -> None:
+    engine = await LlamaCppEngine.start(settings)
+    try:
+        async with aclosing(engine.generate(FRANCE, LONG)) as steps:
+            await anext(steps)
+            assert engine.pid is not None
+            os.kill(engine.pid, signal.SIGKILL)
+            with pytest.raises(EngineLostError):
+                async for _ in steps:
+                    pass
+        refusals, last = await ask_until_answered(engine)
+        assert all(refusal.retry_after > 0 for refusal in refusals)
+        assert last is EngineEnd.STOP
+        assert engine.restarts == 1
+    finally:
+        await engine.aclose()
+
+
+async def ask_until_answered(engine: LlamaCppEngine) -> tuple[list[OverloadedError], EngineEnd | None]:
+    """Ask as a patient client does: again after the time that the refusal names."""
+    refusals: list[OverloadedError] = []
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                steps = [step async for step in engine.generate(FRANCE, SHORT)]
+                return refusals, steps[-1].end
+            except EngineLostError:  # The kernel had not yet closed the dead child's socket.
+                continue
+            except OverloadedError as refusal:
+                refusals.append(refusal)
+                await asyncio.sleep(refusal.retry_after / 4)
+
+
+async def test_closing_ends_the_child_and_leaves_nothing_behind(settings: LlamaCppSettings) -> None:
+    before = sockets()
+    engine = await LlamaCppEngine.start(settings)
+    assert engine.pid is not None
+    child = psutil.Process(engine.pid)
+    (folder,) = sockets() - before
+    assert folder.stat().st_mode & 0o777 == 0o700
+    await engine.aclose()
+    await engine.aclose()
+    assert not child.is_running()
+    assert not folder.exists()
+    with pytest.raises(EngineError, match="closed"):
+        await anext(engine.generate(FRANCE, SHORT))
+
+
+def sockets() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("antiphon-*"))
+
+
+async def test_the_key_and_the_prompts_are_in_no_argument_list(settings: LlamaCppSettings) -> None:
+    engine = await LlamaCppEngine.start(settings)
+    try:
+        line = psutil.Process(engine.pid).cmdline()
+        assert [Path(part).name for part in line[1:]] == ["-P", "child.py"]
+        assert psutil.Process(engine.pid).net_connections("inet") == []
+    finally:
+        await engine.aclose()
+
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+
+async def main() -> None:
+    settings = LlamaCppSettings(model=Path(sys.argv[1]), context=256, slots=1, threads=1, cache_mib=0)
+    engine = await LlamaCppEngine.start(settings)
+    print(engine.pid, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def test_the_child_dies_with_its_parent(smollm2_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(smollm2_path)], stdout=subprocess.PIPE, env=environment
+    ) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        assert psutil.wait_procs([child], timeout=5)[1] == []
+
+
+async def test_a_file_that_is_not_there_or_not_a_model_or_cut_is_a_clear_error(
+    settings: LlamaCppSettings, tmp_path: Path
+) -> None:
+    whole = settings.model.read_bytes()
+    names = {"model_not_found": b"", "model_format": b"PK\x03\x04 a zip", "model_damaged": whole[:100_000]}
+    for code, content in names.items():
+        path = tmp_path / f"{code}.gguf"
+        if content:
+            path.write_bytes(content)
+        with pytest.raises(ModelError, match=code) as caught:
+            await LlamaCppEngine.start(replace(settings, model=path))
+        assert caught.value.code == code
+
+
+async def test_a_file_whose_weights_are_cut_short_is_refused_by_the_server_in_its_words(
+    settings: LlamaCppSettings, tmp_path: Path
+) -> None:
+    path = tmp_path / "short.gguf"
+    with settings.model.open("rb") as whole:
+        path.write_bytes(whole.read(settings.model.stat().st_size - 1000))
+    with pytest.raises(ModelError) as caught:
+        await LlamaCppEngine.start(replace(settings, model=path))
+    assert caught.value.code in ("model_load", "model_damaged")
+    assert "corrupted" in str(caught.value) or "cut short" in str(caught.value)
+
+
+async def test_a_model_that_cannot_fit_is_refused_before_it_is_loaded(settings: LlamaCppSettings) -> None:
+    with pytest.raises(ModelError, match=r"needs at least \d+ MiB of memory and 50 MiB are free") as caught:
+        await LlamaCppEngine.start(replace(settings, memory_limit=50 * 2**20))
+    assert caught.value.code == "model_memory"
+
+
+async def test_a_start_that_takes_too_long_is_given_up(settings: LlamaCppSettings) -> None:
+    with pytest.raises(ModelError, match=r"more than 0\.001 s"):
+        await LlamaCppEngine.start(replace(settings, load_seconds=0.001))
+
+
+async def test_a_generating_engine_refuses_to_embed(engine: LlamaCppEngine) -> None:
+    with pytest.raises(UnsupportedError):
+        await engine.embed([FRANCE])
+
+
+async def test_an_embedding_engine_gives_vectors_of_length_one_and_refuses_to_generate(
+    settings: LlamaCppSettings,
+) -> None:
+    engine = await LlamaCppEngine.start(replace(settings, embeddings=True, slots=2))
+    try:
+        assert engine.info.embeddings
+        first, same, other = (await engine.embed([FRANCE, FRANCE, FRANCE[3:9]])).vectors
+        assert sum(x * x for x in first) == pytest.approx(1.0, abs=1e-4)
+        assert sum(a * b for a, b in zip(first, same, strict=True)) == pytest.approx(1.0, abs=1e-4)
+        assert sum(a * b for a, b in zip(first, other, strict=True)) < 0.999
+        assert (await engine.embed([FRANCE, FRANCE])).tokens == 2 * len(FRANCE)
+        with pytest.raises(UnsupportedError):
+            await anext(engine.generate(FRANCE, SHORT))
+    finally:
+        await engine.aclose()
