@@ -1,0 +1,333 @@
+"""Templates that are data: marker strings, and a rule for how they are joined (docs/templates.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal
+
+from antiphon.errors import TemplateError
+
+from .base import BaseTemplate, ChatDict, content_of, role_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """The marker strings, by LMDeploy's names: ``user`` U ``eoh`` ``assistant`` A ``eoa`` ``separator``.
+
+    ``meta_instruction`` None: no system block where the conversation has no system text; "": an empty one.
+    """
+
+    system: str = ""
+    meta_instruction: str | None = ""
+    eosys: str = ""
+    user: str = ""
+    eoh: str = ""
+    assistant: str = ""
+    eoa: str = ""
+    separator: str = ""
+    tool: str = ""
+    eotool: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replies:
+    """How results of tools are written; neighbours share one ``open`` and ``close``."""
+
+    open: str = ""
+    each: str
+    end: str
+    close: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """How an assistant's tool calls are written: JSON with the arguments under the key ``arguments``."""
+
+    open: str
+    close: str
+    between: str = ""
+    after: str = ""
+    arguments: str = "arguments"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offers:
+    """How the tools are made known, after the system text and in its block."""
+
+    open: str
+    each: str
+    end: str
+    close: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infilling:
+    """CodeLlama's fill-in-the-middle: the user's text holds ``mark`` where text is wanted."""
+
+    mark: str
+    prefix_first: str
+    suffix_first: str
+    stop_words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Where a template departs from the common rule.
+
+    ``start``: before a first turn. ``resume``: before a follow-up turn (None: the separator). ``cue``: after the last
+    assistant marker of a history; ``cue_after_prefix``: even after an open answer. ``preface``: before the default
+    system text of a history. ``meta`` always: the default system text stays although the history has one. ``prefill``:
+    what a last assistant message becomes: an open answer (``strip``: where it has an end to strip; ``open``: always), or a
+    whole one after which a new one is opened (``reopen``). ``clip``: the last character is dropped, of the assistant
+    ``marker`` only, or of whatever ends the ``prompt``. ``reading``: message by message, or paired in rounds (of which
+    some are ``numbered``). ``system`` dropped: a system text is not said. ``alone``: blocks of a single user text.
+    """
+
+    start: str = ""
+    resume: str | None = None
+    cue: str = ""
+    cue_after_prefix: bool = False
+    preface: str = ""
+    meta: Literal["default", "always"] = "default"
+    prefill: Literal["strip", "open", "reopen"] = "strip"
+    clip: Literal["none", "marker", "prompt"] = "none"
+    reading: Literal["sequence", "rounds", "numbered", "jinja"] = "sequence"
+    system: Literal["said", "dropped"] = "said"
+    alone: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    replies: Replies | None = None
+    calls: Calls | None = None
+    offers: Offers | None = None
+    infilling: Infilling | None = None
+
+
+BLOCK_NAMES = tuple(f.name for f in fields(Blocks))
+
+
+class DeclaredTemplate(BaseTemplate):
+    """A template whose class holds `Blocks` and a `Rule`; keyword arguments override single blocks and settings."""
+
+    declared: ClassVar[Blocks] = Blocks()
+    generation: ClassVar[Mapping[str, Any]] = {}
+    rule: ClassVar[Rule] = Rule()
+
+    def __init__(self, **overrides: Any) -> None:
+        super().__init__(**{**self.generation, **overrides})
+        self.blocks = replace(self.declared, **{k: v for k, v in overrides.items() if k in BLOCK_NAMES})
+        self.suffix_first = bool(overrides.get("suffix_first", False))
+        infilling = self.rule.infilling
+        if infilling and self.capability == "infilling" and self.stop_words is None:
+            self.stop_words = infilling.stop_words
+
+    def __getattr__(self, name: str) -> Any:
+        """The blocks by their own names, as LMDeploy's templates have them: ``template.eoh``."""
+        if name in BLOCK_NAMES and "blocks" in self.__dict__:
+            return getattr(self.blocks, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def get_prompt(self, prompt: str, sequence_start: bool = True) -> str:
+        infilling = self.rule.infilling
+        if infilling and self.capability == "infilling":
+            return _infill(prompt, infilling, suffix_first=self.suffix_first)
+        if infilling and self.capability == "python":
+            return prompt
+        return super().get_prompt(prompt, sequence_start)
+
+    def decorate_prompt(self, prompt: str, sequence_start: bool = True) -> str:
+        self._require_chat()
+        blocks = replace(self.blocks, **self.rule.alone)
+        rule = self.rule
+        if rule.reading == "numbered":
+            text = _numbered(prompt, 1 if sequence_start else 2, blocks)
+        elif sequence_start:
+            text = f"{rule.start}{_meta(blocks)}{blocks.user}{prompt}{blocks.eoh}{blocks.assistant}"
+        else:
+            text = f"{self._resume}{blocks.user}{prompt}{blocks.eoh}{blocks.assistant}"
+        return text[:-1] if rule.clip != "none" else text
+
+    def messages2prompt(
+        self, messages: str | Sequence[ChatDict], sequence_start: bool = True, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> str:
+        """The common rule: each message between its markers, then the assistant's marker (LMD-48 … LMD-51)."""
+        if isinstance(messages, str):
+            return self.get_prompt(messages, sequence_start)
+        text = self.history(messages, sequence_start, tools)
+        open_answer = bool(messages) and messages[-1]["role"] == "assistant" and self.rule.prefill != "reopen"
+        return text[:-1] if self.rule.clip == "prompt" and open_answer else text
+
+    def history(
+        self, messages: Sequence[ChatDict], sequence_start: bool = True, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> str:
+        """The prompt of a history, whose texts it never cuts (LMDeploy's clipped templates cut an open answer)."""
+        match self.rule.reading:
+            case "jinja":
+                self._require_chat()
+            case "numbered":
+                return self._numbered_history(messages, sequence_start)
+            case "rounds":
+                return self._rounds(messages, sequence_start)
+            case "sequence":
+                pass
+        head = self._head(messages, sequence_start, tools)
+        body = "".join(
+            self._bodies(messages if not _leads(messages) or self._keeps_meta else messages[1:], sequence_start)
+        )
+        return head + self._tail(body, messages)
+
+    @property
+    def _resume(self) -> str:
+        return self.blocks.separator if self.rule.resume is None else self.rule.resume
+
+    @property
+    def _keeps_meta(self) -> bool:
+        return self.rule.meta == "always"
+
+    def _require_chat(self) -> None:
+        if self.rule.reading == "jinja":
+            raise TemplateError(
+                "the template 'hf' stands for the model's own Jinja template, which is not here",
+                code="no_template",
+                hint="Make a format of it with `jinja_format(source, …)`.",
+            )
+        if self.capability != "chat" and not self.rule.infilling:
+            raise TemplateError(f"{type(self).__name__} has no capability of {self.capability}", code="no_capability")
+
+    def _head(self, messages: Sequence[ChatDict], sequence_start: bool, tools: Sequence[Mapping[str, Any]]) -> str:
+        """What comes before the first round: the start, and the system block (resolutions L-08, X-09)."""
+        blocks, rule = self.blocks, self.rule
+        if not sequence_start:
+            return self._resume
+        offered = self._offered(tools)
+        head = rule.start
+        leading = content_of(messages[0]) if _leads(messages) else None
+        if (leading is None or self._keeps_meta) and (blocks.meta_instruction is not None or offered):
+            preface = rule.preface if blocks.meta_instruction is not None else ""
+            head += f"{blocks.system}{preface}{blocks.meta_instruction or ''}{offered}{blocks.eosys}"
+        if leading is not None and not self._keeps_meta:
+            head += f"{self._opening(messages[0], blocks.system)}{leading}{offered}{blocks.eosys}"
+        return head
+
+    def _offered(self, tools: Sequence[Mapping[str, Any]]) -> str:
+        if not tools:
+            return ""
+        offers = self.rule.offers
+        if offers is None:
+            raise TemplateError(
+                "this template has no way to offer tools",
+                code="no_tools",
+                hint="Choose chatml, qwen2d5 or the model's own Jinja template.",
+            )
+        each = "".join(f"{offers.each}{json.dumps(tool, ensure_ascii=False)}{offers.end}" for tool in tools)
+        return f"{offers.open}{each}{offers.close}"
+
+    def _bodies(self, messages: Sequence[ChatDict], sequence_start: bool) -> Iterator[str]:
+        blocks = self.blocks
+        replies = self.rule.replies or Replies(each=blocks.tool, end=blocks.eotool)
+        for i, message in enumerate(messages):
+            content = content_of(message)
+            match role_of(message, extra=self.rule.names and ("environment",)):
+                case "system":
+                    yield f"{self._opening(message, blocks.system)}{content}{blocks.eosys}"
+                case "user":
+                    yield f"{self._opening(message, blocks.user)}{content}{blocks.eoh}"
+                case "assistant":
+                    said = content + self._calls(message, content)
+                    yield f"{self._opening(message, blocks.assistant)}{said}{blocks.eoa}{blocks.separator}"
+                case _:
+                    yield replies.open if not _is_reply(messages, i - 1) else ""
+                    yield f"{self._opening(message, replies.each)}{content}{replies.end}"
+                    yield replies.close if not _is_reply(messages, i + 1) else ""
+
+    def _opening(self, message: ChatDict, marker: str) -> str:
+        name = self.rule.names.get(str(message.get("name")))
+        return f"{marker.strip()} name={name}\n" if name else marker
+
+    def _calls(self, message: ChatDict, content: str) -> str:
+        made = message.get("tool_calls") or ()
+        calls = self.rule.calls
+        if not made:
+            return ""
+        if calls is None:
+            raise TemplateError(
+                "this template has no way to say a tool call", code="no_tools", hint="Choose chatml or qwen2d5."
+            )
+        written = [f"{calls.open}{_call_json(call, calls.arguments)}{calls.close}" for call in made]
+        return (calls.between if content else "") + calls.between.join(written)
+
+    def _tail(self, body: str, messages: Sequence[ChatDict]) -> str:
+        """The end of a history: an open answer (resolution L-11), or the marker that opens one."""
+        blocks, rule = self.blocks, self.rule
+        ending = blocks.eoa + blocks.separator
+        if (
+            messages
+            and messages[-1]["role"] == "assistant"
+            and (rule.prefill == "open" or (rule.prefill == "strip" and ending))
+        ):
+            body = body[: len(body) - len(ending)]
+            return body + rule.cue if rule.cue_after_prefix else body
+        marker = blocks.assistant[:-1] if rule.clip != "none" else blocks.assistant
+        return body + marker + rule.cue
+
+    def _numbered_history(self, messages: Sequence[ChatDict], sequence_start: bool) -> str:
+        number, text = (0 if sequence_start else 1), ""
+        for message in messages:
+            content = content_of(message)
+            match role_of(message):
+                case "user":
+                    number += 1
+                    text += _numbered(content, number, self.blocks)
+                case "assistant":
+                    text += content
+        return text
+
+    def _rounds(self, messages: Sequence[ChatDict], sequence_start: bool) -> str:
+        """The rule of the seed's branch: the last system text first, then users and answers paired in order."""
+        blocks, rule = self.blocks, self.rule
+        said: dict[str, list[str]] = {"system": [], "user": [], "assistant": [], "tool": []}
+        for message in messages:
+            said[role_of(message)].append(content_of(message))
+        if said["system"] and rule.system == "said":
+            blocks = replace(blocks, meta_instruction=said["system"][-1] or blocks.meta_instruction)
+        text = f"{rule.start}{_meta(blocks)}" if sequence_start else ""
+        answers = [*said["assistant"], ""]
+        for i, (user, answer) in enumerate(zip(said["user"], answers, strict=False)):
+            text += blocks.separator if i or not sequence_start else ""
+            text += f"{blocks.user}{user}{blocks.eoh}{blocks.assistant}"
+            text += f"{answer}{blocks.eoa}" if answer else ""
+        return text
+
+
+def _meta(blocks: Blocks) -> str:
+    if blocks.meta_instruction is None:
+        return ""
+    return f"{blocks.system}{blocks.meta_instruction}{blocks.eosys}"
+
+
+def _numbered(prompt: str, number: int, blocks: Blocks) -> str:
+    return f"[Round {number}]\n\n{blocks.user}{prompt}{blocks.eoh}{blocks.assistant}"
+
+
+def _leads(messages: Sequence[ChatDict]) -> bool:
+    return bool(messages) and messages[0].get("role") == "system"
+
+
+def _is_reply(messages: Sequence[ChatDict], i: int) -> bool:
+    return 0 <= i < len(messages) and messages[i].get("role") == "tool"
+
+
+def _call_json(call: Mapping[str, Any], key: str) -> str:
+    """The call as JSON; its arguments stay the text that the model wrote."""
+    function = call.get("function", call)
+    arguments = function.get("arguments", "{}")
+    raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return f'{{"name": {json.dumps(function.get("name", ""), ensure_ascii=False)}, "{key}": {raw or "{}"}}}'
+
+
+def _infill(prompt: str, infilling: Infilling, *, suffix_first: bool) -> str:
+    prefix, mark, suffix = prompt.partition(infilling.mark)
+    if not mark or infilling.mark in suffix:
+        raise TemplateError(f"infilling needs exactly one {infilling.mark} in the text", code="invalid_content")
+    pattern = infilling.suffix_first if suffix_first else infilling.prefix_first
+    return pattern.replace("{prefix}", "\0").replace("{suffix}", suffix).replace("\0", prefix)
