@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from conftest import corpus_file
 
 from antiphon.formats.template import builtin_templates
+from conftest import corpus_file
 
 SYSTEM = {"role": "system", "content": "{SYS}"}
 USER = {"role": "user", "content": "{U1}"}

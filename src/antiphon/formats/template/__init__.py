@@ -1,15 +1,29 @@
 """Chat templates: declared ones in the manner of LMDeploy, a user's own, and the model's Jinja template."""
 
 from .base import BaseTemplate
+from .builtin import register_templates, template_format
 from .declared import Blocks, DeclaredTemplate, Rule
+from .format import TemplateFormat
+from .load import load_template_json, load_template_python
 from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
+from .reply import TaggedParser
+from .tags import CallTag, ReplyTags, Tag
 
 __all__ = [
     "CHAT_TEMPLATES",
     "BaseTemplate",
     "Blocks",
+    "CallTag",
     "DeclaredTemplate",
+    "ReplyTags",
     "Rule",
+    "Tag",
+    "TaggedParser",
+    "TemplateFormat",
     "TemplateRegistry",
     "builtin_templates",
+    "load_template_json",
+    "load_template_python",
+    "register_templates",
+    "template_format",
 ]

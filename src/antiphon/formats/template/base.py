@@ -9,7 +9,7 @@ from typing import Any
 from antiphon.errors import TemplateError
 
 ChatDict = Mapping[str, Any]
-"""One message in the form of the OpenAI API: ``role``, ``content`` and, where there are some, ``name``, ``tool_calls``."""
+"""One message in the form of the OpenAI API: ``role``, ``content``; where there are some ``name``, ``tool_calls``."""
 
 
 class BaseTemplate:

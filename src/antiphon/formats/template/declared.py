@@ -78,11 +78,12 @@ class Rule:
 
     ``start``: before a first turn. ``resume``: before a follow-up turn (None: the separator). ``cue``: after the last
     assistant marker of a history; ``cue_after_prefix``: even after an open answer. ``preface``: before the default
-    system text of a history. ``meta`` always: the default system text stays although the history has one. ``prefill``:
-    what a last assistant message becomes: an open answer (``strip``: where it has an end to strip; ``open``: always), or a
-    whole one after which a new one is opened (``reopen``). ``clip``: the last character is dropped, of the assistant
-    ``marker`` only, or of whatever ends the ``prompt``. ``reading``: message by message, or paired in rounds (of which
-    some are ``numbered``). ``system`` dropped: a system text is not said. ``alone``: blocks of a single user text.
+    system text of a history. ``meta`` always: the default system text stays although the history has one.
+    ``prefill``: what a last assistant message becomes: an open answer (``strip``: where it has an end to strip;
+    ``open``: always), or a whole one after which a new one is opened (``reopen``). ``clip``: the last character is
+    dropped, of the assistant ``marker`` only, or of whatever ends the ``prompt``. ``reading``: message by message, or
+    paired in rounds (of which some are ``numbered``). ``system`` dropped: a system text is not said. ``alone``: blocks
+    of a single user text. ``names``: what a named message's marker says.
     """
 
     start: str = ""
@@ -102,6 +103,9 @@ class Rule:
     offers: Offers | None = None
     infilling: Infilling | None = None
 
+
+Offer = Mapping[str, Any] | str
+"""A tool that is offered; a text is its JSON already."""
 
 BLOCK_NAMES = tuple(f.name for f in fields(Blocks))
 
@@ -137,6 +141,8 @@ class DeclaredTemplate(BaseTemplate):
 
     def decorate_prompt(self, prompt: str, sequence_start: bool = True) -> str:
         self._require_chat()
+        if self.capability != "chat":
+            raise TemplateError(f"{type(self).__name__} has no capability of {self.capability}", code="no_capability")
         blocks = replace(self.blocks, **self.rule.alone)
         rule = self.rule
         if rule.reading == "numbered":
@@ -148,33 +154,53 @@ class DeclaredTemplate(BaseTemplate):
         return text[:-1] if rule.clip != "none" else text
 
     def messages2prompt(
-        self, messages: str | Sequence[ChatDict], sequence_start: bool = True, tools: Sequence[Mapping[str, Any]] = ()
+        self, messages: str | Sequence[ChatDict], sequence_start: bool = True, tools: Sequence[Offer] = ()
     ) -> str:
         """The common rule: each message between its markers, then the assistant's marker (LMD-48 … LMD-51)."""
         if isinstance(messages, str):
             return self.get_prompt(messages, sequence_start)
-        text = self.history(messages, sequence_start, tools)
-        open_answer = bool(messages) and messages[-1]["role"] == "assistant" and self.rule.prefill != "reopen"
-        return text[:-1] if self.rule.clip == "prompt" and open_answer else text
+        prefix = _ends_with_answer(messages) and self._opens_last_answer
+        text = self.history(messages, sequence_start, tools, continues=prefix)
+        return text[:-1] if self.rule.clip == "prompt" and prefix else text
 
     def history(
-        self, messages: Sequence[ChatDict], sequence_start: bool = True, tools: Sequence[Mapping[str, Any]] = ()
+        self,
+        messages: Sequence[ChatDict],
+        sequence_start: bool = True,
+        tools: Sequence[Offer] = (),
+        *,
+        continues: bool = False,
+        opens_reply: bool = True,
     ) -> str:
-        """The prompt of a history, whose texts it never cuts (LMDeploy's clipped templates cut an open answer)."""
+        """The prompt of a history, whose texts it never cuts (LMDeploy's clipped templates cut an open answer).
+
+        ``continues``: the last message is an answer that stays open (resolution L-11). Otherwise ``opens_reply`` opens
+        the next one.
+        """
+        self._require_chat()
         match self.rule.reading:
-            case "jinja":
-                self._require_chat()
             case "numbered":
                 return self._numbered_history(messages, sequence_start)
             case "rounds":
-                return self._rounds(messages, sequence_start)
-            case "sequence":
-                pass
-        head = self._head(messages, sequence_start, tools)
-        body = "".join(
-            self._bodies(messages if not _leads(messages) or self._keeps_meta else messages[1:], sequence_start)
-        )
-        return head + self._tail(body, messages)
+                return self._rounds(messages, sequence_start, continues=continues)
+            case _:
+                head = self._head(messages, sequence_start, tools)
+                rest = messages[1:] if _leads(messages) and not self._keeps_meta else messages
+                body = "".join(self._bodies(rest))
+                return head + self._tail(body, continues=continues, opens_reply=opens_reply)
+
+    @property
+    def knows_tool_replies(self) -> bool:
+        return self.rule.replies is not None or bool(self.blocks.tool or self.blocks.eotool)
+
+    @property
+    def knows_system(self) -> bool:
+        return self.rule.system == "said" and self.rule.reading != "numbered"
+
+    @property
+    def _opens_last_answer(self) -> bool:
+        has_end = bool(self.blocks.eoa + self.blocks.separator)
+        return self.rule.prefill == "open" or (self.rule.prefill == "strip" and has_end)
 
     @property
     def _resume(self) -> str:
@@ -191,10 +217,8 @@ class DeclaredTemplate(BaseTemplate):
                 code="no_template",
                 hint="Make a format of it with `jinja_format(source, …)`.",
             )
-        if self.capability != "chat" and not self.rule.infilling:
-            raise TemplateError(f"{type(self).__name__} has no capability of {self.capability}", code="no_capability")
 
-    def _head(self, messages: Sequence[ChatDict], sequence_start: bool, tools: Sequence[Mapping[str, Any]]) -> str:
+    def _head(self, messages: Sequence[ChatDict], sequence_start: bool, tools: Sequence[Offer]) -> str:
         """What comes before the first round: the start, and the system block (resolutions L-08, X-09)."""
         blocks, rule = self.blocks, self.rule
         if not sequence_start:
@@ -209,7 +233,7 @@ class DeclaredTemplate(BaseTemplate):
             head += f"{self._opening(messages[0], blocks.system)}{leading}{offered}{blocks.eosys}"
         return head
 
-    def _offered(self, tools: Sequence[Mapping[str, Any]]) -> str:
+    def _offered(self, tools: Sequence[Offer]) -> str:
         if not tools:
             return ""
         offers = self.rule.offers
@@ -219,10 +243,10 @@ class DeclaredTemplate(BaseTemplate):
                 code="no_tools",
                 hint="Choose chatml, qwen2d5 or the model's own Jinja template.",
             )
-        each = "".join(f"{offers.each}{json.dumps(tool, ensure_ascii=False)}{offers.end}" for tool in tools)
+        each = "".join(f"{offers.each}{_json(tool)}{offers.end}" for tool in tools)
         return f"{offers.open}{each}{offers.close}"
 
-    def _bodies(self, messages: Sequence[ChatDict], sequence_start: bool) -> Iterator[str]:
+    def _bodies(self, messages: Sequence[ChatDict]) -> Iterator[str]:
         blocks = self.blocks
         replies = self.rule.replies or Replies(each=blocks.tool, end=blocks.eotool)
         for i, message in enumerate(messages):
@@ -256,19 +280,14 @@ class DeclaredTemplate(BaseTemplate):
         written = [f"{calls.open}{_call_json(call, calls.arguments)}{calls.close}" for call in made]
         return (calls.between if content else "") + calls.between.join(written)
 
-    def _tail(self, body: str, messages: Sequence[ChatDict]) -> str:
-        """The end of a history: an open answer (resolution L-11), or the marker that opens one."""
+    def _tail(self, body: str, *, continues: bool, opens_reply: bool) -> str:
+        """The end of a history: an open answer, or the marker that opens one."""
         blocks, rule = self.blocks, self.rule
-        ending = blocks.eoa + blocks.separator
-        if (
-            messages
-            and messages[-1]["role"] == "assistant"
-            and (rule.prefill == "open" or (rule.prefill == "strip" and ending))
-        ):
-            body = body[: len(body) - len(ending)]
+        if continues:
+            body = body[: len(body) - len(blocks.eoa + blocks.separator)]
             return body + rule.cue if rule.cue_after_prefix else body
         marker = blocks.assistant[:-1] if rule.clip != "none" else blocks.assistant
-        return body + marker + rule.cue
+        return body + marker + rule.cue if opens_reply else body
 
     def _numbered_history(self, messages: Sequence[ChatDict], sequence_start: bool) -> str:
         number, text = (0 if sequence_start else 1), ""
@@ -282,7 +301,7 @@ class DeclaredTemplate(BaseTemplate):
                     text += content
         return text
 
-    def _rounds(self, messages: Sequence[ChatDict], sequence_start: bool) -> str:
+    def _rounds(self, messages: Sequence[ChatDict], sequence_start: bool, *, continues: bool) -> str:
         """The rule of the seed's branch: the last system text first, then users and answers paired in order."""
         blocks, rule = self.blocks, self.rule
         said: dict[str, list[str]] = {"system": [], "user": [], "assistant": [], "tool": []}
@@ -296,7 +315,7 @@ class DeclaredTemplate(BaseTemplate):
             text += blocks.separator if i or not sequence_start else ""
             text += f"{blocks.user}{user}{blocks.eoh}{blocks.assistant}"
             text += f"{answer}{blocks.eoa}" if answer else ""
-        return text
+        return text.removesuffix(blocks.eoa) if continues else text
 
 
 def _meta(blocks: Blocks) -> str:
@@ -315,6 +334,14 @@ def _leads(messages: Sequence[ChatDict]) -> bool:
 
 def _is_reply(messages: Sequence[ChatDict], i: int) -> bool:
     return 0 <= i < len(messages) and messages[i].get("role") == "tool"
+
+
+def _ends_with_answer(messages: Sequence[ChatDict]) -> bool:
+    return bool(messages) and messages[-1].get("role") == "assistant"
+
+
+def _json(offer: Offer) -> str:
+    return offer if isinstance(offer, str) else json.dumps(offer, ensure_ascii=False)
 
 
 def _call_json(call: Mapping[str, Any], key: str) -> str:

@@ -1,0 +1,122 @@
+"""Frames → the messages that chat templates know: reasoning, text and calls of one turn bundled, roles mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from antiphon.conversation import Channel, End, Message, OpaquePart, Role, TextPart
+from antiphon.errors import Position, RenderError
+from antiphon.formats import HistoryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCall:
+    """``arguments`` is the text that the model wrote."""
+
+    name: str
+    arguments: str
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
+    """``role``: system, user, assistant or tool. ``open``: the model is to continue it."""
+
+    role: str
+    content: str = ""
+    reasoning: str = ""
+    calls: tuple[ChatCall, ...] = ()
+    name: str | None = None
+    call_id: str | None = None
+    open: bool = False
+
+
+def chat_messages(messages: Sequence[Message], history: HistoryPolicy) -> list[ChatMessage]:
+    """The conversation in the form of the chat APIs.
+
+    A developer's text is merged into the system text before it (resolution X-07). Raises `RenderError` for parts that
+    are no text.
+    """
+    chat: list[ChatMessage] = []
+    last = len(messages) - 1
+    for i, message in kept(messages, history):
+        _require_text(message, i)
+        if message.role is Role.ASSISTANT:
+            new = _assistant(message, open=i == last and message.end is End.NONE and not message.is_call)
+        else:
+            new = ChatMessage(role=message.role.value, content=message.text, name=message.name, call_id=message.call_id)
+        previous = chat[-1] if chat else None
+        if previous and previous.role == new.role == "assistant" and _one_turn(messages, i):
+            chat[-1] = _bundled(previous, new)
+        elif message.role is Role.DEVELOPER:
+            chat[-1:] = _developer(previous, new)
+        else:
+            chat.append(new)
+    return chat
+
+
+def kept(messages: Sequence[Message], history: HistoryPolicy) -> Iterator[tuple[int, Message]]:
+    """What the policy keeps (resolution A-H03); for templates REFERENCE keeps all, because theirs is the decision."""
+    final = max((i for i, m in enumerate(messages) if _is_final(m)), default=-1)
+    for i, message in enumerate(messages):
+        reasoning = message.role is Role.ASSISTANT and message.channel == Channel.ANALYSIS and not message.is_call
+        dropped = history is HistoryPolicy.DROP_ALL or (history is HistoryPolicy.GUIDE and i < final)
+        if not (reasoning and dropped):
+            yield i, message
+
+
+def _is_final(message: Message) -> bool:
+    return message.role is Role.ASSISTANT and message.effective_channel == Channel.FINAL and not message.is_call
+
+
+def _one_turn(messages: Sequence[Message], i: int) -> bool:
+    """Frames of one turn follow each other, and a final one ends it."""
+    return messages[i - 1].role is Role.ASSISTANT and not _is_final(messages[i - 1])
+
+
+def _assistant(message: Message, *, open: bool) -> ChatMessage:
+    if message.is_call:
+        name = (message.recipient or "").removeprefix("functions.")
+        call = ChatCall(name, message.text, message.call_id)
+        return ChatMessage(role="assistant", calls=(call,))
+    if message.channel == Channel.ANALYSIS:
+        return ChatMessage(role="assistant", reasoning=message.text, open=open)
+    return ChatMessage(role="assistant", content=message.text, name=message.name, open=open)
+
+
+def _bundled(first: ChatMessage, second: ChatMessage) -> ChatMessage:
+    """Two frames of one turn. A text that stands alone keeps its sampled ids."""
+    return replace(
+        first,
+        content=_both(first.content, second.content),
+        reasoning=_both(first.reasoning, second.reasoning),
+        calls=first.calls + second.calls,
+        open=second.open,
+    )
+
+
+def _both(first: str, second: str) -> str:
+    return first + "\n\n" + second if first and second else first or second
+
+
+def _developer(previous: ChatMessage | None, new: ChatMessage) -> list[ChatMessage]:
+    if previous is None:
+        return [replace(new, role="system")]
+    if previous.role == "system":
+        return [replace(previous, content=_both(previous.content, new.content))]
+    return [previous, replace(new, role="system")]
+
+
+def _require_text(message: Message, i: int) -> None:
+    for part in message.parts:
+        match part:
+            case TextPart():
+                pass
+            case OpaquePart(kind):
+                raise RenderError(
+                    f"this template cannot say a part of kind {kind!r}",
+                    code="unsupported_content",
+                    position=Position(path=f"messages[{i}].content"),
+                    hint="Send text.",
+                )

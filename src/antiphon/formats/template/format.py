@@ -1,0 +1,193 @@
+"""A template as a `Format`: declared ones, and users' own classes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from antiphon.conversation import Conversation, Role, ToolSpec
+from antiphon.errors import RenderError, TemplateError
+from antiphon.formats import HistoryPolicy, Parser, SamplingDefaults
+from antiphon.tokens import Control, Piece
+
+from .base import BaseTemplate
+from .chat import ChatMessage, chat_messages
+from .declared import DeclaredTemplate
+from .marks import Held, Marks, Spellings, scan
+from .reply import TaggedParser
+from .tags import PLAIN, ReplyTags
+
+TOOL_MARK = "Tool result"
+"""Resolution X-07: what a tool's answer is called in a template that knows no tools; it is said as the user's text."""
+
+
+class TemplateFormat:
+    """A template for a vocabulary with ``controls``; those that its own strings spell are its structure."""
+
+    def __init__(
+        self, name: str, template: BaseTemplate, controls: Collection[Control], *, tags: ReplyTags = PLAIN
+    ) -> None:
+        self.name = name
+        self.template = template
+        self.tags = tags
+        self._vocabulary = frozenset(controls)
+        self._own = _own_strings(template)
+        found = {piece for text in self._own for piece in scan(text, controls) if isinstance(piece, Control)}
+        tagged = {Control(spelling) for spelling in tags.spellings} & self._vocabulary
+        declared = isinstance(template, DeclaredTemplate)
+        self.controls: Collection[Control] = frozenset(found | tagged) if declared else self._vocabulary
+        self._spellings = Spellings(self._vocabulary)
+        self.stops = _stops(template, self._vocabulary)
+        self.defaults = SamplingDefaults(
+            temperature=template.temperature,
+            top_p=template.top_p,
+            top_k=template.top_k,
+            repetition_penalty=template.repetition_penalty,
+            session_len=template.session_len,
+        )
+
+    def render(
+        self,
+        conversation: Conversation,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        history: HistoryPolicy = HistoryPolicy.GUIDE,
+    ) -> Iterator[Piece]:
+        if reply_as not in (None, Role.ASSISTANT):
+            raise RenderError(
+                f"a template opens only the assistant's reply, not {reply_as.value}'s", code="bad_reply_role"
+            )
+        chat = chat_messages(conversation.messages, history)
+        try:
+            if isinstance(self.template, DeclaredTemplate):
+                return self._declared(self.template, chat, conversation.tools, reply_as)
+            return self._own_class(chat, conversation.tools)
+        except TemplateError as error:
+            raise RenderError(error.message, code=error.code, hint=error.hint) from error
+
+    def parser(
+        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
+    ) -> Parser:
+        return TaggedParser(
+            self.tags,
+            controls=self._vocabulary,
+            stops=self.stops,
+            begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
+            strict=strict,
+        )
+
+    def _declared(
+        self, template: DeclaredTemplate, chat: Sequence[ChatMessage], tools: Sequence[ToolSpec], reply_as: Role | None
+    ) -> Iterator[Piece]:
+        held = Held("".join(self._own))
+        if template.capability == "completion":
+            return held.pieces("".join(held.hold(message.content) for message in chat), ())
+        messages = [self._dict(message, held.hold) for message in _sayable(chat, template)]
+        prompt = template.history(
+            messages,
+            tools=[held.hold(_tool_json(tool)) for tool in tools],
+            continues=bool(chat) and chat[-1].open,
+            opens_reply=reply_as is not None,
+        )
+        return held.pieces(prompt, self.controls)
+
+    def _own_class(self, chat: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Iterator[Piece]:
+        if tools:
+            raise TemplateError("this template has no way to offer tools", code="no_tools", hint="Choose chatml.")
+        texts = [text for message in chat for text in (message.content, message.name or "")]
+        marks = Marks(self._spellings, [*texts, *self._own])
+        messages = [self._dict(message, marks.mark) for message in _sayable(chat, None)]
+        prompt: object = self.template.messages2prompt(messages)
+        if not isinstance(prompt, str):
+            raise TemplateError(
+                f"{type(self.template).__name__}.messages2prompt gave {type(prompt).__name__}, not a text",
+                code="bad_template",
+            )
+        return iter(marks.pieces(prompt))
+
+    def _dict(self, message: ChatMessage, hold: Callable[[str], str]) -> dict[str, Any]:
+        """The message as templates take it, its texts held; reasoning between its tags where the model has some."""
+        content = hold(message.content) if message.content or not message.calls else ""
+        if message.reasoning and self.tags.reasoning:
+            think = self.tags.reasoning
+            content = f"{think.open}\n{hold(message.reasoning)}\n{think.close}\n\n{content}"
+        said: dict[str, Any] = {"role": message.role, "content": content}
+        if message.name and message.role != "tool":
+            said["name"] = message.name
+        if message.calls:
+            said["tool_calls"] = [
+                {"name": hold(json.dumps(call.name, ensure_ascii=False)[1:-1]), "arguments": hold(call.arguments)}
+                for call in message.calls
+            ]
+        return said
+
+
+def begins_in_reasoning(tags: ReplyTags, prompt: Sequence[Piece]) -> bool:
+    """Whether the prompt's tail opened the reasoning tag, and did not close it (peers' mistake 9)."""
+    if tags.reasoning is None:
+        return False
+    tail = ""
+    for piece in reversed(prompt):
+        if isinstance(piece, str):
+            tail = piece + tail
+        elif str(piece) in (tags.reasoning.open, tags.reasoning.close):
+            return str(piece) == tags.reasoning.open
+        else:
+            break
+    opened, closed = tail.rfind(tags.reasoning.open), tail.rfind(tags.reasoning.close)
+    ends_open = tail.rstrip().endswith(tags.reasoning.open)
+    return ends_open or (opened > closed and any(isinstance(piece, Control) for piece in prompt))
+
+
+def _own_strings(template: BaseTemplate) -> list[str]:
+    """The template's own strings: attributes of a class of the user's, blocks and rule of a declared one."""
+    return [text for value in (vars(template), getattr(template, "rule", None)) for text in _strings(value)]
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _strings(inner)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _strings(getattr(value, field.name))
+
+
+def _stops(template: BaseTemplate, vocabulary: Collection[Control]) -> tuple[Control | str, ...]:
+    """The stop words, as controls where the vocabulary has them; and the control that ends an assistant's message."""
+    words = [Control(word) if Control(word) in vocabulary else word for word in template.stop_words or ()]
+    ending = scan(str(getattr(template, "eoa", "")).strip(), vocabulary)
+    ends = [piece for piece in ending[:1] if isinstance(piece, Control)]
+    return tuple(dict.fromkeys([*words, *ends]))
+
+
+def _sayable(chat: Sequence[ChatMessage], template: DeclaredTemplate | None) -> Iterator[ChatMessage]:
+    """Resolution X-07, and no text lost: what the template has no block for is said as the user's text."""
+    knows_tools = template is not None and template.knows_tool_replies
+    knows_system = template is None or template.knows_system
+    lead = ""
+    for message in chat:
+        content = message.content
+        if message.role == "tool" and not knows_tools:
+            name = f" ({message.name})" if message.name else ""
+            message = ChatMessage(role="user", content=f"{TOOL_MARK}{name}:\n{content}")
+        elif message.role == "system" and not knows_system:
+            lead += f"{content}\n\n"
+            continue
+        elif message.role == "user" and lead:
+            message, lead = ChatMessage(role="user", content=lead + content), ""
+        yield message
+
+
+def _tool_json(tool: ToolSpec) -> str:
+    spec: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    if tool.parameters is not None:
+        spec["parameters"] = tool.parameters
+    return json.dumps(spec, ensure_ascii=False)

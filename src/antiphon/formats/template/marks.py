@@ -1,0 +1,120 @@
+"""Keeps what users typed apart from what a template says, through rendering and back to pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+from antiphon.tokens import Control, ControlScanner, Piece, SampledText
+
+_PRIVATE_USE = range(0xE000, 0xF8FF)
+
+
+def unused(count: int, *texts: str) -> list[str]:
+    """Private-use characters that occur in none of the texts. (No text holds all 6,400 of them and is a prompt.)"""
+    present = {char for text in texts for char in set(text) if "\ue000" <= char <= "\uf8ff"}
+    return [char for char in map(chr, _PRIVATE_USE) if char not in present][:count]
+
+
+def scan(text: str, controls: Collection[Control]) -> list[Piece]:
+    """A template's own text: control spellings in it are controls."""
+    scanner = ControlScanner(controls)
+    return [*scanner.feed(text), *scanner.close()]
+
+
+def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Neighbouring texts as one, because the model saw them as one; sampled text stands alone with its ids."""
+    run: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, str) and not isinstance(piece, SampledText):
+            run.append(piece)
+            continue
+        if text := "".join(run):
+            yield text
+        run = []
+        yield piece
+    if text := "".join(run):
+        yield text
+
+
+class Held:
+    """Places for texts: for templates that never look into a text. Exact, whatever the text holds."""
+
+    def __init__(self, own_text: str) -> None:
+        self._open, self._close = unused(2, own_text)
+        self._texts: list[str] = []
+
+    def hold(self, text: str) -> str:
+        """What to render in the text's place."""
+        self._texts.append(text)
+        return f"{self._open}{len(self._texts) - 1}{self._close}"
+
+    def pieces(self, prompt: str, controls: Collection[Control]) -> Iterator[Piece]:
+        """The rendered prompt with the texts in their places."""
+        return joined(self._apart(prompt, controls))
+
+    def _apart(self, prompt: str, controls: Collection[Control]) -> Iterator[Piece]:
+        for i, part in enumerate(re.split(f"{self._open}(\\d+){self._close}", prompt)):
+            if i % 2:
+                yield self._texts[int(part)]
+            else:
+                yield from scan(part, controls)
+
+
+class Spellings:
+    """The control spellings of a vocabulary, ready to be found."""
+
+    def __init__(self, controls: Collection[Control]) -> None:
+        self.controls = controls
+        spellings = sorted((c.spelling for c in controls if c.spelling), key=len, reverse=True)
+        self.whole = re.compile("|".join(map(re.escape, spellings)) or r"(?!)")
+        self.leads = re.compile("|".join(re.escape(lead) for lead in {s[:2] for s in spellings}) or r"(?!)")
+        self._prefixes = {s[:n] for s in spellings for n in range(1, len(s))}
+        self._reach = max(map(len, spellings), default=1) - 1
+
+    def open_end(self, text: str) -> int:
+        """Where the text's last solid character is, when a spelling may begin there and go on behind it; else -1."""
+        end = len(text.rstrip())
+        begins = (text[i:end] in self._prefixes for i in range(max(0, end - self._reach), end))
+        return end if any(begins) else -1
+
+
+class Marks:
+    """Marks around control spellings in users' texts: for templates that look into texts and must see them.
+
+    Texts without a spelling stay as they are. ``thorough`` marks also break every beginning of a spelling, against
+    templates that cut texts apart and join them anew.
+    """
+
+    def __init__(self, spellings: Spellings, texts: Iterable[str], *, thorough: bool = False) -> None:
+        self._spellings = spellings
+        self._thorough = thorough
+        self._open, self._close, self._break = unused(3, *texts)
+        self.sentinels = self._open + self._close + self._break
+        self._drop = str.maketrans("", "", self.sentinels)
+        self._marked = re.compile(f"({self._open}[^{self._open}{self._close}]*{self._close})")
+
+    def mark(self, text: str) -> str:
+        end = self._spellings.open_end(text)
+        if end >= 0:
+            text = text[:end] + self._break + text[end:]
+        text = self._spellings.whole.sub(f"{self._open}\\g<0>{self._close}", text)
+        if self._thorough:
+            text = self._spellings.leads.sub(f"\\g<0>{self._break}", text)
+        return text
+
+    def plain(self, text: str) -> str:
+        """The text as it was."""
+        return text.translate(self._drop)
+
+    def pieces(self, prompt: str) -> list[Piece]:
+        """The rendered prompt: marked spellings are text, all others are controls."""
+        return list(joined(self._apart(prompt)))
+
+    def _apart(self, prompt: str) -> Iterator[Piece]:
+        for i, part in enumerate(self._marked.split(prompt)):
+            if i % 2:
+                yield self.plain(part)
+                continue
+            for piece in scan(part, self._spellings.controls):
+                yield self.plain(piece) if isinstance(piece, str) else piece

@@ -1,0 +1,214 @@
+"""Reads a reply by its tags: reasoning, answer, calls. Model output raises only where strictness is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from antiphon.conversation import (
+    Channel,
+    End,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    Role,
+    TextDelta,
+)
+from antiphon.errors import ParseError, Position
+from antiphon.tokens import Control, ControlScanner, Piece
+
+from .calls import Arguments, CallEnded, CallPart, CallsReader, CallStarted, Leftover, NotCall
+from .tags import ReplyTags
+
+_FINAL = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
+_ANALYSIS = Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS)
+
+
+class TaggedParser:
+    """One reply: analysis between the reasoning tags, calls between theirs, the rest final.
+
+    A tag that the vocabulary has as a control counts only as that control, never when the model spells it out. Blanks
+    beside a tag belong to the tag. ``begins_in_reasoning``: the prompt opened the reasoning tag already.
+    """
+
+    def __init__(
+        self,
+        tags: ReplyTags,
+        *,
+        controls: Collection[Control] = (),
+        stops: Sequence[Control | str] = (),
+        begins_in_reasoning: bool = False,
+        strict: bool = False,
+    ) -> None:
+        spelled = {control.spelling for control in controls}
+        stop_words = [stop for stop in stops if isinstance(stop, str) and stop]
+        self._spelled_out = {s for s in (*tags.spellings, *stop_words) if s not in spelled}
+        self._scanner = ControlScanner(map(Control, self._spelled_out))
+        self._stops = {str(stop) for stop in stops}
+        self._tags = tags
+        self._opens = {call.open: call for call in reversed(tags.calls) if call.open}
+        self._closes = {call.close for call in tags.calls if call.close}
+        self._bare = next((call for call in tags.calls if call.style == "bare"), None)
+        self._holds_blanks = bool(tags.spellings)
+        self._section = {tags.section.open, tags.section.close} if tags.section else set()
+        self._strict = strict
+        self._reasoning = begins_in_reasoning
+        self._after_tag = begins_in_reasoning
+        self._begins = True
+        self._open: Message | None = None
+        self._said: list[str] = []
+        self._blanks = ""
+        self._calls: CallsReader | None = None
+        self._position = 0
+        self._spoke = False
+        self._events: list[ParserEvent] = []
+        self.ended: str | None = None
+
+    def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
+        for piece in pieces:
+            if isinstance(piece, str):
+                self._each(self._scanner.feed(piece))
+            else:
+                self._each([*self._scanner.close(), piece])
+        return self._taken()
+
+    def close(self) -> list[ParserEvent]:
+        self._each(self._scanner.close())
+        if self.ended is None:
+            self._finish(End.NONE)
+        return self._taken()
+
+    def _taken(self) -> list[ParserEvent]:
+        events, self._events = self._events, []
+        return events
+
+    def _each(self, pieces: Iterable[Piece]) -> None:
+        for piece in pieces:
+            if self.ended is not None:
+                self._incident("after_end", str(piece))
+            elif isinstance(piece, str):
+                self._text(piece)
+            else:
+                self._mark(piece.spelling)
+            self._position += len(piece) if isinstance(piece, str) else 1
+
+    def _mark(self, mark: str) -> None:
+        """A control, or a tag or stop word that was spelled out."""
+        reasoning = self._tags.reasoning
+        if self._calls is not None and self._calls.in_string and mark in self._spelled_out:
+            self._text(mark)
+        elif mark in self._stops:
+            self._finish(End.END)
+            self.ended = mark
+        elif reasoning and mark == (reasoning.close if self._reasoning else reasoning.open):
+            self._switch(reasoning=not self._reasoning)
+        elif mark in self._opens:
+            self._switch(reasoning=False)
+            self._calls = CallsReader(self._opens[mark])
+        elif mark in self._section or (mark in self._closes and self._calls is not None):
+            self._switch(reasoning=False)
+        elif self._calls is not None and mark in self._tags.spellings:
+            self._hear(self._calls.separator(mark))
+        else:
+            self._incident("unexpected_tag" if mark in self._tags.spellings else "unexpected_control", mark)
+
+    def _switch(self, *, reasoning: bool) -> None:
+        """A tag: what was open ends, and what follows begins without blanks."""
+        self._end_calls()
+        self._blanks = ""
+        self._end_message(End.END)
+        self._reasoning, self._after_tag, self._begins = reasoning, True, self._begins and self._bare is not None
+
+    def _end_calls(self) -> None:
+        calls, self._calls = self._calls, None
+        if calls is not None:
+            self._hear(calls.close())
+
+    def _text(self, text: str) -> None:
+        if self._calls is not None:
+            self._hear(self._calls.feed(text))
+            return
+        if self._after_tag:
+            text = text.lstrip()
+            self._after_tag = not text
+        opening = text.lstrip()
+        if opening and self._begins and self._bare and not self._reasoning:
+            self._begins = False
+            if opening[0] == "{":
+                self._calls = CallsReader(self._bare)
+                self._hear(self._calls.feed(opening))
+                return
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        """Text outside calls; blanks at its end wait, because a tag may follow, to which they belong."""
+        text = self._blanks + text
+        solid = text.rstrip() if self._holds_blanks else text
+        self._blanks = text[len(solid) :]
+        if not solid:
+            return
+        if self._open is None:
+            self._begin(_ANALYSIS if self._reasoning else _FINAL)
+        self._delta(solid)
+
+    def _hear(self, parts: Iterable[CallPart]) -> None:
+        for part in parts:
+            match part:
+                case CallStarted():
+                    self._begin(_call_header(part))
+                case Arguments(text):
+                    self._delta(text)
+                case CallEnded(whole):
+                    self._end_message(End.CALL if whole else End.NONE)
+                case NotCall(text):
+                    if text.strip():
+                        self._incident("malformed_call", text)
+                case Leftover(text):
+                    self._calls = None
+                    self._say(text)
+                case _:
+                    assert_never(part)
+
+    def _begin(self, header: Message) -> None:
+        self._open, self._said, self._spoke = header, [], True
+        self._events.append(MessageStarted(header))
+
+    def _delta(self, text: str) -> None:
+        self._said.append(text)
+        self._events.append(TextDelta(text))
+
+    def _end_message(self, end: End) -> None:
+        if self._open is None:
+            return
+        self._events.append(MessageEnded(replace(self._open, text="".join(self._said), end=end)))
+        self._open = None
+
+    def _finish(self, end: End) -> None:
+        """The reply is over: by a stop, or because no more came. It has at least one message."""
+        self._end_calls()
+        blanks, self._blanks = self._blanks, ""
+        if self._open is None and (blanks or not self._spoke):
+            self._begin(_FINAL)
+        if blanks:
+            self._delta(blanks)
+        self._end_message(end)
+
+    def _incident(self, code: str, text: str) -> None:
+        if self._strict:
+            raise ParseError(
+                f"{code.replace('_', ' ')}: {text[:80]!r}", code=code, position=Position(offset=self._position)
+            )
+        self._events.append(Incident(code, self._position, text))
+
+
+def _call_header(call: CallStarted) -> Message:
+    return Message(
+        role=Role.ASSISTANT,
+        recipient=call.name if call.name.startswith("functions.") else f"functions.{call.name}",
+        channel=Channel.COMMENTARY,
+        content_type="json",
+        call_id=call.call_id,
+    )
