@@ -1,0 +1,22 @@
+"""The built-in browser: pages by number and line, offline or from the web."""
+
+from .backend import Backend, Hit
+from .corpus import Corpus
+from .page import Page, html_page, text_page
+from .tool import BROWSER, Browser, Citation
+from .web import SearxNG, Web, WebLimits
+
+__all__ = [
+    "BROWSER",
+    "Backend",
+    "Browser",
+    "Citation",
+    "Corpus",
+    "Hit",
+    "Page",
+    "SearxNG",
+    "Web",
+    "WebLimits",
+    "html_page",
+    "text_page",
+]

@@ -1,0 +1,168 @@
+"""A page as the model reads it: numbered lines of text, and links by number."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+WIDTH = 100
+MAX_LINES = 50_000
+MAX_NESTING = 3_000
+
+_BLOCKS = frozenset({
+    "address", "article", "aside", "blockquote", "body", "br", "dd", "details", "div", "dl", "dt", "fieldset",
+    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav",
+    "ol", "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul",
+})  # fmt: skip
+_SKIPPED = frozenset({
+    "script", "style", "noscript", "template", "svg", "head", "iframe", "object", "canvas", "select", "button", "input",
+})  # fmt: skip
+_BLANKS = re.compile(r"\s+")
+_LINK = re.compile(r"【\d+†([^†】]*)[^】]*】")
+_NESTING = re.compile(
+    r"<(/?)(?:a|article|b|blockquote|center|code|details|div|em|font|form|i|main|nav|section|small|span|strong|table|u|ul)\b",
+    re.I,
+)
+_MARKS = str.maketrans("【】†", "〖〗‡")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """``lines`` without their numbers; ``links[n]`` is the URL behind ``【n†…】``. Text only: never structure."""
+
+    url: str
+    title: str
+    lines: tuple[str, ...]
+    links: tuple[str, ...] = ()
+
+    @property
+    def domain(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+
+@dataclass(slots=True)
+class PageText:
+    """Collects a page's text and numbers its links."""
+
+    base: str
+    links: list[str] = field(default_factory=list)
+    chunks: list[str] = field(default_factory=list)
+
+    def link(self, text: str, href: str) -> str:
+        """The mark of a link that stands in the text: ``【id†text†domain】``, the domain only when it is another's."""
+        try:
+            target = urldefrag(_joined(self.base, href)).url
+            host = urlsplit(target).hostname
+        except ValueError:
+            return text
+        if not target.startswith(("http://", "https://", "corpus:")) or target == self.base:
+            return text
+        self.links.append(target)
+        elsewhere = f"†{host}" if host and host != urlsplit(self.base).hostname else ""
+        return f"【{len(self.links) - 1}†{text.translate(_MARKS)}{elsewhere}】"
+
+
+def _joined(base: str, href: str) -> str:
+    """``urljoin``, which knows the schemes of the web only, for a corpus's addresses too."""
+    if not base.startswith("corpus:/"):
+        return urljoin(base, href)
+    joined = urljoin("http://corpus" + base.removeprefix("corpus:"), href)
+    return joined.replace("http://corpus/", "corpus:/", 1)
+
+
+def html_page(url: str, html: str) -> Page:
+    """The page that an HTML document is: its text in reading order, wrapped, scripts and forms left out.
+
+    Raises ValueError for a document that nests so deeply that building its tree would take for ever.
+    """
+    if nesting(html) > MAX_NESTING:
+        raise ValueError(f"the page nests more than {MAX_NESTING} elements")
+    tree = LexborHTMLParser(html)
+    title_node = tree.css_first("title")
+    title = _BLANKS.sub(" ", title_node.text()).strip() if title_node else ""
+    text = PageText(url)
+    if tree.body is not None:
+        _walk(tree.body, text)
+    return Page(url, title or url, wrapped("".join(text.chunks)), tuple(text.links))
+
+
+def _walk(root: LexborNode, text: PageText) -> None:
+    """In document order, without recursion: documents nest as deep as their authors like."""
+    node: LexborNode | None = root.child
+    while node is not None:
+        tag = node.tag
+        entered = False
+        if tag == "-text":
+            text.chunks.append(_BLANKS.sub(" ", (node.text_content or "").translate(_MARKS)))
+        elif tag == "a" and node.attributes.get("href"):
+            said = _BLANKS.sub(" ", node.text(deep=True)).strip()
+            text.chunks.append(text.link(said, node.attributes["href"] or "") if said else "")
+        elif tag is not None and tag not in _SKIPPED:
+            text.chunks.append("\n" if tag in _BLOCKS else "")
+            entered = node.child is not None
+        node = node.child if entered else _following(node, root, text)
+
+
+def _following(node: LexborNode, root: LexborNode, text: PageText) -> LexborNode | None:
+    """The next node in document order that is not inside ``node``; blocks that end are followed by a new line."""
+    current: LexborNode | None = node
+    while current is not None and current.mem_id != root.mem_id:
+        if current.next is not None:
+            return current.next
+        current = current.parent
+        if current is not None and current.tag in _BLOCKS:
+            text.chunks.append("\n")
+    return None
+
+
+def text_page(url: str, title: str, text: str) -> Page:
+    """A page of plain text or Markdown, whose ``[text](href)`` links are numbered."""
+    page = PageText(url)
+    marked = re.sub(
+        r"\[([^\]\n]{1,300})\]\(([^)\s]{1,2000})\)", lambda m: page.link(m[1], m[2]), text.translate(_MARKS)
+    )
+    return Page(url, title, wrapped(marked), tuple(page.links))
+
+
+def unmarked(text: str) -> str:
+    """The text without its link marks, for an index."""
+    return _LINK.sub(r"\1", text)
+
+
+def nesting(html: str) -> int:
+    """How deep the elements that do not close themselves may nest: a cheap upper estimate, before anything is built."""
+    depth = deepest = 0
+    for tag in _NESTING.finditer(html):
+        depth = max(0, depth - 1) if tag[1] else depth + 1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def wrapped(text: str) -> tuple[str, ...]:
+    """Lines of at most `WIDTH` characters, runs of empty ones as one; at most `MAX_LINES`, and a note when cut."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped or (lines and lines[-1]):
+            lines += textwrap.wrap(stripped, WIDTH, break_on_hyphens=False) or [""]
+        if len(lines) >= MAX_LINES:
+            return (*lines[:MAX_LINES], "[cut: the page goes on]")
+    while lines and not lines[-1]:
+        lines.pop()
+    return tuple(lines)
+
+
+def display(page: Page, cursor: int, start: int, count: int) -> str:
+    """What the model sees: the cursor in brackets, where it is, and numbered lines (HAR-109)."""
+    end = min(len(page.lines), start + count)
+    place = f"**viewing lines [{start} - {max(start, end - 1)}] of {len(page.lines)}**"
+    return "\n".join([f"[{cursor}] {page.title} ({page.url})", place, "", *numbered(page.lines[start:end], start)])
+
+
+def numbered(lines: Sequence[str], start: int) -> list[str]:
+    return [f"L{number}: {line}" for number, line in enumerate(lines, start)]

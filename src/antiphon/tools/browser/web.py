@@ -1,0 +1,202 @@
+"""The web: plain HTTP, guarded against requests that a page or a model would like us to make for them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.robotparser import RobotFileParser
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from antiphon.tools.tool import ToolFailure
+
+from .address import Network, PublicResolver, checked_url
+from .backend import Hit, refused, unreachable
+from .page import Page, html_page, text_page
+
+AGENT = "antiphon-browser"
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset=["']?([\w-]{1,40})""", re.I)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebLimits:
+    """``seconds`` for a page with all its redirects; ``bytes`` of a page, unpacked."""
+
+    seconds: float = 20.0
+    bytes: int = 3_000_000
+    redirects: int = 5
+    robots_kept: int = 256
+
+
+class Search(Protocol):
+    """A search service."""
+
+    async def search(self, session: aiohttp.ClientSession, query: str, topn: int) -> Sequence[Hit]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SearxNG:
+    """A SearxNG instance, whose address the operator gives (and vouches for)."""
+
+    url: str
+
+    async def search(self, session: aiohttp.ClientSession, query: str, topn: int) -> Sequence[Hit]:
+        async with session.get(URL(self.url) / "search", params={"q": query, "format": "json"}) as response:
+            body = await response.content.read(2_000_000)
+        found = msgspec.json.decode(body, type=_Found)
+        return [Hit(hit.url, hit.title, hit.content) for hit in found.results[:topn]]
+
+
+class _Result(msgspec.Struct):
+    url: str
+    title: str = ""
+    content: str = ""
+
+
+class _Found(msgspec.Struct):
+    results: list[_Result]
+
+
+class Web:
+    """Fetches public pages. ``allowed`` names networks that may be fetched though they are private (an intranet).
+
+    Each hop of a redirect is checked like the first address; robots.txt is honoured; no cookies, no credentials.
+    """
+
+    def __init__(
+        self, *, search: Search | None = None, limits: WebLimits | None = None, allowed: Sequence[Network] = ()
+    ) -> None:
+        self._search = search
+        self._limits = limits or WebLimits()
+        self._allowed = tuple(allowed)
+        self._robots: OrderedDict[str, RobotFileParser] = OrderedDict()
+        self._session: aiohttp.ClientSession | None = None
+        self._plain: aiohttp.ClientSession | None = None
+
+    async def search(self, query: str, topn: int) -> Sequence[Hit]:
+        if self._search is None:
+            raise refused("no search service is configured; open a page by its address")
+        if self._plain is None:
+            self._plain = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(self._limits.seconds))
+        try:
+            return await self._search.search(self._plain, query, topn)
+        except (aiohttp.ClientError, msgspec.DecodeError, TimeoutError) as error:
+            raise unreachable(f"the search service failed: {type(error).__name__}") from error
+
+    async def open(self, url: str) -> Page:
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                return await self._open(url)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            failure = _failure_inside(error)
+            if failure is not None:
+                raise failure from error
+            raise unreachable(f"{url} could not be fetched: {type(error).__name__} {str(error)[:200]}") from error
+
+    async def _open(self, url: str) -> Page:
+        target = checked_url(url, self._allowed)
+        for _ in range(self._limits.redirects + 1):
+            await self._ask_robots(target)
+            async with self._connection().get(target, allow_redirects=False) as response:
+                where = response.headers.get("Location")
+                if response.status in (301, 302, 303, 307, 308) and where:
+                    target = checked_url(str(target.join(URL(where))), self._allowed)
+                    continue
+                if response.status >= 400:
+                    raise unreachable(f"{target} answered {response.status}")
+                kind = response.content_type
+                if not kind.startswith("text/") and kind not in ("application/xhtml+xml", "application/json"):
+                    raise refused(f"{target} is {kind}, not a page of text")
+                body = await self._body(response)
+                text = _decode(body, response.charset)
+                make = html_page if "html" in kind else _plain
+                try:
+                    return await asyncio.to_thread(make, str(target), text)
+                except ValueError as error:
+                    raise refused(str(error)) from error
+        raise refused(f"more than {self._limits.redirects} redirects")
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        """The body, unpacked, refused as soon as it is too large: a small bomb never becomes a large page."""
+        packing = response.headers.get("Content-Encoding", "identity").lower()
+        if packing not in ("identity", "gzip", "deflate"):
+            raise refused(f"the page is packed with {packing!r}")
+        unpack = None if packing == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
+        limit = self._limits.bytes
+        body = bytearray()
+        async for chunk in response.content.iter_chunked(65536):
+            try:
+                body += chunk if unpack is None else unpack.decompress(chunk, limit + 1 - len(body))
+            except zlib.error as error:
+                raise unreachable(f"the page is not the {packing} that it says it is") from error
+            if len(body) > limit:
+                raise refused(f"the page has more than {limit:,} bytes")
+        return bytes(body)
+
+    async def _ask_robots(self, target: URL) -> None:
+        origin = str(target.origin())
+        robots = self._robots.get(origin)
+        if robots is None:
+            robots = await self._fetch_robots(target)
+            self._robots[origin] = robots
+            while len(self._robots) > self._limits.robots_kept:
+                self._robots.popitem(last=False)
+        if not robots.can_fetch(AGENT, str(target)):
+            raise refused(f"{origin} asks robots not to read this page")
+
+    async def _fetch_robots(self, target: URL) -> RobotFileParser:
+        robots = RobotFileParser()
+        async with self._connection().get(target.origin() / "robots.txt", allow_redirects=False) as response:
+            if response.status in (401, 403):
+                robots.parse(["User-agent: *", "Disallow: /"])
+                return robots
+            body = await response.content.read(500_000) if response.status == 200 else b""
+        robots.parse(body.decode("utf-8", "replace").splitlines())
+        return robots
+
+    def _connection(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            resolver = PublicResolver(self._allowed)
+            connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=16, force_close=True)
+            headers = {"User-Agent": AGENT, "Accept": "text/html, text/plain;q=0.9", "Accept-Encoding": "identity"}
+            self._session = aiohttp.ClientSession(
+                connector=connector, headers=headers, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+    async def aclose(self) -> None:
+        for session in (self._session, self._plain):
+            if session is not None:
+                await session.close()
+        self._session = self._plain = None
+
+
+def _decode(body: bytes, charset: str | None) -> str:
+    declared = _CHARSET.search(body[:4096])
+    for name in (charset, declared[1].decode() if declared else None, "utf-8"):
+        try:
+            return body.decode(name, "replace") if name else body.decode()
+        except (LookupError, UnicodeDecodeError):
+            continue
+    return body.decode("utf-8", "replace")
+
+
+def _plain(url: str, text: str) -> Page:
+    return text_page(url, url, text)
+
+
+def _failure_inside(error: BaseException) -> ToolFailure | None:
+    """Our own refusal, when the connection wrapped it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ToolFailure):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return None
