@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+from array import array
 from functools import lru_cache
 from importlib.resources import files
 from itertools import accumulate, pairwise
@@ -36,7 +37,7 @@ _NAMED = {
 }
 _WORD = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-_PATTERN = "|".join(
+PATTERN = "|".join(
     (
         rf"[^\r\n\p{{L}}\p{{N}}]?{_WORD[0]}*{_WORD[1]}+{_CONTRACTION}",
         rf"[^\r\n\p{{L}}\p{{N}}]?{_WORD[0]}+{_WORD[1]}*{_CONTRACTION}",
@@ -56,16 +57,16 @@ def o200k_harmony(backend: Backend = "auto") -> TableTokenizer:
     ``auto`` takes `splintr` when it is installed and gives the right ids for built-in vectors, else `tiktoken`. Errors:
     `TokenError` ``backend_unavailable``, when `splintr` is asked for by name and cannot serve.
     """
-    tokens = o200k_tokens()
+    ranks = O200kRanks()
     encode = None if backend == "tiktoken" else _splintr()
     if encode is None:
         if backend == "splintr":
             raise TokenError(
                 "splintr is not installed, or not exact", code="backend_unavailable", hint="pip install splintr-rs"
             )
-        encode = _tiktoken(tokens)
+        encode = _tiktoken(ranks)
     controls = {Control(_NAMED.get(id, f"<|reserved_{id}|>")): id for id in range(_RANKS, _SIZE)}
-    return TableTokenizer("o200k_harmony", _SIZE, controls=controls, bytes_of=tokens.__getitem__, encode=encode)
+    return TableTokenizer("o200k_harmony", _SIZE, controls=controls, bytes_of=ranks.token, encode=encode)
 
 
 def tiktoken_tokenizer(encoding: Encoding) -> TableTokenizer:
@@ -83,22 +84,31 @@ def tiktoken_tokenizer(encoding: Encoding) -> TableTokenizer:
     return TableTokenizer(encoding.name, size, controls=controls, bytes_of=bytes_of, encode=encode)
 
 
-def o200k_tokens() -> list[bytes]:
-    """The tokens of o200k in the order of their ranks. Errors: `TokenError` ``vocabulary_malformed``."""
-    packed = gzip.decompress((files(__package__) / "ranks" / "o200k_base.gz").read_bytes())
-    if hashlib.sha256(packed).hexdigest() != _PACKED_SHA256:
-        raise TokenError("the shipped o200k ranks are damaged", code="vocabulary_malformed", hint="Install anew.")
-    ends = accumulate(packed[:_RANKS], initial=_RANKS)
-    return [packed[start:end] for start, end in pairwise(ends)]
+class O200kRanks:
+    """The shipped ranks: the tokens one after the other, and where each ends. Errors: ``vocabulary_malformed``."""
+
+    def __init__(self) -> None:
+        self._packed = gzip.decompress((files(__package__) / "ranks" / "o200k_base.gz").read_bytes())
+        if hashlib.sha256(self._packed).hexdigest() != _PACKED_SHA256:
+            raise TokenError("the shipped o200k ranks are damaged", code="vocabulary_malformed", hint="Install anew.")
+        self._ends = array("I", accumulate(self._packed[:_RANKS], initial=_RANKS))
+
+    def token(self, rank: int) -> bytes:
+        """The bytes of the token with this rank, 0 … 199,997."""
+        return self._packed[self._ends[rank] : self._ends[rank + 1]]
+
+    def as_dict(self) -> dict[bytes, int]:
+        """Each token's rank, as `tiktoken` wants it."""
+        packed = self._packed
+        return {packed[start:end]: rank for rank, (start, end) in enumerate(pairwise(self._ends))}
 
 
-def _tiktoken(tokens: list[bytes]) -> EncodeText:
+def _tiktoken(ranks: O200kRanks) -> EncodeText:
     # The class below `tiktoken.Encoding`: that one keeps the dictionary of ranks, which is 16 MB that nobody reads.
     # Imported here, and not above, so that importing the room stays light.
     from tiktoken._tiktoken import CoreBPE
 
-    ranks = {token: rank for rank, token in enumerate(tokens)}
-    return _in_parts(CoreBPE(ranks, {}, _PATTERN).encode_ordinary)
+    return _in_parts(CoreBPE(ranks.as_dict(), {}, PATTERN).encode_ordinary)
 
 
 _VECTORS: dict[str, tuple[int, ...]] = {

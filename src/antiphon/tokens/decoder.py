@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import codecs
 import re
-from collections.abc import Iterable
-from itertools import groupby
+from codecs import utf_8_decode
+from collections.abc import Callable, Iterable, Sequence
 
 from .pieces import Control, Piece
 from .tokenizer import Tokenizer
@@ -18,38 +17,44 @@ class PieceDecoder:
     for each maximal bad sequence, as the UTF-8 decoder of the Unicode standard says. A control ends a held character.
     """
 
+    __slots__ = ("_held", "_piece")
+
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._piece = tokenizer.piece
+        self._piece: Callable[[int], bytes | Control] = tokenizer.piece
         self._held = b""
 
-    def feed(self, ids: Iterable[int]) -> list[Piece]:
-        found = list(map(self._piece, ids))
+    def feed(self, ids: Sequence[int]) -> list[Piece]:
+        # Called for every id of every reply: the road without controls is short, and `_text` is written out in it.
         try:
-            run = b"".join(found)  # type: ignore[arg-type]  # a Control among them is the exception, and raises it
+            run = b"".join(map(self._piece, ids))  # type: ignore[arg-type]  # a Control raises the TypeError
         except TypeError:
-            return self._with_controls(found)
-        text = self._decode(run)
+            return self._with_controls(ids)
+        if self._held:
+            run = self._held + run
+        text, used = utf_8_decode(run, "replace")
+        self._held = run[used:]
         return [text] if text else []
 
     def close(self) -> list[Piece]:
         """What was held back: half a character becomes U+FFFD."""
-        text = self._decode(b"", final=True)
+        text = self._text(b"", final=True)
         return [text] if text else []
 
-    def _with_controls(self, found: list[bytes | Control]) -> list[Piece]:
+    def _with_controls(self, ids: Sequence[int]) -> list[Piece]:
         pieces: list[Piece] = []
-        for is_text, group in groupby(found, key=lambda piece: isinstance(piece, bytes)):
-            if is_text:
-                pieces.append(self._decode(b"".join(group)))  # type: ignore[arg-type]  # bytes, all of them
+        run: list[bytes] = []
+        for piece in map(self._piece, ids):
+            if isinstance(piece, bytes):
+                run.append(piece)
                 continue
-            pieces.append(self._decode(b"", final=True))
-            pieces.extend(group)  # type: ignore[arg-type]  # controls, all of them
+            pieces += (self._text(b"".join(run), final=True), piece)
+            run.clear()
+        pieces.append(self._text(b"".join(run)))
         return [piece for piece in pieces if piece]
 
-    def _decode(self, run: bytes, *, final: bool = False) -> str:
-        # The function below an incremental decoder: that one is written in Python and costs three times as much.
+    def _text(self, run: bytes, *, final: bool = False) -> str:
         run = self._held + run
-        text, used = codecs.utf_8_decode(run, "replace", final)
+        text, used = utf_8_decode(run, "replace", final)
         self._held = run[used:]
         return text
 

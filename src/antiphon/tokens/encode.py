@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 from threading import Lock
 
 from antiphon.errors import TokenError
@@ -22,15 +23,15 @@ class SegmentMemo:
         self.capacity = capacity
         self.held = 0
         self._segments: OrderedDict[str, tuple[int, ...]] = OrderedDict()
-        # Counting and dropping are several steps; a lock that nobody holds costs less than a text's hash.
+        # For counting and dropping, which are several steps; looking up is one step each and needs none.
         self._lock = Lock()
 
     def get(self, text: str) -> tuple[int, ...] | None:
-        with self._lock:
-            ids = self._segments.get(text)
-            if ids is not None:
+        ids = self._segments.get(text)
+        if ids is not None:
+            with suppress(KeyError):  # another thread dropped it since
                 self._segments.move_to_end(text)
-            return ids
+        return ids
 
     def put(self, text: str, ids: tuple[int, ...]) -> None:
         """Keep the ids, unless they alone would take a quarter of the room."""
@@ -58,17 +59,13 @@ def encode_pieces(pieces: Iterable[Piece], tokenizer: Tokenizer, memo: SegmentMe
     its format, never by accident here.
     """
     ids: list[int] = []
-    controls = tokenizer.controls
     name = tokenizer.name
+    known: dict[str, int] = {}  # a spelling's hash is kept by Python, a control's is worked out each time
     for piece in pieces:
         if isinstance(piece, Control):
-            id = controls.get(piece)
+            id = known.get(piece.spelling)
             if id is None:
-                raise TokenError(
-                    f"the vocabulary {name!r} has no control token {piece.spelling!r}",
-                    code="unknown_control",
-                    hint="Choose a format whose controls this model has, or its literal spelling.",
-                )
+                id = known[piece.spelling] = _control_id(piece, tokenizer)
             ids.append(id)
         elif isinstance(piece, SampledText) and piece.vocabulary == name:
             ids.extend(piece.ids)
@@ -81,3 +78,14 @@ def encode_pieces(pieces: Iterable[Piece], tokenizer: Tokenizer, memo: SegmentMe
                 memo.put(piece, found)
             ids.extend(found)
     return ids
+
+
+def _control_id(control: Control, tokenizer: Tokenizer) -> int:
+    id = tokenizer.control_id(control)
+    if id is None:
+        raise TokenError(
+            f"the vocabulary {tokenizer.name!r} has no control token {control.spelling!r}",
+            code="unknown_control",
+            hint="Choose a format whose controls this model has, or its literal spelling.",
+        )
+    return id
