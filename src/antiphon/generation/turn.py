@@ -31,10 +31,11 @@ from .stops import StopStrings
 
 @dataclass(frozen=True, slots=True)
 class ChoiceEvent:
-    """What happened in one of the ``n`` choices of a turn."""
+    """What happened in one of the ``n`` choices of a turn, which has said ``completion_tokens`` so far."""
 
     choice: int
     event: Event
+    completion_tokens: int = 0
 
 
 async def run_turn(plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
@@ -55,12 +56,12 @@ async def run_turn(plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
             async for step in steps:
                 reader = readers[step.choice]
                 for event in reader.read(step):
-                    yield ChoiceEvent(step.choice, event)
+                    yield ChoiceEvent(step.choice, event, reader.completion_tokens)
                 if all(reader.over for reader in readers):
                     break
     for choice, reader in enumerate(readers):
         for event in reader.close():
-            yield ChoiceEvent(choice, event)
+            yield ChoiceEvent(choice, event, reader.completion_tokens)
 
 
 class ChoiceReader:
@@ -77,7 +78,7 @@ class ChoiceReader:
         self._open: Message | None = None
         self._pending: list[TokenLogprob] = []
         self._called = False
-        self._completion_tokens = 0
+        self.completion_tokens = 0
         self._reasoning_tokens = 0
         self._cached_tokens: int | None = None
         self.over = False
@@ -114,7 +115,7 @@ class ChoiceReader:
         return events
 
     def _feed(self, ids: Sequence[int]) -> list[Event]:
-        self._completion_tokens += len(ids)
+        self.completion_tokens += len(ids)
         self._reasoning_tokens += len(ids) if self._reasoning else 0
         told = [id for id in ids if id not in self._end_ids] if self._end_ids else ids
         return self._pass(self._parser.feed(self._decoder.feed(told)))
@@ -159,7 +160,7 @@ class ChoiceReader:
             events += self._pass(self._parser.close())
         usage = Usage(
             prompt_tokens=len(self._plan.prompt_ids),
-            completion_tokens=self._completion_tokens,
+            completion_tokens=self.completion_tokens,
             cached_tokens=self._cached_tokens,
             reasoning_tokens=self._reasoning_tokens,
         )

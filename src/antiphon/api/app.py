@@ -1,0 +1,126 @@
+"""The HTTP application."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from antiphon.errors import AntiphonError, NotFoundError, RequestError
+
+from .admission import Admission
+from .context import Context
+from .dialect import OPENAI, Dialect
+from .errors import error_response
+from .exchange import Envelope
+from .limits import Limits
+from .openapi import document
+from .routes.chat import ChatCompletions
+from .routes.health import Health
+from .routes.models import Models
+from .source import ModelSource
+
+PREFIXES = ("/v1", "", "/v1/v1")
+"""Some clients drop the version from their base URL, some say it twice."""
+
+
+def create_app(
+    source: ModelSource,
+    *,
+    limits: Limits | None = None,
+    dialect: Dialect = OPENAI,
+    expose_reasoning: bool = False,
+    debug: bool = False,
+    preload: bool = False,
+    clock: Callable[[], float] = time.time,
+) -> Starlette:
+    """An ASGI application that serves ``source``; it closes the source's engines when it shuts down.
+
+    ``expose_reasoning``: clients see the model's reasoning (resolution X-38: only by the owner's word). ``debug``:
+    answers name the request's unknown fields. ``preload``: the default model is loaded at once; ``/health`` is 503
+    until then.
+    """
+    limits = limits or Limits()
+    context = Context(
+        source=source,
+        limits=limits,
+        dialect=dialect,
+        admission=Admission(
+            max_concurrent=limits.max_concurrent, max_queue=limits.max_queue, queue_timeout=limits.queue_timeout
+        ),
+        clock=clock,
+        expose_reasoning=expose_reasoning,
+    )
+    app = Starlette(
+        routes=[route for prefix in PREFIXES for route in _routes(context, prefix)],
+        middleware=[Middleware(Envelope, debug=debug)],
+        exception_handlers={AntiphonError: _antiphon_error, HTTPException: _http_error},
+        lifespan=_lifespan(context, preload=preload),
+    )
+    app.router.redirect_slashes = False
+    app.state.context = context
+    return app
+
+
+def _routes(context: Context, prefix: str) -> list[Route]:
+    models, health = Models(context), Health(context)
+    return [
+        Route(f"{prefix}/models", models.list, methods=["GET"]),
+        Route(f"{prefix}/models/{{id:path}}", models.one, methods=["GET"]),
+        Route(f"{prefix}/chat/completions", ChatCompletions(context), methods=["POST"]),
+        Route(f"{prefix}/health", health.ready, methods=["GET"]),
+        Route(f"{prefix}/readyz", health.ready, methods=["GET"]),
+        Route(f"{prefix}/livez", health.live, methods=["GET"]),
+        Route(f"{prefix}/version", health.version, methods=["GET"]),
+        Route(f"{prefix}/openapi.json", _openapi, methods=["GET"]),
+    ]
+
+
+def _lifespan(context: Context, *, preload: bool) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        task = asyncio.ensure_future(_preload(context)) if preload else None
+        yield
+        if task is not None:
+            task.cancel()
+        for load in tuple(context.loads):
+            load.cancel()
+        await asyncio.gather(*context.loads, return_exceptions=True)
+        await context.source.aclose()
+
+    return lifespan
+
+
+async def _preload(context: Context) -> None:
+    context.lifecycle.loading = True
+    try:
+        await context.source.get(context.source.default or "")
+    finally:
+        context.lifecycle.loading = False
+
+
+async def _openapi(request: Request) -> Response:
+    return Response(document(), media_type="application/json")
+
+
+async def _antiphon_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AntiphonError)
+    return error_response(error)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Starlette's own 404 and 405, said as everything else is."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:200]
+    if error.status_code == 405:
+        told = RequestError(f"{request.method} is not possible on {path}.", code="method_not_allowed")
+        return error_response(told, allow=(error.headers or {}).get("Allow"))
+    return error_response(NotFoundError(f"Unknown URL: {request.method} {path}.", code="unknown_url"))

@@ -1,0 +1,78 @@
+"""What all routes of one app share. A value made by `create_app`; nothing is global."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+
+from antiphon.errors import NotFoundError, OverloadedError, Position, RequestError
+from antiphon.generation import Model
+
+from .admission import Admission
+from .dialect import Dialect
+from .lifecycle import Lifecycle
+from .limits import Limits
+from .source import ModelSource
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Counts since the start."""
+
+    requests: int = 0
+    clients_gone: int = 0
+    ignored_fields: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """``clock`` gives Unix time in seconds. ``expose_reasoning`` is the owner's word that clients may see it."""
+
+    source: ModelSource
+    limits: Limits
+    dialect: Dialect
+    admission: Admission
+    clock: Callable[[], float]
+    expose_reasoning: bool = False
+    lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    traffic: Traffic = field(default_factory=Traffic)
+    loads: set[asyncio.Task[Model]] = field(default_factory=set)
+
+    @property
+    def today(self) -> date:
+        return datetime.fromtimestamp(self.clock(), UTC).date()
+
+    async def model(self, name: str | None) -> Model:
+        """The model of that name, or the default. A load goes on when the client that began it goes away.
+
+        Raises `NotFoundError`, `ModelError`, or `OverloadedError` (``loading``) when it takes too long to wait for.
+        """
+        name = name or self.source.default
+        if name is None:
+            hint = f"Known: {', '.join(list(self.source.names)[:40])}."
+            raise RequestError(
+                "model must be named.", code="missing_required_parameter", position=Position(path="model"), hint=hint
+            )
+        load = asyncio.ensure_future(self._load(name))
+        self.loads.add(load)
+        load.add_done_callback(self._loaded)
+        try:
+            async with asyncio.timeout(self.limits.load_timeout):
+                return await asyncio.shield(load)
+        except TimeoutError:
+            raise OverloadedError(f"The model {name!r} is loading.", code="loading", retry_after=5.0) from None
+
+    async def _load(self, name: str) -> Model:
+        try:
+            return await self.source.get(name)
+        except NotFoundError as error:
+            raise NotFoundError(
+                error.message, code="model_not_found", position=Position(path="model"), hint=error.hint
+            ) from None
+
+    def _loaded(self, load: asyncio.Task[Model]) -> None:
+        self.loads.discard(load)
+        if not load.cancelled():
+            load.exception()  # told to whoever waits; when nobody does, the next request meets it again

@@ -1,0 +1,1 @@
+"""Wire structs ⇄ conversations and events."""

@@ -1,0 +1,171 @@
+"""Events → what a chat client reads. One projection, of which a stream and a whole answer are two writings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from antiphon.conversation import (
+    FUNCTIONS,
+    Channel,
+    Event,
+    FinishReason,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    TextDelta,
+    TokenLogprob,
+    TurnEnded,
+    Usage,
+    visible_to_user,
+)
+
+PARAGRAPH = "\n\n"
+"""Between two messages that this wire puts into one field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """More of the visible answer."""
+
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """More reasoning, for servers that expose it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A tool call began; ``index`` counts the calls of its choice."""
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Argued:
+    """More of the arguments of call ``index``, byte for byte as the model wrote them."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    reason: FinishReason
+    usage: Usage
+
+
+Change = Said | Thought | Called | Argued | Finished
+
+
+class Projection:
+    """One choice as a chat client may see it: hidden messages are gone, bundled ones are one."""
+
+    def __init__(self, *, expose_reasoning: bool = False) -> None:
+        self._expose_reasoning = expose_reasoning
+        self._field: type[Said] | type[Thought] | type[Argued] | None = None
+        self._calls = 0
+        self._told: set[type[Said] | type[Thought]] = set()
+        self._fresh = False
+
+    def feed(self, event: Event) -> Change | None:
+        """What ``event`` changes for the client; None: nothing."""
+        match event:
+            case TextDelta(text, logprobs):
+                return self._text(text, logprobs)
+            case MessageStarted(message):
+                return self._start(message)
+            case MessageEnded():
+                self._field = None
+                return None
+            case Incident():
+                return None
+            case TurnEnded(reason, usage):
+                return Finished(reason, usage)
+            case _:
+                assert_never(event)
+
+    def _start(self, message: Message) -> Change | None:
+        self._fresh = True
+        if message.is_call:
+            self._field = Argued
+            self._calls += 1
+            return Called(self._calls - 1, message.call_id or f"call_{self._calls - 1}", chat_name(message))
+        self._field = None
+        if visible_to_user(message):
+            self._field = Said
+        elif message.channel == Channel.ANALYSIS and self._expose_reasoning:
+            self._field = Thought
+        return None
+
+    def _text(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> Change | None:
+        field = self._field
+        if field is None:
+            return None
+        if field is Argued:
+            return Argued(self._calls - 1, text)
+        apart = PARAGRAPH if self._fresh and field in self._told else ""
+        self._fresh = False
+        if field is Said:
+            self._told.add(Said)
+            return Said(apart + text, logprobs)
+        self._told.add(Thought)
+        return Thought(apart + text)
+
+
+def chat_name(message: Message) -> str:
+    """A recipient as a function's name: ``functions.f`` is ``f``; others keep their namespace, the dot spelt ``__``."""
+    recipient = message.recipient or ""
+    return recipient.removeprefix(f"{FUNCTIONS}.").replace(".", "__")
+
+
+@dataclass(slots=True)
+class WholeCall:
+    id: str
+    name: str
+    arguments: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Whole:
+    """One choice, collected from its changes."""
+
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: list[WholeCall] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    finished: Finished | None = None
+
+    def add(self, change: Change) -> None:
+        match change:
+            case Said(text, logprobs):
+                self.text.append(text)
+                self.logprobs += logprobs
+            case Thought(text):
+                self.reasoning.append(text)
+            case Called(_, id, name):
+                self.calls.append(WholeCall(id, name))
+            case Argued(index, text):
+                self.calls[index].arguments.append(text)
+            case Finished():
+                self.finished = change
+            case _:
+                assert_never(change)
+
+
+def whole(events: Iterable[Event], *, expose_reasoning: bool = False) -> Whole:
+    """A choice's events as one answer."""
+    projection, answer = Projection(expose_reasoning=expose_reasoning), Whole()
+    for event in events:
+        if (change := projection.feed(event)) is not None:
+            answer.add(change)
+    return answer

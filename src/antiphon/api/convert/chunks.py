@@ -1,0 +1,178 @@
+"""Changes → the bytes of a chat stream, and the whole answer of a request that does not stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import msgspec
+
+from antiphon.api.dialect import Dialect
+from antiphon.api.schemas.chat import (
+    AnswerMessage,
+    AnswerToolCall,
+    CalledFunction,
+    ChatChoice,
+    ChatChunk,
+    ChatCompletion,
+    ChoiceLogprobs,
+    ChunkChoice,
+    CompletionDetails,
+    CompletionUsage,
+    Delta,
+    FunctionDelta,
+    LogprobEntry,
+    PromptDetails,
+    TokenLogprobEntry,
+    ToolCallDelta,
+)
+from antiphon.api.sse import event
+from antiphon.api.wire import encode
+from antiphon.conversation import TokenLogprob, Usage
+
+from .answer import Argued, Called, Change, Finished, Said, Thought, Whole
+
+NO_LOGPROB = -9999.0
+"""JSON has no minus infinity; this is what OpenAI says for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerHead:
+    """What all chunks of an answer, or the one whole answer, say of it."""
+
+    id: str
+    created: int
+    model: str
+    dialect: Dialect
+    usage: bool = False
+    continuous_usage: bool = False
+
+
+class ChunkWriter:
+    """The chunks of one stream. The frequent one, more text, is a template with one hole."""
+
+    def __init__(self, head: AnswerHead, n: int = 1) -> None:
+        self._head = head
+        self._texts = [self._template(index) for index in range(n)]
+
+    def first(self, index: int, usage: Usage | None = None) -> bytes:
+        return self._chunk(index, Delta(role="assistant", content=""), usage=usage)
+
+    def change(self, index: int, change: Change, usage: Usage | None = None) -> bytes:
+        """The chunk of one change. ``usage`` so far is told when the request wants it on every chunk."""
+        match change:
+            case Said(text, logprobs):
+                if not logprobs and not self._head.continuous_usage:
+                    before, after = self._texts[index]
+                    return before + encode(text) + after
+                told = ChoiceLogprobs(logprob_entries(logprobs)) if logprobs else None
+                return self._chunk(index, Delta(content=text), logprobs=told, usage=usage)
+            case Thought(text):
+                return self._chunk(index, Delta(reasoning=text, reasoning_content=text), usage=usage)
+            case Called(call, id, name):
+                function = FunctionDelta(name=name, arguments="")
+                begun = ToolCallDelta(index=call, id=id, type="function", function=function)
+                return self._chunk(index, Delta(tool_calls=[begun]), usage=usage)
+            case Argued(call, text):
+                more = ToolCallDelta(index=call, function=FunctionDelta(arguments=text))
+                return self._chunk(index, Delta(tool_calls=[more]), usage=usage)
+            case Finished(reason, _):
+                return self._chunk(index, Delta(), finish=self._head.dialect.finish[reason], usage=usage)
+            case _:
+                assert_never(change)
+
+    def last(self, usage: Usage) -> bytes:
+        """The chunk without choices that tells the usage of all; nothing where nobody asked."""
+        if not self._head.usage:
+            return b""
+        return self._event([], completion_usage(usage))
+
+    def _chunk(
+        self,
+        index: int,
+        delta: Delta,
+        *,
+        logprobs: ChoiceLogprobs | None = None,
+        finish: str | None = None,
+        usage: Usage | None = None,
+    ) -> bytes:
+        choice = ChunkChoice(index=index, delta=delta, logprobs=logprobs, finish_reason=finish)
+        told = usage is not None and self._head.continuous_usage
+        return self._event([choice], completion_usage(usage) if told and usage is not None else None)
+
+    def _event(self, choices: list[ChunkChoice], usage: CompletionUsage | None) -> bytes:
+        head = self._head
+        if head.usage or head.continuous_usage:
+            return event(
+                encode(ChatChunk(id=head.id, created=head.created, model=head.model, choices=choices, usage=usage))
+            )
+        return event(encode(ChatChunk(id=head.id, created=head.created, model=head.model, choices=choices)))
+
+    def _template(self, index: int) -> tuple[bytes, bytes]:
+        """A text chunk cut at its text."""
+        mark = "\x00text\x00"
+        before, _, after = self._chunk(index, Delta(content=mark)).partition(encode(mark))
+        return before, after
+
+
+def completion(head: AnswerHead, answers: Sequence[Whole], usage: Usage, *, logprobs: bool) -> ChatCompletion:
+    """The whole answer."""
+    return ChatCompletion(
+        id=head.id,
+        created=head.created,
+        model=head.model,
+        choices=[_choice(head, i, answer, logprobs=logprobs) for i, answer in enumerate(answers)],
+        usage=completion_usage(usage),
+    )
+
+
+def _choice(head: AnswerHead, index: int, answer: Whole, *, logprobs: bool) -> ChatChoice:
+    assert answer.finished is not None, "a choice without its end"
+    said = "".join(answer.text)
+    calls = [
+        AnswerToolCall(id=call.id, function=CalledFunction(call.name, "".join(call.arguments))) for call in answer.calls
+    ]
+    thought: str | msgspec.UnsetType = "".join(answer.reasoning) if answer.reasoning else msgspec.UNSET
+    message = AnswerMessage(
+        content=said if said or not calls else None,
+        tool_calls=calls or msgspec.UNSET,
+        reasoning=thought,
+        reasoning_content=thought,
+    )
+    return ChatChoice(
+        index=index,
+        message=message,
+        logprobs=ChoiceLogprobs(logprob_entries(answer.logprobs)) if logprobs else None,
+        finish_reason=head.dialect.finish[answer.finished.reason],
+    )
+
+
+def completion_usage(usage: Usage) -> CompletionUsage:
+    """Cached tokens are 0 where the engine does not tell."""
+    return CompletionUsage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        total_tokens=usage.total_tokens,
+        prompt_tokens_details=PromptDetails(usage.cached_tokens or 0),
+        completion_tokens_details=CompletionDetails(usage.reasoning_tokens),
+    )
+
+
+def logprob_entries(told: Sequence[TokenLogprob]) -> list[TokenLogprobEntry]:
+    return [
+        TokenLogprobEntry(_token(one), _finite(one.logprob), list(one.data), [_alternative(top) for top in one.top])
+        for one in told
+    ]
+
+
+def _alternative(one: TokenLogprob) -> LogprobEntry:
+    return LogprobEntry(_token(one), _finite(one.logprob), list(one.data))
+
+
+def _token(one: TokenLogprob) -> str:
+    return one.data.decode("utf-8", "replace")
+
+
+def _finite(logprob: float) -> float:
+    return max(logprob, NO_LOGPROB) if logprob == logprob else NO_LOGPROB

@@ -1,0 +1,107 @@
+"""One table: which error is which HTTP status. Every body is OpenAI's ``{"error": {message, type, param, code}}``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from antiphon.errors import (
+    AntiphonError,
+    EngineError,
+    EngineLostError,
+    FormatError,
+    ModelError,
+    NotFoundError,
+    OverloadedError,
+    RequestError,
+    TemplateError,
+    VisibilityError,
+)
+
+from .schemas.errors import ErrorBody, ErrorDetail
+from .wire import encode
+
+
+class ClientGone(Exception):
+    """The client hung up; there is nobody to answer. nginx's 499 in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How an error is answered. ``retry``: False tells clients that trying again is no use; None says nothing."""
+
+    status: int
+    type: str
+    retry: bool | None = None
+
+
+BY_CODE = {
+    "invalid_api_key": Answer(401, "authentication_error"),
+    "unknown_url": Answer(404, "invalid_request_error"),
+    "model_not_found": Answer(404, "invalid_request_error"),
+    "method_not_allowed": Answer(405, "invalid_request_error"),
+    "queue_timeout": Answer(408, "engine_overloaded"),
+    "body_timeout": Answer(408, "invalid_request_error"),
+    "body_too_large": Answer(413, "invalid_request_error"),
+    "unsupported_media_type": Answer(415, "invalid_request_error"),
+    "queue_full": Answer(429, "engine_overloaded"),
+    "loading": Answer(503, "engine_overloaded"),
+    "draining": Answer(503, "engine_overloaded"),
+}
+"""Codes that say more than their class."""
+
+BY_CLASS: dict[type[AntiphonError], Answer] = {
+    VisibilityError: Answer(403, "permission_error"),
+    NotFoundError: Answer(404, "invalid_request_error"),
+    RequestError: Answer(400, "invalid_request_error"),
+    FormatError: Answer(400, "invalid_request_error"),
+    TemplateError: Answer(400, "invalid_request_error"),
+    OverloadedError: Answer(503, "engine_overloaded"),
+    EngineLostError: Answer(503, "server_error", retry=True),
+    EngineError: Answer(500, "server_error"),
+    ModelError: Answer(500, "server_error", retry=False),
+    AntiphonError: Answer(500, "server_error", retry=False),
+}
+"""The nearest class in an error's family decides."""
+
+RETRY_AFTER_LOST = 1.0
+"""Seconds; a lost engine is started again at once."""
+
+
+def answer_to(error: AntiphonError) -> Answer:
+    """The table's row for ``error``: by its code first, by its class else."""
+    if error.code in BY_CODE:
+        return BY_CODE[error.code]
+    return next(BY_CLASS[family] for family in type(error).__mro__ if family in BY_CLASS)
+
+
+def error_body(error: AntiphonError) -> ErrorBody:
+    """What the client reads. Our own mistakes are told without details: those are for the log."""
+    answer = answer_to(error)
+    param = error.param if isinstance(error, RequestError) else None
+    message = f"{error.message} {error.hint}" if error.hint else error.message
+    return ErrorBody(ErrorDetail(message=message, type=answer.type, param=param, code=error.code))
+
+
+def error_response(error: AntiphonError, *, allow: str | None = None) -> Response:
+    """The whole answer, with ``retry-after`` where trying again later helps."""
+    answer = answer_to(error)
+    headers: dict[str, str] = {}
+    if allow is not None:
+        headers["allow"] = allow
+    if answer.retry is not None:
+        headers["x-should-retry"] = "true" if answer.retry else "false"
+    seconds = error.retry_after if isinstance(error, OverloadedError) else None
+    if isinstance(error, EngineLostError):
+        seconds = RETRY_AFTER_LOST
+    if seconds is not None:
+        headers["retry-after"] = str(max(1, round(seconds)))
+        headers["retry-after-ms"] = str(round(seconds * 1000))
+    if answer.status in (408, 413):
+        headers["connection"] = "close"
+    return Response(encode(error_body(error)), answer.status, headers, "application/json")
+
+
+INTERNAL = AntiphonError("The server made a mistake; it is in its log under this request's id.", code="internal_error")
+"""What is told of an error that nobody foresaw: nothing of its text, which may hold content or paths."""

@@ -1,0 +1,120 @@
+"""One request and its answer, seen from outside: its id, headers, times, and one line in the access log."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .errors import INTERNAL, error_response
+
+ACCESS = logging.getLogger("antiphon.access")
+FAULTS = logging.getLogger("antiphon.api")
+KEY = "antiphon.exchange"
+_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Filled in as the request goes through. Times are of `time.perf_counter`, in seconds."""
+
+    id: str
+    method: str
+    path: str
+    agent: str = ""
+    started: float = field(default_factory=time.perf_counter)
+    status: int = 0
+    model: str | None = None
+    stream: bool = False
+    planned: float | None = None
+    admitted: float | None = None
+    first_event: float | None = None
+    tokens: int | None = None
+    ignored: tuple[str, ...] = ()
+    debug: bool = False
+
+    @classmethod
+    def of(cls, scope: Scope, *, debug: bool) -> Exchange:
+        headers = Headers(scope=scope)
+        given = headers.get("x-client-request-id") or headers.get("x-request-id") or ""
+        id = given if _SANE_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
+        return cls(id, scope["method"], scope["path"], headers.get("user-agent", ""), debug=debug)
+
+    def headers(self) -> dict[str, str]:
+        """What every answer carries."""
+        spent = (time.perf_counter() - self.started) * 1000
+        told = {
+            "x-request-id": self.id,
+            "openai-version": "2020-10-01",
+            "openai-processing-ms": str(round(spent)),
+            "server-timing": ", ".join(f"{name};dur={ms:.1f}" for name, ms in self._timing(spent)),
+        }
+        if self.model is not None:
+            told["openai-model"] = _token(self.model)
+        if self.debug and self.ignored:
+            told["x-antiphon-ignored"] = ", ".join(_token(name) for name in self.ignored[:20])
+        return told
+
+    def _timing(self, spent: float) -> list[tuple[str, float]]:
+        steps = (("plan", self.planned), ("queue", self.admitted), ("first", self.first_event))
+        told, before = [], self.started
+        for name, moment in steps:
+            if moment is not None:
+                told.append((name, (moment - before) * 1000))
+                before = moment
+        return [*told, ("total", spent)]
+
+    def line(self) -> str:
+        """The access log's line: no content, nothing that could forge another line."""
+        now = time.perf_counter()
+        told = [f"{self.method} {_printable(self.path)} {self.status}{' stream' if self.stream else ''}"]
+        if self.first_event is not None:
+            told.append(f"ttft {(self.first_event - self.started) * 1000:.0f}ms")
+        if self.tokens is not None:
+            seconds = now - (self.first_event or self.started)
+            told += [f"{self.tokens} tok", f"{self.tokens / max(seconds, 1e-6):.1f} tok/s"]
+        return "  ".join([*told, self.id, _printable(self.agent)])
+
+
+def _token(text: str) -> str:
+    """Text for a header's value: printable ASCII, bounded."""
+    return re.sub(r"[^!-~]", "?", text)[:256].replace(",", "?")
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text[:120])
+
+
+class Envelope:
+    """The outermost layer: every answer has the headers, every request its line, every error a body."""
+
+    def __init__(self, app: ASGIApp, *, debug: bool = False) -> None:
+        self._app = app
+        self._debug = debug
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = scope[KEY] = Exchange.of(scope, debug=self._debug)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                MutableHeaders(scope=message).update(exchange.headers())
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception:
+            FAULTS.exception("%s failed", exchange.id)
+            if exchange.status:
+                raise
+            await error_response(INTERNAL)(scope, receive, send_with_headers)
+        finally:
+            ACCESS.info("%s", exchange.line())

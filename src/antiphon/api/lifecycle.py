@@ -1,0 +1,64 @@
+"""From loading to serving to draining, and the requests that run meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from antiphon.errors import AntiphonError, OverloadedError
+
+Result = TypeVar("Result")
+
+
+class Work:
+    """One request's work, which a server that stops can end with an error instead of silence."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[object] | None = None
+        self._error: AntiphonError | None = None
+
+    async def run(self, work: Awaitable[Result]) -> Result:
+        """The result of ``work``, or the error that `stop` gave."""
+        self._task = asyncio.current_task()
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self._error is None:
+                raise
+            raise self._error from None
+        finally:
+            self._task = None
+
+    def stop(self, error: AntiphonError) -> None:
+        if self._task is not None:
+            self._error = error
+            self._task.cancel()
+
+
+class Lifecycle:
+    """``loading`` while the first model loads; ``draining`` once the server was told to stop."""
+
+    def __init__(self) -> None:
+        self.loading = False
+        self.draining = False
+        self.works: set[Work] = set()
+
+    def check(self) -> None:
+        """Raises `OverloadedError` while the server takes no requests."""
+        if self.draining:
+            raise OverloadedError("The server is stopping.", code="draining", retry_after=5.0)
+
+    def check_ready(self) -> None:
+        self.check()
+        if self.loading:
+            raise OverloadedError("The model is loading.", code="loading", retry_after=2.0)
+
+    def drain(self) -> None:
+        """No new requests from now on; those that run go on."""
+        self.draining = True
+
+    def stop(self) -> None:
+        """The deadline has come: what still runs ends with an error that its client can read."""
+        for work in tuple(self.works):
+            work.stop(OverloadedError("The server stopped before the answer was whole.", code="draining"))

@@ -1,0 +1,29 @@
+"""What one server bears. Sizes in bytes, times in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Every bound that a request meets before it reaches an engine.
+
+    ``max_concurrent`` requests run at once and ``max_queue`` wait, each at most ``queue_timeout``; more are refused
+    with 429. ``keep_alive`` is the silence after which a stream says a comment. ``stream_buffer`` bounds what waits for
+    a slow reader; the engine waits with it.
+    """
+
+    max_body: int = 8 * 2**20
+    body_timeout: float = 60.0
+    max_messages: int = 10_000
+    max_n: int = 8
+    max_logit_bias: int = 1024
+    max_concurrent: int = 64
+    max_queue: int = 256
+    queue_timeout: float = 60.0
+    load_timeout: float = 60.0
+    keep_alive: float = 15.0
+    stream_buffer: int = 256 * 2**10
+    off_loop_above: int = 32 * 2**10
+    """Bodies longer than this are rendered and encoded in a thread."""

@@ -1,0 +1,76 @@
+"""The API described, from the same structs that read and write it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from antiphon import __version__
+
+from .schemas.chat import ChatChunk, ChatCompletion, ChatRequest
+from .schemas.errors import ErrorBody
+from .schemas.models import ModelCard, ModelList
+
+_KINDS = (ChatRequest, ChatCompletion, ChatChunk, ModelCard, ModelList, ErrorBody)
+_REF = "#/components/schemas/{name}"
+
+
+@cache
+def document() -> bytes:
+    """The OpenAPI 3.1 document."""
+    _, components = msgspec.json.schema_components(_KINDS, ref_template=_REF)
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "Antiphon", "version": __version__},
+            "paths": {
+                "/v1/models": {"get": _operation("The models that may be asked for.", ModelList)},
+                "/v1/models/{id}": {
+                    "get": _operation("One model.", ModelCard),
+                    "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+                },
+                "/v1/chat/completions": {
+                    "post": _operation(
+                        "Goes on with a conversation.", ChatCompletion, body=ChatRequest, events=ChatChunk
+                    )
+                },
+                **{
+                    f"/{name}": {"get": _plain(told)}
+                    for name, told in (
+                        ("health", "Whether requests are taken now."),
+                        ("readyz", "Whether requests are taken now."),
+                        ("livez", "Whether the process answers."),
+                        ("version", "Which version this is."),
+                    )
+                },
+            },
+            "components": {"schemas": components},
+        }
+    )
+
+
+def _operation(told: str, answer: type, *, body: type | None = None, events: type | None = None) -> dict[str, Any]:
+    content = {"application/json": _schema(answer)}
+    if events is not None:
+        content["text/event-stream"] = _schema(events)
+    operation: dict[str, Any] = {
+        "summary": told,
+        "responses": {
+            "200": {"description": "The answer.", "content": content},
+            "default": {"description": "An error.", "content": {"application/json": _schema(ErrorBody)}},
+        },
+    }
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": {"application/json": _schema(body)}}
+    return operation
+
+
+def _plain(told: str) -> dict[str, Any]:
+    error = {"description": "Not now.", "content": {"application/json": _schema(ErrorBody)}}
+    return {"summary": told, "responses": {"200": {"description": "Yes."}, "503": error}}
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    return {"schema": {"$ref": _REF.format(name=kind.__name__)}}

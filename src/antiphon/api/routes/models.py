@@ -1,0 +1,33 @@
+"""GET /v1/models and /v1/models/{id}."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from antiphon.api.context import Context
+from antiphon.api.schemas.models import ModelCard, ModelList
+from antiphon.api.wire import encode
+from antiphon.errors import NotFoundError, Position, near
+
+
+class Models:
+    """What may be asked for, loaded or not."""
+
+    def __init__(self, context: Context) -> None:
+        self._source = context.source
+
+    async def list(self, request: Request) -> Response:
+        cards = [ModelCard(id=name) for name in self._source.names]
+        return Response(encode(ModelList(data=cards)), media_type="application/json")
+
+    async def one(self, request: Request) -> Response:
+        name = request.path_params["id"]
+        if name not in self._source.names:
+            raise NotFoundError(
+                f"The model {name[:200]!r} does not exist.",
+                code="model_not_found",
+                position=Position(path="model"),
+                hint=near(name[:200], self._source.names),
+            )
+        return Response(encode(ModelCard(id=name)), media_type="application/json")

@@ -1,0 +1,1 @@
+"""The JSON of the wire, as msgspec structs."""

@@ -1,0 +1,91 @@
+"""Runs an application on a socket until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+
+from .context import Context
+
+GRACE = 2
+"""Seconds in which streams that met the deadline may still say so."""
+
+
+def serve(
+    app: Starlette,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    drain: float = 30.0,
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serves until SIGTERM or SIGINT: then takes nothing new and gives what runs ``drain`` seconds to end.
+
+    ``on_ready`` is told the base URL once the socket is open (``port`` 0 takes a free one). A second SIGINT ends all.
+    """
+    Server(app, host=host, port=port, drain=drain, on_ready=on_ready).run()
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which tells the application that it stops, and ends with exit code 0 when it did as it was told."""
+
+    def __init__(
+        self,
+        app: Starlette,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        drain: float = 30.0,
+        on_ready: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=host,
+                port=port,
+                loop="auto",
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=int(drain) + GRACE,
+            )
+        )
+        self._context: Context = app.state.context
+        self._drain = drain
+        self._on_ready = on_ready
+
+    @property
+    def url(self) -> str:
+        """Where it listens, once it does."""
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._on_ready is not None and not self.should_exit:
+            self._on_ready(self.url)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        lifecycle = self._context.lifecycle
+        lifecycle.drain()
+        deadline = asyncio.get_running_loop().call_later(self._drain, lifecycle.stop)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            deadline.cancel()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._context.lifecycle.drain()
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True

@@ -1,0 +1,26 @@
+"""Where models come from, as this room needs it; `antiphon.catalog` has such a thing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from antiphon.generation import Model
+
+
+class ModelSource(Protocol):
+    """Models by name, loaded when first asked for."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What may be asked for, the default first."""
+
+    @property
+    def default(self) -> str | None:
+        """The model of a request that names none."""
+
+    async def get(self, name: str) -> Model:
+        """The model, loaded. Raises `NotFoundError` (code ``model_not_found``) or `ModelError`."""
+
+    async def aclose(self) -> None:
+        """Stops every engine."""

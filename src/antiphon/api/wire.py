@@ -1,0 +1,106 @@
+"""JSON in and out: bodies to structs with errors that name the field, structs to bytes that always encode."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from antiphon.errors import Position, RequestError
+from antiphon.tokens import utf8
+
+Wire = TypeVar("Wire", bound=msgspec.Struct)
+
+_PATH = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
+_encoder = msgspec.json.Encoder()
+
+
+def encode(value: object) -> bytes:
+    """Compact JSON. A lone surrogate, which is no character, becomes U+FFFD: nothing fails on what a model said."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(_mended(msgspec.to_builtins(value)))
+
+
+def _mended(value: Any) -> Any:
+    match value:
+        case str():
+            return utf8(value).decode()
+        case dict():
+            return {_mended(key): _mended(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_mended(item) for item in value]
+        case _:
+            return value
+
+
+def decode(body: bytes, kind: type[Wire]) -> tuple[Wire, list[str]]:
+    """The body as ``kind``, and the names of the fields that it does not know (they are ignored, and counted).
+
+    Raises `RequestError` with the field's path in `param`.
+    """
+    try:
+        body.decode()
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        known = msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error)) from None
+    except UnicodeDecodeError as error:
+        raise _malformed("the body is not UTF-8", offset=error.start) from None
+    except RecursionError:
+        raise _malformed("the body is nested too deeply") from None
+    except msgspec.DecodeError as error:
+        raise _unreadable(body, str(error)) from None
+    names = {field.encode_name for field in msgspec.structs.fields(kind)}
+    return known, [name for name in fields if name not in names]
+
+
+def _invalid(told: str) -> RequestError:
+    """msgspec's ``Expected `int`, got `str` - at `$.messages[0].role` ``, its path made ours."""
+    found = _PATH.search(told)
+    message, path = (told[: found.start()], found.group(1)) if found else (told, "")
+    code = "missing_required_parameter" if "missing required field" in message else "invalid_type"
+    if missing := re.search(r"missing required field `([^`]+)`", message):
+        path = f"{path}.{missing.group(1)}" if path else missing.group(1)
+    message = message if len(message) <= 300 else f"{message[:300]}…"
+    where = f"{path}: " if path else ""
+    return RequestError(f"{where}{message}.", code=code, position=Position(path=path or None))
+
+
+def _malformed(message: str, *, offset: int | None = None) -> RequestError:
+    where = "" if offset is None else f" (byte {offset})"
+    return RequestError(f"{message}{where}.", code="invalid_json")
+
+
+def _unreadable(body: bytes, told: str) -> RequestError:
+    """Malformed JSON. ``NaN``, ``Infinity`` and a lone surrogate are what lax writers send: then the field is named."""
+    for path, what in _oddities(body):
+        return RequestError(
+            f"{path}: {what}, which JSON does not have.", code="invalid_json", position=Position(path=path)
+        )
+    message = "the body is empty" if not body.strip() else told
+    return RequestError(f"{message}.", code="invalid_json", hint="Send one JSON object.")
+
+
+def _oddities(body: bytes) -> Iterator[tuple[str, str]]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    pending: list[tuple[str, Any]] = [("", value)]
+    while pending:
+        path, value = pending.pop()
+        match value:
+            case dict():
+                pending += [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
+            case list():
+                pending += [(f"{path}[{i}]", item) for i, item in enumerate(value)]
+            case float() if not math.isfinite(value):
+                yield utf8(path).decode(), f"the number is {value}"
+            case str() if any("\ud800" <= c <= "\udfff" for c in value):
+                yield utf8(path).decode(), "the text holds a lone surrogate"

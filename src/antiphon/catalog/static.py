@@ -1,0 +1,37 @@
+"""Models that are there already: for tests, examples, and programs that make their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from antiphon.errors import NotFoundError, near
+from antiphon.generation import Model
+
+
+class StaticCatalog:
+    """``models`` by name; the first is the default."""
+
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        self._models = dict(models)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._models)
+
+    @property
+    def default(self) -> str | None:
+        return next(iter(self._models), None)
+
+    async def get(self, name: str) -> Model:
+        """The model of that name. Raises `NotFoundError` with near names."""
+        model = self._models.get(name)
+        if model is None:
+            raise NotFoundError(
+                f"The model {name[:200]!r} does not exist.", code="model_not_found", hint=near(name[:200], self._models)
+            )
+        return model
+
+    async def aclose(self) -> None:
+        """Stops every engine."""
+        for model in self._models.values():
+            await model.engine.aclose()
