@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -26,11 +25,3 @@ async def engine(settings: LlamaCppSettings) -> AsyncIterator[LlamaCppEngine]:
     engine = await LlamaCppEngine.start(settings)
     yield engine
     await engine.aclose()
-
-
-@pytest.fixture(scope="session")
-def smollm2_path() -> Path:
-    named = os.environ.get("ANTIPHON_TEST_MODEL")
-    if not named:
-        pytest.skip("the default model is not here: set ANTIPHON_TEST_MODEL to its file")
-    return Path(named)
