@@ -43,11 +43,9 @@ class ModelFile:
     def fragments(self) -> Fragments:
         """The vocabulary's parts of characters; none for a kind of vocabulary that we cannot spell."""
         try:
-            table = engine_tokenizer(self.metadata, lambda text: [])
+            return Fragments.of(engine_tokenizer(self.metadata, lambda text: []))
         except TokenError:
             return Fragments(())
-        pieces = ((id, table.piece(id)) for id in range(table.size))
-        return Fragments((id, piece) for id, piece in pieces if isinstance(piece, bytes))
 
     def _value(self, key: str) -> GgufValue | None:
         return self.metadata.get(f"{self.metadata.get('general.architecture')}.{key}")
