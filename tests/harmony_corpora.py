@@ -1,19 +1,23 @@
-"""The vectors of the reference, and how each row is rendered."""
+"""The vectors of the Harmony reference, and how each row is rendered and parsed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Literal
 
-from antiphon.conversation import Role
-from antiphon.formats import HistoryPolicy
-from antiphon.formats.harmony import Harmony, read_conversation
-from antiphon.tokens import Piece
+from antiphon.conversation import Incident, Message, MessageEnded, ParserEvent, Role
+from antiphon.errors import ParseError
+from antiphon.formats import HistoryPolicy, Parser
+from antiphon.formats.harmony import Harmony, ReferenceParser, read_conversation
+from antiphon.formats.harmony.reference import ReferenceMessage
+from antiphon.tokens import Piece, PieceDecoder, Tokenizer
 from conftest import corpus_file
 
 Row = dict[str, Any]
-DIALECTS = {"a": "", "b": "_oss"}
+Dialect = Literal["a", "b"]
+DIALECTS: dict[Dialect, str] = {"a": "", "b": "_oss"}
 
 
 def rows(name: str) -> Iterator[Row]:
@@ -36,3 +40,50 @@ def render(harmony: Harmony, row: Row) -> Iterator[Piece]:
             return harmony.render_for_training(conversation, history=history)
         case other:
             raise AssertionError(f"unknown op {other}")
+
+
+def role_of(row: Row) -> Role | None:
+    return Role(row["role"]) if row["role"] else None
+
+
+def read_strictly(row: Row, tokenizer: Tokenizer, dialect: Dialect) -> list[Row] | str:
+    """The messages in the reference's form, or the words of its error."""
+    reader = ReferenceParser(tokenizer.piece, role_of(row), row["strict"], dialect)
+    try:
+        for id in row["tokens"]:
+            reader.process(id)
+        reader.process_eos()
+    except ParseError as error:
+        return error.message
+    return [as_json(message) for message in reader.messages]
+
+
+def as_json(message: ReferenceMessage) -> Row:
+    envelope = message.envelope
+    fields = {
+        "role": envelope.role.value,
+        "name": envelope.name,
+        "recipient": envelope.recipient,
+        "content": message.text,
+        "channel": envelope.channel,
+        "content_type": envelope.content_type,
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def events(parser: Parser, ids: Sequence[int], tokenizer: Tokenizer, cuts: Iterable[int] = ()) -> list[ParserEvent]:
+    """What a parser says of ids that arrive in chunks cut at ``cuts``."""
+    decoder = PieceDecoder(tokenizer)
+    said: list[ParserEvent] = []
+    borders = [0, *sorted(cuts), len(ids)]
+    for start, end in pairwise(borders):
+        said += parser.feed(decoder.feed(ids[start:end]))
+    return [*said, *parser.feed(decoder.close()), *parser.close()]
+
+
+def ended(said: Iterable[ParserEvent]) -> list[Message]:
+    return [event.message for event in said if isinstance(event, MessageEnded)]
+
+
+def codes(said: Iterable[ParserEvent]) -> list[str]:
+    return [event.code for event in said if isinstance(event, Incident)]

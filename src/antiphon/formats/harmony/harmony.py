@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from antiphon.conversation import FUNCTIONS, Conversation, DeveloperContent, End, Message, Role
-from antiphon.formats.format import HistoryPolicy, SamplingDefaults
+from antiphon.conversation import FUNCTIONS, Conversation, DeveloperContent, End, Message, MessageStarted, Role
+from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults
 from antiphon.tokens import Control, Piece
 
 from .arrange import arrange
-from .controls import CALL, CONTROLS, END, RETURN, START
+from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START
 from .history import for_prompt
+from .literal import LiteralParser, pieces_of, spelled_out
 from .numbers import JsonText
+from .parser import HarmonyParser
 from .render import Dialect, MessageRenderer
 from .sections import Sections
+from .strict import StrictParser
 from .typescript import FullTypePrinter, TypePrinter
 
 Types = Literal["reference", "full"]
@@ -26,22 +29,31 @@ Types = Literal["reference", "full"]
 class Harmony:
     """One way to speak Harmony; a `Format`.
 
-    ``names`` writes the names of users and assistants as ``user:NAME`` (A-H12).
+    ``names`` writes the names of users and assistants as ``user:NAME`` (A-H12). ``literal`` spells the controls out as
+    text, for a model whose vocabulary lacks them.
     """
 
     dialect: Dialect = "a"
     types: Types = "reference"
     names: bool = False
+    literal: bool = False
     messages: MessageRenderer = field(init=False, repr=False, compare=False)
 
     name = "harmony"
-    controls: Sequence[Control] = CONTROLS
-    stops: Sequence[Control | str] = (RETURN, CALL)
     defaults = SamplingDefaults(temperature=1.0, top_p=1.0)
 
     def __post_init__(self) -> None:
         json = JsonText(signed_exponent=self.dialect == "b")
         object.__setattr__(self, "messages", MessageRenderer(self.dialect, Sections(_printer(self.types, json))))
+
+    @property
+    def controls(self) -> Sequence[Control]:
+        return () if self.literal else CONTROLS
+
+    @property
+    def stops(self) -> Sequence[Control | str]:
+        """HAR-34, HAR-42: inference stops at both."""
+        return (RETURN.spelling, CALL.spelling) if self.literal else (RETURN, CALL)
 
     def render(
         self,
@@ -51,6 +63,10 @@ class Harmony:
         history: HistoryPolicy = HistoryPolicy.GUIDE,
     ) -> Iterator[Piece]:
         """The prompt (HAR-36, HAR-39): earlier messages, and the start of the reply unless one is left open."""
+        pieces = self._render(conversation, reply_as, history)
+        return spelled_out(pieces) if self.literal else pieces
+
+    def _render(self, conversation: Conversation, reply_as: Role | None, history: HistoryPolicy) -> Iterator[Piece]:
         messages = arrange(conversation, names=self.names)
         shown = for_prompt(messages, history)
         open_end = bool(shown) and is_open(shown[-1])
@@ -69,21 +85,52 @@ class Harmony:
         self, conversation: Conversation, *, history: HistoryPolicy = HistoryPolicy.GUIDE
     ) -> Iterator[Piece]:
         """The conversation as a training example: a last final answer ends with ``<|return|>`` (HAR-47)."""
-        pieces = self.render(conversation, reply_as=None, history=history)
-        if not _ends_in_answer(conversation):
-            yield from pieces
-            return
-        held: Piece | None = None
-        for piece in pieces:
-            if held is not None:
-                yield held
-            held = piece
-        yield RETURN if held in (END, CALL) else held if held is not None else ""
+        pieces = list(self._render(conversation, None, history))
+        if pieces and pieces[-1] in (END, CALL) and _ends_in_answer(conversation):
+            pieces[-1] = RETURN
+        return spelled_out(pieces) if self.literal else iter(pieces)
+
+    def parser(
+        self,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        prompt: Sequence[Piece] = (),
+        strict: bool = False,
+        tools: Collection[str] = (),
+        spelled: bool = False,
+    ) -> Parser:
+        """A reader for one reply, or for a whole conversation when ``reply_as`` is None.
+
+        ``tools`` are the recipients that were offered: they settle what a bare name means. ``spelled`` reads controls
+        that arrive as ordinary text (F15). ``strict`` gives the reference's messages, or its error as `ParseError`.
+        """
+        prefix = open_message(pieces_of(prompt) if self.literal else prompt)
+        reader: Parser
+        if strict:
+            reader = StrictParser(reply_as, dialect=self.dialect, prefix=prefix)
+        else:
+            reader = HarmonyParser(reply_as, tools=tools, prefix=prefix)
+        return LiteralParser(reader, report=not self.literal) if self.literal or spelled else reader
+
+
+def harmony(controls: Collection[Control]) -> Harmony:
+    """Harmony for a vocabulary with these controls (a `FormatFactory`): spelled out where one of its own is missing."""
+    return Harmony(literal=not set(CONTROLS) <= set(controls))
 
 
 def opening(role: Role) -> tuple[Piece, Piece]:
     """The start of the next message (HAR-39): nothing after the role."""
     return START, role.value
+
+
+def open_message(prompt: Sequence[Piece]) -> Message | None:
+    """The header of the message that a prompt leaves open for the model to continue, if it does."""
+    start = next((i for i in range(len(prompt) - 1, -1, -1) if prompt[i] == START), None)
+    if start is None or MESSAGE not in prompt[start:] or any(piece in ENDS for piece in prompt[start:]):
+        return None
+    reader = HarmonyParser(None)
+    (started,) = (e for e in reader.feed(prompt[start:]) if isinstance(e, MessageStarted))
+    return started.message
 
 
 def is_open(message: Message) -> bool:

@@ -1,0 +1,312 @@
+"""The header of a message as models really write it: a set of fields, the first valid one of each kind wins.
+
+Every word is read as a field or kept as noise; nothing raises. `HeaderReader` serves the default parser; the strict
+one has the reference's rules in `reference`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role
+from antiphon.tokens import Control
+
+from .controls import CHANNEL, CONSTRAIN, START
+
+CHANNELS = tuple(channel.value for channel in Channel)
+ROLES = tuple(role.value for role in Role)
+CONTENT_TYPES = frozenset({"json", "code", "text", "markdown"})
+
+BLANK = " \t\n\r\f"
+"""What separates words, as the reference splits them."""
+
+_WORD = re.compile(f"[^{BLANK}]+")
+_VALUE = re.compile(r"""[^<{(\["'`]+""")
+_RECIPIENT = re.compile(r"""to([=:])([^<{(\["'`]*)""")
+_QUALIFIED = re.compile(r"""[^\W\d]\w*(?:\.[\w-]+)+""")
+
+
+class Opened(Enum):
+    """How a header began: its role was given by the prompt, after ``<|start|>``, or with no start at all."""
+
+    GIVEN = auto()
+    START = auto()
+    MISSING = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The text after a control of the header; the first section follows the start."""
+
+    control: Control
+    text: str
+
+
+@dataclass(slots=True)
+class Header:
+    """What a header says. ``repairs`` are (code, text); ``rest`` is what of an unfinished header is content."""
+
+    role: Role
+    name: str | None = None
+    recipient: str | None = None
+    channel: str | None = None
+    content_type: str | None = None
+    constrained: bool = False
+    unknown_role: str | None = None
+    repairs: list[tuple[str, str]] = field(default_factory=list)
+    rest: str = ""
+
+    def message(self, text: str = "", end: End = End.END) -> Message:
+        """A message under this header. Resolution A-H09: commentary to nobody is a preamble."""
+        to_nobody = self.role is Role.ASSISTANT and self.recipient is None
+        return Message(
+            role=self.role,
+            text=text,
+            name=self.name,
+            recipient=self.recipient,
+            channel=self.channel,
+            content_type=self.content_type,
+            constrained=self.constrained,
+            intent=Intent.PREAMBLE if to_nobody and self.channel == Channel.COMMENTARY else None,
+            end=end,
+        )
+
+
+class HeaderReader:
+    """Reads one header. ``whole``: it ended with ``<|message|>``; otherwise what is no field any more is content."""
+
+    def __init__(self, expected: Role | None, tools: Collection[str], *, whole: bool) -> None:
+        self._expected = expected
+        self._tools = tools
+        self._whole = whole
+        self._header = Header(expected or Role.ASSISTANT)
+        self._noise: list[str] = []
+        self._bad_channel: str | None = None
+        self._channel_seen = False
+        self._recipient_follows = False
+        self._missing_to = False
+        self._opened = Opened.START
+
+    def read(self, sections: Sequence[Section], opened: Opened) -> Header:
+        """The fields of all sections, in their order."""
+        self._opened = opened
+        for i, section in enumerate(sections):
+            last = i == len(sections) - 1
+            self._section(section, ends_in_content=last and not self._whole)
+        self._finish()
+        return self._header
+
+    def _section(self, section: Section, *, ends_in_content: bool) -> None:
+        first = True
+        self._channel_seen |= section.control == CHANNEL
+        for start, word in _words(section.text):
+            taken = self._first(word, section.control) if first else self._field(word, section.control)
+            if taken < len(word) and ends_in_content and not (section.control == CONSTRAIN and not self._known_type):
+                self._header.rest = section.text[start + taken :]
+                return
+            if taken < len(word):
+                self._noise.append(word[taken:])
+            # A role that is not at the start of a header without its start may stand behind stray words.
+            first = first and taken == 0 and self._opened is Opened.MISSING and section.control == START
+        if section.control == CHANNEL and not section.text.strip():
+            self._bad_channel = self._bad_channel or ""
+
+    @property
+    def _known_type(self) -> bool:
+        return self._header.content_type in CONTENT_TYPES
+
+    def _first(self, word: str, control: Control) -> int:
+        """How much of a section's first word is a field."""
+        if control == CHANNEL:
+            return self._channel(word)
+        if control == CONSTRAIN:
+            return self._constrained(word)
+        if taken := self._role(word):
+            return taken
+        if self._opened is not Opened.START or (self._expected is None and word.startswith("to=")):
+            return self._field(word, control)
+        return self._unknown_role(word, control)
+
+    def _role(self, word: str) -> int:
+        role = next((role for role in ROLES if word.startswith(role)), None)
+        if role is None or (self._opened is Opened.GIVEN and role != self._expected):
+            return 0
+        tail = word[len(role) :]
+        while tail.startswith(role):
+            tail = tail[len(role) :]
+        if tail.startswith(":"):
+            self._header.role, self._header.name = Role(role), tail[1:]
+            return len(word)
+        if tail and not tail.startswith(("to=", "to:")) and _known_channel(tail) is None:
+            return 0
+        self._header.role = Role(role)
+        if word == role:
+            return len(word)
+        self._repair("role-repaired", word)
+        return len(word) - len(tail) + (self._field(tail, START) if tail else 0)
+
+    def _unknown_role(self, word: str, control: Control) -> int:
+        """A word where a role should stand: a channel or a recipient in its place, or the name of a tool."""
+        if self._expected is not None and (word in CHANNELS or _RECIPIENT.match(word)):
+            self._repair("role-repaired", word)
+            if word in CHANNELS:
+                self._header.channel = word
+                return len(word)
+            return self._field(word, control)
+        self._header.unknown_role = word
+        return len(word)
+
+    def _channel(self, word: str) -> int:
+        value = found[0] if (found := _VALUE.match(word)) else word
+        known = _known_channel(value)
+        if known is None:
+            if not self._whole:
+                return 0
+            self._bad_channel = self._bad_channel or value
+            return len(value)
+        if self._header.channel is not None:
+            self._repair("dup-channel", value)
+        else:
+            self._header.channel = known
+            if value != known:
+                self._repair("channel-repaired", value)
+        glued = not self._whole and value.startswith(known) and not value[len(known) : len(known) + 1].islower()
+        return len(known) if glued else len(value)
+
+    def _constrained(self, word: str) -> int:
+        if _RECIPIENT.match(word):
+            return self._field(word, CONSTRAIN)
+        value = found[0] if (found := _VALUE.match(word)) else ""
+        if not value:
+            return 0
+        if self._header.content_type is not None:
+            self._repair("dup-constrain", value)
+            return len(value)
+        self._header.content_type, self._header.constrained = value, True
+        if value not in CONTENT_TYPES and self._whole:
+            self._repair("unknown-content-type", value)
+        return len(value)
+
+    def _field(self, word: str, control: Control) -> int:
+        """How much of a word that may stand anywhere is a field; 0 when it is none."""
+        if self._recipient_follows:
+            self._recipient_follows = False
+            return self._recipient(word)
+        if found := _RECIPIENT.match(word):
+            return self._to(found)
+        value = found[0] if (found := _VALUE.match(word)) else ""
+        if value in self._tools:
+            self._missing_to |= self._header.recipient is None
+            return self._recipient(word)
+        if self._is_plain(control):
+            return 0
+        if value in CONTENT_TYPES:
+            return self._content_type(value)
+        if self._whole and _QUALIFIED.fullmatch(value):
+            self._missing_to |= self._header.recipient is None
+            return self._recipient(word)
+        if value in ROLES and value == self._header.role:
+            self._repair("dup-role", value)
+            return len(value)
+        return self._late_channel(value, control)
+
+    def _is_plain(self, control: Control) -> bool:
+        """Bare text may begin with any word: without an own mark, nothing in it is a field."""
+        bare = not self._whole and control == START and self._opened is not Opened.START
+        return bare and self._header.recipient is None
+
+    def _to(self, found: re.Match[str]) -> int:
+        mark, name = found.groups()
+        if not name:
+            self._recipient_follows = True
+            self._repair("header-noise", found[0])
+        elif mark == ":":
+            self._repair("recipient-repaired", found[0])
+            self._recipient(name)
+        else:
+            self._recipient(name)
+        return found.end()
+
+    def _recipient(self, word: str) -> int:
+        name = found[0] if (found := _VALUE.match(word)) else ""
+        if name.endswith(".") or not name:
+            self._repair("empty-recipient", name)
+        elif self._header.recipient is not None:
+            self._repair("dup-recipient", name)
+        else:
+            self._header.recipient = name
+        return len(name)
+
+    def _content_type(self, value: str) -> int:
+        if self._header.content_type is not None:
+            self._repair("dup-constrain", value)
+        else:
+            self._header.content_type = value
+        return len(value)
+
+    def _late_channel(self, value: str, control: Control) -> int:
+        """A channel's name further back: after a bad one, or with no channel token before it."""
+        if self._header.channel is not None:
+            return 0
+        if control == CHANNEL and self._bad_channel is not None and (known := _known_channel(value)):
+            self._header.channel = known
+            self._repair("channel-repaired", f"{self._bad_channel} {value}".strip())
+            return len(value)
+        if control == START and not self._channel_seen and (known := _known_channel(value)) and known == value:
+            self._header.channel = known
+            self._repair("missing-channel-token", value)
+            return len(value)
+        return 0
+
+    def _finish(self) -> None:
+        header = self._header
+        if self._missing_to:
+            self._repair("missing-to", header.recipient or "")
+        if header.channel is None and self._bad_channel is not None:
+            self._name_bad_channel(self._bad_channel)
+        if header.content_type == "code" and header.recipient is None and "python" in self._tools:
+            header.recipient = "python"
+            self._repair("bare-content-type", "code")
+            self._repair("recipient-inferred", "python")
+        if self._noise:
+            self._repair("header-noise", " ".join(self._noise))
+        if header.unknown_role is not None:
+            self._place_unknown_role(header.unknown_role)
+
+    def _name_bad_channel(self, value: str) -> None:
+        if any(character.isalnum() for character in value):
+            self._header.channel = value
+            self._repair("unknown-channel", value)
+        else:
+            self._repair("empty-channel", value)
+
+    def _place_unknown_role(self, word: str) -> None:
+        """In a whole conversation it names a tool. In a reply it is a tool only if all else says so."""
+        header = self._header
+        if self._expected is None or header.recipient in ROLES or word.startswith(f"{FUNCTIONS}."):
+            header.role, header.name, header.unknown_role = Role.TOOL, word, None
+        elif word in self._tools and header.recipient is None:
+            header.recipient, header.unknown_role = word, None
+            self._repair("role-as-recipient", word)
+        elif header.channel is not None or header.recipient is not None:
+            header.unknown_role = None
+            self._repair("role-repaired", word)
+
+    def _repair(self, code: str, text: str) -> None:
+        self._header.repairs.append((code, text))
+
+
+def _words(text: str) -> Iterator[tuple[int, str]]:
+    return ((found.start(), found[0]) for found in _WORD.finditer(text))
+
+
+def _known_channel(value: str) -> str | None:
+    """The channel that a value names, or meant: other case, stray marks, letters too many or too few."""
+    if value in CHANNELS:
+        return value
+    letters = "".join(c for c in value.lower() if c.isascii() and c.isalpha())
+    meant = [c for c in CHANNELS if letters.startswith(c) or (len(letters) > 2 and c.startswith(letters))]
+    return meant[0] if len(meant) == 1 else None

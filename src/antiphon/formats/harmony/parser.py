@@ -1,0 +1,381 @@
+"""The default reader of Harmony: never raises, loses no text, lets no control into a field, reports every repair.
+
+Reference §3.4 has the rules and §3.2 the failures (F1 … F17) that they answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from enum import Enum, auto
+
+from antiphon.conversation import (
+    Channel,
+    End,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    Role,
+    TextDelta,
+)
+from antiphon.tokens import Control, Piece
+
+from .controls import CHANNEL, CONSTRAIN, END, ENDOFTEXT, ENDS, MESSAGE, START
+from .header import BLANK, Header, HeaderReader, Opened, Section
+from .history import is_answer
+
+HEADER_LIMIT = 256
+"""Characters that a header without its end may have before the rest is read as content (§3.4 rule 7)."""
+
+
+class _State(Enum):
+    BETWEEN = auto()
+    HEADER = auto()
+    CONTENT = auto()
+    HELD = auto()
+    """In the content of a message whose role only its end will tell."""
+    OVER = auto()
+    """Behind a turn of somebody else: nothing more is accepted."""
+
+
+class HarmonyParser:
+    """Reads one reply, or with ``reply_as`` None a whole conversation.
+
+    ``tools`` are the recipients that were offered (``functions.f``, ``python``); they settle what a bare name means.
+    `Incident.position` counts characters, a control as one, so that it does not depend on how the reply was cut.
+    """
+
+    def __init__(
+        self, reply_as: Role | None = Role.ASSISTANT, *, tools: Collection[str] = (), prefix: Message | None = None
+    ) -> None:
+        self._reply_as = reply_as
+        self._tools = tools
+        self._state = _State.BETWEEN
+        self._opened = Opened.MISSING
+        self._sections: list[Section] = []
+        self._length = 0
+        self._message: Message | None = None
+        self._header: Header | None = None
+        self._text: list[str] = []
+        self._answered = False
+        self._missed_message = False
+        self._aside: list[str] = []
+        self._aside_at = 0
+        self._position = 0
+        self._events: list[ParserEvent] = []
+        self._ended: str | None = None
+        if prefix is not None:
+            self._start(prefix)
+        elif reply_as is not None:
+            self._open_header(Opened.GIVEN)
+
+    @property
+    def ended(self) -> str | None:
+        """The control that ended the reply. What is fed afterwards is still read, for those who parse transcripts."""
+        return self._ended
+
+    def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
+        for piece in pieces:
+            if isinstance(piece, Control):
+                self._control(piece)
+                self._position += 1
+            else:
+                self._read(piece)
+                self._position += len(piece)
+        return self._take()
+
+    def close(self) -> list[ParserEvent]:
+        """The reply is over: what is open ends with `End.NONE`."""
+        self._end(End.NONE, "")
+        if self._aside:
+            self._events.append(Incident("truncated-at-foreign-role", self._aside_at, "".join(self._aside)))
+            self._aside = []
+        return self._take()
+
+    def _take(self) -> list[ParserEvent]:
+        events, self._events = self._events, []
+        return events
+
+    # Text
+
+    def _read(self, text: str) -> None:
+        match self._state:
+            case _State.CONTENT:
+                self._delta(text)
+            case _State.HELD:
+                self._text.append(text)
+            case _State.OVER:
+                self._aside.append(text)
+            case _State.HEADER | _State.BETWEEN:
+                self._read_header(text)
+
+    def _read_header(self, text: str) -> None:
+        while self._length + len(text) > HEADER_LIMIT:
+            room = HEADER_LIMIT - self._length
+            self._extend(text[:room])
+            text = text[room:]
+            self._open_without_message()
+            if self._state not in (_State.HEADER, _State.BETWEEN):
+                self._read(text)
+                return
+        self._extend(text)
+
+    def _extend(self, text: str) -> None:
+        """More text of the header, or of what may yet turn out to be one."""
+        if self._sections:
+            text_so_far = self._sections[-1].text
+            self._sections[-1] = Section(self._sections[-1].control, text_so_far + text)
+        elif text:
+            self._sections.append(Section(START, text))
+        self._length += len(text)
+
+    # Controls
+
+    def _control(self, control: Control) -> None:
+        if self._state is _State.OVER:
+            return
+        if control in ENDS:
+            self._ended = self._ended or (control.spelling if control != END else None)
+            self._end(ENDS[control], control.spelling)
+        elif control == ENDOFTEXT and self._state is not _State.HEADER:
+            self._ended = self._ended or control.spelling
+            self._incident("endoftext", control.spelling)
+            self._end(End.RETURN, control.spelling)
+        elif control == START:
+            self._on_start()
+        elif control == MESSAGE:
+            self._on_message()
+        elif control in (CHANNEL, CONSTRAIN):
+            self._on_section(control)
+        else:
+            self._on_other(control)
+
+    def _on_start(self) -> None:
+        match self._state:
+            case _State.CONTENT | _State.HELD:
+                self._incident("missing-end")
+                self._end(End.END, "")
+            case _State.HEADER if not self._sections:
+                self._incident("dup-start")
+            case _State.HEADER:
+                self._end(End.END, "")
+            case _:
+                self._set_aside()
+        self._open_header(Opened.START)
+
+    def _on_message(self) -> None:
+        match self._state:
+            case _State.CONTENT | _State.HELD:
+                self._incident("stray-message" if self._text else "dup-message")
+            case _:
+                if self._state is _State.BETWEEN:
+                    self._incident("missing-start")
+                self._open_content(self._read_sections(whole=True))
+
+    def _on_section(self, control: Control) -> None:
+        match self._state:
+            case _State.CONTENT | _State.HELD if control == CONSTRAIN:
+                self._incident("stray-control", control.spelling)
+                return
+            case _State.CONTENT | _State.HELD:
+                self._incident("missing-end")
+                self._end(End.END, "")
+                self._open_header(Opened.MISSING)
+                self._incident("missing-start")
+            case _State.BETWEEN:
+                self._state = _State.HEADER
+                self._incident("missing-start")
+            case _:
+                pass
+        self._sections.append(Section(control, ""))
+        self._read_header(" ")
+
+    def _on_other(self, control: Control) -> None:
+        if self._state is _State.HEADER:
+            self._incident("header-noise", control.spelling)
+            self._read_header(" ")
+        else:
+            self._incident("stray-control", control.spelling)
+
+    # Headers
+
+    def _open_header(self, opened: Opened) -> None:
+        self._state = _State.HEADER
+        self._opened = opened
+        self._sections = []
+        self._length = 0
+
+    def _read_sections(self, *, whole: bool) -> Header:
+        header = HeaderReader(self._reply_as, self._tools, whole=whole).read(self._sections, self._opened)
+        self._sections, self._length = [], 0
+        return header
+
+    def _open_content(self, header: Header) -> None:
+        """A header is known: its message starts, unless it is somebody else's."""
+        for code, text in header.repairs:
+            self._incident(code, text)
+        self._missed_message = False
+        if self._reply_as is not None and header.role is not self._reply_as:
+            self._set_over(header)
+        elif header.unknown_role is not None:
+            self._state, self._header, self._text = _State.HELD, header, []
+        else:
+            self._start(header.message())
+
+    def _start(self, message: Message) -> None:
+        self._state = _State.CONTENT
+        self._message = message
+        self._text = []
+        self._events.append(MessageStarted(message))
+
+    def _delta(self, text: str) -> None:
+        if text:
+            self._text.append(text)
+            self._events.append(TextDelta(text))
+
+    def _set_over(self, header: Header) -> None:
+        self._state = _State.OVER
+        self._ended = self._ended or START.spelling
+        self._aside_at = self._position
+        self._aside = [header.name or header.role.value, " ", *self._text]
+
+    # Ends
+
+    def _end(self, end: End, spelling: str) -> None:
+        match self._state:
+            case _State.CONTENT:
+                self._finish(end)
+            case _State.HELD:
+                self._settle(end)
+            case _State.HEADER if self._spelled.strip(BLANK):
+                self._end_header(end)
+            case _State.HEADER if self._opened is Opened.START:
+                self._end_header(end)
+            case _State.HEADER | _State.BETWEEN:
+                self._end_between(end, spelling)
+            case _State.OVER:
+                pass
+
+    def _finish(self, end: End) -> None:
+        assert self._message is not None
+        message = replace(self._message, text="".join(self._text), end=end)
+        if message.role is Role.ASSISTANT and message.recipient is None:
+            if end is End.CALL:
+                self._incident("call-without-recipient")
+            elif message.content_type is not None:
+                self._incident("bare-content-type", message.content_type)
+        if self._missed_message and message.is_call and not message.text:
+            self._incident("empty-call")
+        self._answered |= is_answer(message)
+        self._events.append(MessageEnded(message))
+        self._message, self._text = None, []
+        self._missed_message = False
+        self._between()
+
+    def _between(self) -> None:
+        self._open_header(Opened.MISSING)
+        self._state = _State.BETWEEN
+
+    def _settle(self, end: End) -> None:
+        """A message from an unknown name ended: a call in disguise if so ended, else a turn of somebody else."""
+        assert self._header is not None
+        name, text = self._header.unknown_role or "", "".join(self._text)
+        if end is not End.CALL:
+            self._header.name = name
+            self._set_over(self._header)
+            return
+        self._incident("role-as-recipient", name)
+        self._header.recipient, self._header.unknown_role = name, None
+        self._start(self._header.message())
+        self._delta(text)
+        self._finish(end)
+
+    def _end_header(self, end: End) -> None:
+        """A header ended with no ``<|message|>`` in it (F4): what of it is no field was the content."""
+        if self._is_bare and self._is_unmarked:
+            self._end_unmarked(end, answer=end in (End.RETURN, End.NONE))
+            return
+        spelled = self._spelled
+        header = self._read_sections(whole=False)
+        says_nothing = end is End.NONE or (header.channel is None and header.recipient is None)
+        if says_nothing and not header.rest:
+            self._repaired(header)
+            if spelled.strip():
+                self._incident("truncated-header", spelled.strip())
+            self._between()
+            return
+        self._incident("missing-message")
+        self._open_content(header)
+        self._missed_message = True
+        self._read(header.rest)
+        self._end(end, "")
+
+    def _end_between(self, end: End, spelling: str) -> None:
+        if self._spelled.strip() and not self._answered and self._reply_as is Role.ASSISTANT:
+            if self._is_unmarked:
+                self._end_unmarked(end, answer=True)
+            else:
+                self._incident("missing-start")
+                self._end_header(end)
+            return
+        self._set_aside()
+        if end is not End.NONE:
+            self._incident("stray-stop", spelling)
+        self._between()
+
+    def _end_unmarked(self, end: End, *, answer: bool) -> None:
+        """F9: a bare text is the answer if the reply has none; one that other messages follow has no channel."""
+        self._open_unmarked(answer=answer)
+        self._finish(end)
+
+    def _open_unmarked(self, *, answer: bool) -> None:
+        text = self._spelled
+        self._sections, self._length = [], 0
+        self._incident("unmarked-final" if answer else "missing-message")
+        self._start(Message(role=self._reply_as or Role.ASSISTANT, channel=Channel.FINAL if answer else None))
+        self._delta(text)
+
+    def _open_without_message(self) -> None:
+        """The header is too long to be one (§3.4 rule 7): a message starts, and what follows is its content."""
+        if self._state is _State.BETWEEN and (self._answered or self._reply_as is not Role.ASSISTANT):
+            self._set_aside()
+        elif self._is_bare and self._is_unmarked:
+            self._open_unmarked(answer=True)
+        else:
+            header = self._read_sections(whole=False)
+            self._incident("missing-message")
+            self._open_content(header)
+            self._missed_message = True
+            self._read(header.rest)
+
+    @property
+    def _spelled(self) -> str:
+        return "".join(section.text for section in self._sections)
+
+    @property
+    def _is_bare(self) -> bool:
+        """Text alone, where no ``<|start|>`` was."""
+        return self._opened is not Opened.START and [s.control for s in self._sections] == [START]
+
+    @property
+    def _is_unmarked(self) -> bool:
+        """Text that shows no field of a header."""
+        header = HeaderReader(self._reply_as, self._tools, whole=False).read(self._sections, self._opened)
+        return header.rest == self._spelled.lstrip(BLANK)
+
+    # Incidents
+
+    def _set_aside(self) -> None:
+        """Text between messages belongs to none (F13)."""
+        if text := self._spelled:
+            self._incident("stray-text" if text.strip() else "stray-whitespace", text)
+        self._sections, self._length = [], 0
+
+    def _repaired(self, header: Header) -> None:
+        for code, text in header.repairs:
+            self._incident(code, text)
+
+    def _incident(self, code: str, text: str = "") -> None:
+        self._events.append(Incident(code, self._position, text))

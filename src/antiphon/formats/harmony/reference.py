@@ -1,0 +1,279 @@
+"""The reference's parser, state for state and error for error (§3.1): what strict mode and the adapter stand on."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from antiphon.conversation import Role
+from antiphon.errors import ParseError
+from antiphon.tokens import Control
+
+from .controls import CHANNEL, CONSTRAIN, ENDS, MESSAGE, START
+from .render import Dialect
+
+START_ID = 200006
+BLANK = " \t\n\r\f"
+UNFINISHED = "unexpected end of data"
+"""What Python's UTF-8 decoder says of a character that more bytes may complete."""
+
+
+class State(StrEnum):
+    """Where the parser stands, in the reference's words."""
+
+    EXPECT_START = "ExpectStart"
+    HEADER = "Header"
+    CONTENT = "Content"
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A header as the reference reads it; ``content_type`` keeps its ``<|constrain|>``."""
+
+    role: Role
+    name: str | None = None
+    recipient: str | None = None
+    channel: str | None = None
+    content_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceMessage:
+    """A finished message."""
+
+    envelope: Envelope
+    text: str
+
+
+@dataclass(slots=True)
+class ReferenceParser:
+    """Takes one token at a time. ``piece_of`` gives an id's bytes or control, b"" where there is none.
+
+    Raises `ParseError` with the reference's words; as there, an error in a header leaves it expecting a start.
+    ``strict`` False is the reference's own lenient mode.
+    """
+
+    piece_of: Callable[[int], bytes | Control]
+    role: Role | None = None
+    strict: bool = True
+    dialect: Dialect = "a"
+    state: State = State.EXPECT_START
+    envelope: Envelope | None = None
+    delta: str | None = None
+    messages: list[ReferenceMessage] = field(default_factory=list)
+    _header: list[tuple[int | str, bytes | Control]] = field(default_factory=list)
+    _content: list[str] = field(default_factory=list)
+    _pending: bytes = b""
+    _undecodable: bool = False
+
+    def __post_init__(self) -> None:
+        if self.role is not None:
+            self.state = State.HEADER
+
+    @property
+    def content(self) -> str:
+        """The text of the open message so far."""
+        if len(self._content) > 1:
+            self._content = ["".join(self._content)]
+        return self._content[0] if self._content else ""
+
+    def open(self, envelope: Envelope) -> None:
+        """Stand in the content of a message, as behind its ``<|message|>``."""
+        self.role, self.envelope = None, envelope
+        self.state, self._content, self._pending, self._undecodable = State.CONTENT, [], b"", False
+
+    def process(self, id: int) -> None:
+        """One more token."""
+        self.step(id, self.piece_of(id))
+
+    def step(self, token: int | str, piece: bytes | Control) -> None:
+        """One more token by what it stands for; an error calls it ``token``."""
+        match self.state:
+            case State.CONTENT:
+                self._in_content(piece)
+            case State.HEADER:
+                self._in_header(token, piece)
+            case State.EXPECT_START:
+                self.delta = None
+                if piece != START:
+                    raise ParseError(
+                        f"Unexpected token {token} while expecting start token {START_ID}", code="unexpected_token"
+                    )
+                self.state, self._header = State.HEADER, []
+
+    def process_eos(self) -> None:
+        """The stream is over."""
+        self.delta = None
+        match self.state:
+            case State.CONTENT:
+                self._end()
+            case State.HEADER:
+                raise ParseError("Unexpected EOS while waiting for message header to complete", code="unexpected_eos")
+            case State.EXPECT_START:
+                pass
+
+    def _in_header(self, token: int | str, piece: bytes | Control) -> None:
+        self.delta = None
+        if piece == MESSAGE:
+            header, self._header = self._header, []
+            self.state = State.EXPECT_START
+            try:
+                text = _decoded(header)
+            except _UndecodableError:
+                raise ParseError("could not decode header", code="undecodable_header") from None
+            self.open(read_envelope(text, self.role, self.dialect))
+        elif not self.strict and piece in ENDS:
+            self._end_header()
+        else:
+            self._header.append((token, piece))
+
+    def _end_header(self) -> None:
+        """The lenient mode's one recovery: a first header without its end is the content."""
+        if self.role is not None and self._header:
+            try:
+                text = _decoded(self._header)
+            except _UndecodableError as error:
+                raise ParseError(f"Could not decode tokens: {error}", code="undecodable_header") from None
+            channel, text = cut_channel(text, self.dialect)
+            words = _header_words(text)
+            content = " ".join(words[1:] if words[:1] == [self.role] else words)
+            self.messages.append(ReferenceMessage(Envelope(self.role, channel=channel), content))
+        self.state, self._header, self.role = State.EXPECT_START, [], None
+
+    def _in_content(self, piece: bytes | Control) -> None:
+        if isinstance(piece, Control):
+            if piece in ENDS:
+                self.delta = None
+                self._end()
+                return
+            piece = piece.spelling.encode()
+        self.delta = self._decode(piece)
+        if self.delta is not None:
+            self._content.append(self.delta)
+
+    def _decode(self, data: bytes) -> str | None:
+        """The text that this token completes; at most one bad sequence a token becomes U+FFFD."""
+        self._undecodable |= not data
+        if self._undecodable:
+            return None
+        data = self._pending + data
+        try:
+            self._pending = b""
+            return data.decode()
+        except UnicodeDecodeError as error:
+            text = data[: error.start].decode()
+            if error.reason == UNFINISHED:
+                self._pending = data[error.start :]
+                return text or None
+            self._pending = data[error.end :]
+            return f"{text}\ufffd"
+
+    def _end(self) -> None:
+        assert self.envelope is not None
+        if self._undecodable:
+            self._content.append("\ufffd")
+        if self._pending:
+            self._content.append(self._pending.decode("utf-8", "replace"))
+        self.messages.append(ReferenceMessage(self.envelope, self.content))
+        self.state, self.envelope, self._content = State.EXPECT_START, None, []
+
+
+class _UndecodableError(Exception):
+    """Ids that are no text; the message is the reference's."""
+
+
+def _decoded(header: list[tuple[int | str, bytes | Control]]) -> str:
+    pieces = []
+    for token, piece in header:
+        if not piece:
+            raise _UndecodableError(f"Invalid token error: Invalid token for decoding: {token}")
+        pieces.append(piece.spelling.encode() if isinstance(piece, Control) else piece)
+    try:
+        return b"".join(pieces).decode()
+    except UnicodeDecodeError as error:
+        raise _UndecodableError(f"Invalid utf-8 sequence: {_utf8_fault(error)}") from None
+
+
+def _utf8_fault(error: UnicodeDecodeError) -> str:
+    if error.reason == UNFINISHED:
+        return f"incomplete utf-8 byte sequence from index {error.start}"
+    return f"invalid utf-8 sequence of {error.end - error.start} bytes from index {error.start}"
+
+
+def read_envelope(text: str, given: Role | None, dialect: Dialect) -> Envelope:
+    """A header's text → its fields, by the reference's rules. Raises `ParseError` in its words."""
+    channel, text = cut_channel(text, dialect)
+    words = _header_words(text)
+    role, name = (given, None) if given is not None else _author(words)
+    if words and words[0] == role.value:
+        words.pop(0)
+    recipient, content_type = _addressed(words)
+    if words:
+        raise ParseError(
+            f"unexpected tokens remaining in message header: Some({_quoted(' '.join(words))})", code="header_leftover"
+        )
+    return Envelope(role, name, recipient, channel, content_type)
+
+
+def cut_channel(text: str, dialect: Dialect) -> tuple[str | None, str]:
+    """The first channel of a header, and the header without it (dialect b: without any)."""
+    channel = None
+    while CHANNEL.spelling in text:
+        before, _, after = text.partition(CHANNEL.spelling)
+        end = next((i for i, c in enumerate(after) if c.isspace() or c == "<"), len(after))
+        if not end and channel is None:
+            raise ParseError("channel marker present but no channel value found in header", code="empty_channel")
+        channel = channel if channel is not None else after[:end]
+        text = before + after[end:]
+        if dialect == "a":
+            break
+    return channel, text
+
+
+def _author(words: list[str]) -> tuple[Role, str | None]:
+    """Who speaks; a word that is no role names a tool, if anything follows it."""
+    if not words:
+        raise ParseError("message header did not contain a role", code="missing_role")
+    word = words[0]
+    if word in tuple(Role):
+        return Role(word), word if word == Role.TOOL else None
+    if len(words) == 1 and not word.startswith("to="):
+        raise ParseError(f"Unknown role: {word}", code="unknown_role")
+    words.pop(0)
+    return Role.TOOL, word
+
+
+def _addressed(words: list[str]) -> tuple[str | None, str | None]:
+    """Recipient and content type, taken off the end of the words."""
+    if not words:
+        return None, None
+    last = words.pop()
+    if last.startswith("to=") or not words:
+        return last.removeprefix("to="), None
+    return words.pop().removeprefix("to="), last
+
+
+def _header_words(text: str) -> list[str]:
+    text = text.strip().replace(CONSTRAIN.spelling, f" {CONSTRAIN.spelling}")
+    for blank in BLANK:
+        text = text.replace(blank, " ")
+    return [word for word in text.split(" ") if word]
+
+
+def _quoted(text: str) -> str:
+    """A string as Rust's debug format shows it."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    match character:
+        case '"' | "\\":
+            return f"\\{character}"
+        case "\0":
+            return "\\0"
+        case _ if character.isprintable() and unicodedata.category(character) not in ("Mn", "Me"):
+            return character
+        case _:
+            return f"\\u{{{ord(character):x}}}"
