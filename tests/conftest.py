@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.errors import ModelError
+
 HERE = Path(__file__).parent
 VECTORS = HERE / "vectors"
 """Vectors that ship with the repository."""
@@ -37,10 +39,20 @@ def corpus_file(name: str) -> Path:
 
 @pytest.fixture(scope="session")
 def smollm2_path() -> Path:
-    """The default chat model's file: ANTIPHON_TEST_MODEL names it, or the folder ANTIPHON_MODELS holds it."""
+    """The default chat model: the file that ANTIPHON_TEST_MODEL names, else the store's, fetched when needed."""
     named = os.environ.get("ANTIPHON_TEST_MODEL")
-    folder = os.environ.get("ANTIPHON_MODELS")
-    candidates = [Path(named)] if named else sorted(Path(folder).rglob("SmolLM2-135M*.gguf")) if folder else []
-    if not candidates:
-        pytest.skip("the default model is not here: set ANTIPHON_TEST_MODEL to its file")
-    return candidates[0]
+    if named:
+        return Path(named)
+    from antiphon.catalog.config import load_config  # here, so that tests of other rooms do not load the catalogue
+    from antiphon.catalog.entries import builtin_catalogue
+    from antiphon.catalog.store import ModelStore
+
+    where = {name: value for name in ("ANTIPHON_HOME", "ANTIPHON_CONFIG") if (value := os.environ.get(name))}
+    store, entry = ModelStore(Path(load_config(where).config.store.folder)), builtin_catalogue()["smollm2"]
+    try:
+        store.pull("smollm2", entry)
+    except ModelError as error:
+        pytest.skip(f"the default model is not here and cannot be fetched: {error}")
+    path = store.path("smollm2", entry)
+    assert path is not None
+    return path

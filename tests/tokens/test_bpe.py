@@ -28,6 +28,7 @@ def test_the_shipped_ranks_are_the_published_file() -> None:
     assert digest == "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 
 
+@pytest.mark.spec("HAR-26")
 def test_the_controls_are_those_of_the_harmony_vocabulary(tokenizer: TableTokenizer) -> None:
     named = {
         199998: "<|startoftext|>",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from .pieces import Control, well_formed
@@ -67,20 +67,25 @@ def text_only(encode: EncodeText, controls: Mapping[Control, int]) -> EncodeText
     and if a normaliser can still make one, into characters.
     """
     forbidden = frozenset(controls.values())
-    spellings = [control.spelling for control in controls if len(control.spelling) > 1]
-    inside = re.compile("|".join(f"(?<={re.escape(s[0])})(?={re.escape(s[1:])})" for s in spellings) or "(?!)")
 
     def encode_text(text: str) -> list[int]:
         ids = encode(text)
         if forbidden.isdisjoint(ids):
             return ids
-        for parts in (inside.split(text), text):
-            ids = [id for part in parts if part for id in encode(part)]
+        for parts in (_cut_inside(text, controls), text):
+            ids = [id for part in parts for id in encode(part)]
             if forbidden.isdisjoint(ids):
                 return ids
         return [id for id in ids if id not in forbidden]  # one character that is a control by itself
 
     return encode_text
+
+
+def _cut_inside(text: str, controls: Iterable[Control]) -> list[str]:
+    """The text in parts, none of which holds a whole spelling: cut behind the first character of each."""
+    spellings = [control.spelling for control in controls if len(control.spelling) > 1]
+    inside = "|".join(f"(?<={re.escape(s[0])})(?={re.escape(s[1:])})" for s in spellings)
+    return re.split(inside, text) if inside else [text]
 
 
 _TAG = re.compile(r"[<\[｟〈].*[>\]｠〉]", re.DOTALL)
