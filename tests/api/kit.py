@@ -1,4 +1,4 @@
-"""A small format with everything an answer can hold, a server on a real socket, and a client without opinions."""
+"""A model that says what it is told, a server on a real socket, and a client without opinions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,128 +16,19 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.api.server import Server
 from antiphon.catalog.static import StaticCatalog
-from antiphon.conversation import (
-    Channel,
-    Conversation,
-    End,
-    Incident,
-    Intent,
-    Message,
-    MessageEnded,
-    MessageStarted,
-    ParserEvent,
-    Role,
-    TextDelta,
-)
 from antiphon.engines import ScriptedEngine
 from antiphon.engines.scripted import Script
-from antiphon.formats import HistoryPolicy, SamplingDefaults
+from antiphon.formats.template import ReplyTags, tags, template_format
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Control, Piece
 
 START, END = Control("<|im_start|>"), Control("<|im_end|>")
-THINK, SAY, AHEAD, CALL = Control("<think>"), Control("<say>"), Control("<ahead>"), Control("<call>")
-TOKENIZER = ByteTokenizer([START, END, THINK, SAY, AHEAD, CALL])
-
-
-class TaggedFormat:
-    """ChatML prompts; in a reply a tag opens each message, and a call's first line is its function."""
-
-    name = "tagged"
-    controls = tuple(TOKENIZER.controls)
-    stops = (END,)
-    defaults = SamplingDefaults()
-
-    def render(
-        self,
-        conversation: Conversation,
-        *,
-        reply_as: Role | None = Role.ASSISTANT,
-        history: HistoryPolicy = HistoryPolicy.GUIDE,
-    ) -> Iterator[Piece]:
-        for message in conversation.messages:
-            yield START
-            yield f"{message.name or message.role}\n"
-            yield from message.segments
-            if message.end is End.NONE:
-                return
-            yield END
-            yield "\n"
-        yield START
-        yield f"{reply_as}\n"
-
-    def parser(
-        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
-    ) -> TaggedParser:
-        return TaggedParser()
-
-
-class TaggedParser:
-    def __init__(self) -> None:
-        self.ended: str | None = None
-        self._open: Message | None = None
-        self._header: str | None = None
-        self._text: list[str] = []
-
-    def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
-        events: list[ParserEvent] = []
-        for piece in pieces:
-            if self.ended is not None:
-                events.append(Incident("after_end", 0, str(piece)))
-            elif isinstance(piece, Control):
-                events += self._control(piece)
-            else:
-                events += self._said(piece)
-        return events
-
-    def close(self) -> list[ParserEvent]:
-        return self._close(End.NONE) if self.ended is None else []
-
-    def _control(self, control: Control) -> list[ParserEvent]:
-        events = self._close(End.END)
-        if control == END:
-            self.ended = END.spelling
-        elif control == CALL:
-            self._header = ""
-        else:
-            channel = {THINK: Channel.ANALYSIS, AHEAD: Channel.COMMENTARY}.get(control, Channel.FINAL)
-            intent = Intent.PREAMBLE if control == AHEAD else None
-            events += self._start(Message(role=Role.ASSISTANT, channel=channel, intent=intent, end=End.NONE))
-        return events
-
-    def _said(self, text: str) -> list[ParserEvent]:
-        events: list[ParserEvent] = []
-        if self._header is not None:
-            name, line, text = (self._header + text).partition("\n")
-            self._header = None if line else name
-            if not line:
-                return []
-            events = self._start(
-                Message(
-                    role=Role.ASSISTANT,
-                    channel="commentary",
-                    recipient=f"functions.{name}",
-                    content_type="json",
-                    end=End.NONE,
-                )
-            )
-        if self._open is None:
-            events += self._start(Message(role=Role.ASSISTANT, channel=Channel.FINAL, end=End.NONE))
-        if text:
-            self._text.append(text)
-            events.append(TextDelta(text))
-        return events
-
-    def _start(self, message: Message) -> list[ParserEvent]:
-        self._open, self._text = message, []
-        return [MessageStarted(message)]
-
-    def _close(self, end: End) -> list[ParserEvent]:
-        message, self._open = self._open, None
-        if message is None:
-            return []
-        end = End.CALL if end is End.END and message.is_call else end
-        return [MessageEnded(replace(message, text="".join(self._text), end=end))]
+THINK, UNTHINK = Control("<think>"), Control("</think>")
+CALL, UNCALL = Control("<tool_call>"), Control("</tool_call>")
+TOKENIZER = ByteTokenizer([START, END, THINK, UNTHINK, CALL, UNCALL])
+CHATML = template_format(
+    "chatml", TOKENIZER.controls.keys(), tags=ReplyTags(reasoning=tags.THINK, calls=(tags.HERMES_CALL,))
+)
 
 
 def ids(*pieces: Piece) -> list[int]:
@@ -157,8 +48,13 @@ def scripted(script: Script | Sequence[int], **options: Any) -> ScriptedEngine:
     return ScriptedEngine(script, token_bytes=token_bytes, **options)
 
 
+def call(name: str, arguments: str) -> tuple[Piece, ...]:
+    """A tool call as the model writes it."""
+    return (CALL, f'{{"name": "{name}", "arguments": {arguments}}}', UNCALL)
+
+
 def model(engine: ScriptedEngine, *, name: str = "small") -> Model:
-    return Model(name=name, engine=engine, tokenizer=TOKENIZER, format=TaggedFormat())
+    return Model(name=name, engine=engine, tokenizer=TOKENIZER, format=CHATML)
 
 
 def app(script: Script | Sequence[int] | ScriptedEngine, **options: Any) -> Starlette:

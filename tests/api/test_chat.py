@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from api.kit import AHEAD, CALL, END, SAY, THINK, app, chat, ids, request, running, scripted
+from api.kit import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted
 
-HELLO = ids(SAY, "Hello, wörld", END)
+HELLO = ids("Hello, wörld", END)
 
 
 def test_a_whole_answer_has_the_shape_that_clients_know() -> None:
@@ -74,7 +74,7 @@ def test_continuous_usage_is_on_every_chunk_and_grows() -> None:
 
 def test_tool_calls_stream_with_one_index_id_and_name_each_and_arguments_byte_for_byte() -> None:
     first, second = '{"city":  "Zürich"}', '{"n": 1e2 }'
-    reply = ids(AHEAD, "Let me look.", CALL, "weather\n", first, CALL, "count\n", second, END)
+    reply = ids("Let me look.", *call("weather", first), *call("count", second), END)
     tools = [{"type": "function", "function": {"name": name}} for name in ("weather", "count")]
     with running(app(scripted(reply, chunk=3))) as base:
         whole = chat(base, tools=tools).json["choices"][0]
@@ -98,16 +98,18 @@ def test_tool_calls_stream_with_one_index_id_and_name_each_and_arguments_byte_fo
 
 
 def test_arguments_cut_by_the_limit_are_delivered_and_the_reason_is_length() -> None:
-    reply = ids(CALL, "weather\n", '{"city": "Z"}', END)
+    reply = ids(*call("weather", '{"city": "Z"}'), END)
     with running(app(reply)) as base:
-        choice = chat(base, max_completion_tokens=16, max_tokens=1000).json["choices"][0]
+        choice = chat(base, max_completion_tokens=len(ids(*call("weather", '{"city"'))) - 2, max_tokens=1000).json[
+            "choices"
+        ][0]
     assert choice["finish_reason"] == "length"
     assert choice["message"]["content"] is None
     assert choice["message"]["tool_calls"][0]["function"]["arguments"] == '{"city"'
 
 
 def test_reasoning_is_hidden_unless_the_owner_exposes_it() -> None:
-    reply = ids(THINK, "secret", SAY, "open", END)
+    reply = ids(THINK, "secret", UNTHINK, "open", END)
     with running(app(reply)) as base:
         bodies = [chat(base, logprobs=True, stream=stream).body for stream in (False, True)]
     assert all(b"secret" not in body and b'"reasoning"' not in body for body in bodies)
@@ -121,7 +123,7 @@ def test_reasoning_is_hidden_unless_the_owner_exposes_it() -> None:
 
 
 def test_a_stop_string_is_neither_shown_nor_followed_and_never_half_streamed() -> None:
-    reply = ids(SAY, "one two three", END)
+    reply = ids("one two three", END)
     with running(app(reply)) as base:
         choice = chat(base, stop=[" thr", "zzz"]).json["choices"][0]
         chunks = [event["choices"][0] for event in chat(base, stop=" thr", stream=True).events[:-1]]
@@ -131,7 +133,7 @@ def test_a_stop_string_is_neither_shown_nor_followed_and_never_half_streamed() -
 
 
 def test_choices_share_the_prompt_and_their_usage_is_summed() -> None:
-    replies = [ids(SAY, "first", END), ids(SAY, "second one", END)]
+    replies = [ids("first", END), ids("second one", END)]
     with running(app(lambda prompt, sampling, choice: replies[choice])) as base:
         whole = chat(base, n=2).json
         events = chat(base, n=2, stream=True, stream_options={"include_usage": True}).events
@@ -146,7 +148,7 @@ def test_choices_share_the_prompt_and_their_usage_is_summed() -> None:
 
 
 def test_logprobs_carry_bytes_and_alternatives() -> None:
-    reply = ids(SAY, "é", END)
+    reply = ids("é", END)
     with running(app(reply)) as base:
         told = chat(base, logprobs=True, top_logprobs=2).json["choices"][0]["logprobs"]
     assert told["refusal"] is None

@@ -71,7 +71,7 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
         repetition_penalty=_first(request.repetition_penalty, defaults.repetition_penalty, 1.0),
         logit_bias=request.logit_bias,
         logprobs=request.logprobs,
-        stop_ids=stop_ids(model),
+        stop_ids=frozenset() if request.ignore_eos else stop_ids(model),
         ignore_eos=request.ignore_eos,
     )
 
@@ -98,6 +98,7 @@ def check_request(model: Model, request: TurnRequest) -> None:
     _within("n", request.n, 1, info.slots)
     _within("top_logprobs", request.logprobs, 0, min(info.logprobs, MAX_LOGPROBS))
     _check_stops(request.stop)
+    _check_constraints(request)
     _check_logit_bias(model, request)
     for name in sorted(info.unsupported):
         if getattr(request, name, None):
@@ -106,6 +107,18 @@ def check_request(model: Model, request: TurnRequest) -> None:
                 position=Position(path=name),
                 hint="Leave it out, or choose a model on another engine.",
             )
+
+
+def _check_constraints(request: TurnRequest) -> None:
+    """What only a grammar can promise is refused while there is none: a wish in the prompt is not a promise."""
+    wanted = request.conversation.response_format
+    unkept = {
+        "tool_choice": request.tool_choice.mode == "required" or bool(request.tool_choice.names),
+        "response_format": wanted is not None and wanted.kind != "text",
+    }
+    for name, asked in unkept.items():
+        if asked:
+            raise UnsupportedError(f"{name} cannot be enforced here yet", position=Position(path=name))
 
 
 def _check_stops(stops: tuple[str, ...]) -> None:

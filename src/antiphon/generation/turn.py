@@ -21,11 +21,12 @@ from antiphon.conversation import (
     TokenLogprob,
     TurnEnded,
     Usage,
+    visible_to_user,
 )
 from antiphon.engines import EngineEnd, Step
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder
 
-from .plan import Plan
+from .plan import Plan, stop_ids
 from .stops import StopStrings
 
 
@@ -92,54 +93,65 @@ class ChoiceReader:
         events: list[Event] = []
         if step.text is not None:
             events += self._pass(self._parser.feed(self._scanner.feed(step.text)))
-        events += self._read_ids(step)
-        if self._stops.matched is not None or self._parser.ended is not None or step.end is not None:
+        for i, id in enumerate(step.ids):
+            if self._ended:
+                break
+            if step.logprobs:
+                self._await_text(step.logprobs[i])
+            events += self._feed(id)
+        if self._ended or step.end is not None:
             events += self._finish(step.end)
-        return events
+        return events if len(step.ids) < 2 else _merged(events)
 
     def close(self) -> list[Event]:
         """The engine has nothing more to say, and did not say why: the answer was cut."""
         return [] if self.over else self._finish(EngineEnd.LENGTH_OUTPUT)
 
-    def _read_ids(self, step: Step) -> list[Event]:
-        """A whole chunk at once, but one id at a time where each id's place matters (log probabilities, reasoning)."""
-        events: list[Event] = []
-        singly = bool(step.logprobs) or self._reasoning
-        chunks = [(id,) for id in step.ids] if singly else [step.ids] if step.ids else []
-        for i, ids in enumerate(chunks):
-            if self._parser.ended is not None or self._stops.matched is not None:
-                break
-            if step.logprobs:
-                self._pending.append(step.logprobs[i])
-            events += self._feed(ids)
-        return events
+    def _feed(self, id: int) -> list[Event]:
+        """One id at a time, so that what is counted does not depend on how the engine cut its steps."""
+        self.completion_tokens += 1
+        if self._open is not None and self._open.channel == Channel.ANALYSIS:
+            self._reasoning_tokens += 1
+        if id in self._end_ids:
+            return []
+        return self._pass(self._parser.feed(self._decoder.feed((id,))))
 
-    def _feed(self, ids: Sequence[int]) -> list[Event]:
-        self.completion_tokens += len(ids)
-        self._reasoning_tokens += len(ids) if self._reasoning else 0
-        told = [id for id in ids if id not in self._end_ids] if self._end_ids else ids
-        return self._pass(self._parser.feed(self._decoder.feed(told)))
+    def _await_text(self, told: TokenLogprob) -> None:
+        """A token's log probability goes with the text that it becomes; a control becomes none, nor do those before."""
+        if isinstance(self._plan.model.tokenizer.piece(told.id), Control):
+            self._pending = []
+        else:
+            self._pending.append(told)
 
     @property
-    def _reasoning(self) -> bool:
-        return self._open is not None and self._open.channel == Channel.ANALYSIS
+    def _ended(self) -> bool:
+        """Something that was read ends the reply."""
+        return self._parser.ended is not None or self._stops.matched is not None or self._called_alone
+
+    @property
+    def _called_alone(self) -> bool:
+        return self._called and not self._plan.request.parallel_tool_calls
 
     def _pass(self, events: Iterable[ParserEvent]) -> list[Event]:
         """Parser events on their way out: log probabilities put to their text, stop strings looked for."""
-        return list(self._stops.filter([self._note(event) for event in events]))
+        noted: list[ParserEvent] = []
+        for event in events:
+            if self._called_alone:
+                break
+            noted.append(self._note(event))
+        return list(self._stops.filter(noted))
 
     def _note(self, event: ParserEvent) -> ParserEvent:
         match event:
             case MessageStarted(message):
                 self._open = self._identified(message)
-                self._pending = []
                 return MessageStarted(self._open)
             case TextDelta(text):
                 pending, self._pending = tuple(self._pending), []
                 return TextDelta(text, pending) if pending else event
             case MessageEnded(message):
                 known = self._open.call_id if self._open else None
-                self._open = None
+                self._open, self._pending = None, []
                 self._called = self._called or (message.is_call and message.end is not End.NONE)
                 return MessageEnded(replace(message, call_id=known)) if message.is_call else event
             case Incident():
@@ -154,7 +166,7 @@ class ChoiceReader:
     def _finish(self, end: EngineEnd | None) -> list[Event]:
         self.over = True
         events: list[Event] = []
-        if self._stops.matched is None:
+        if self._stops.matched is None and not self._called_alone:
             held: list[Piece] = [*self._scanner.close(), *self._decoder.close()]
             events += self._pass(self._parser.feed(held)) if held else []
             events += self._pass(self._parser.close())
@@ -171,11 +183,25 @@ class ChoiceReader:
         """From what was read first, from the engine's word second (peers' mistake 8)."""
         if self._stops.matched is not None:
             return FinishReason.STOP_SEQUENCE
+        if self._called_alone:
+            return FinishReason.TOOL_CALL
         if self._parser.ended is None and end is EngineEnd.LENGTH_OUTPUT:
             return FinishReason.LENGTH_OUTPUT
         if self._parser.ended is None and end is EngineEnd.LENGTH_CONTEXT:
             return FinishReason.LENGTH_CONTEXT
         return FinishReason.TOOL_CALL if self._called else FinishReason.STOP_EOS
+
+
+def _merged(events: Sequence[Event]) -> list[Event]:
+    """Adjacent texts joined: a step's text stays one event."""
+    merged: list[Event] = []
+    for event in events:
+        last = merged[-1] if merged else None
+        if isinstance(event, TextDelta) and isinstance(last, TextDelta):
+            merged[-1] = TextDelta(last.text + event.text, last.logprobs + event.logprobs)
+        else:
+            merged.append(event)
+    return merged
 
 
 def _call_ids(plan: Plan, choice: int) -> Iterator[str]:
@@ -188,7 +214,12 @@ def _call_ids(plan: Plan, choice: int) -> Iterator[str]:
 
 
 def _foreign_ends(plan: Plan) -> frozenset[int]:
-    """The model's end tokens that the format does not know: they end the reply and are no part of it."""
+    """The model's end tokens that the format does not know: they end the reply and are no part of it.
+
+    ``ignore_eos``: the format's own ends too, which then end nothing.
+    """
+    if plan.request.ignore_eos:
+        return plan.model.engine.info.end_ids | stop_ids(plan.model)
     tokenizer = plan.model.tokenizer
     known = {tokenizer.control_id(control) for control in plan.model.format.controls}
     known |= {tokenizer.control_id(stop) for stop in plan.model.format.stops if isinstance(stop, Control)}
@@ -222,12 +253,13 @@ def reply_of(events: Iterable[Event]) -> Reply:
     incidents: list[Incident] = []
     logprobs: list[TokenLogprob] = []
     ended: TurnEnded | None = None
+    shown = False
     for event in events:
         match event:
-            case MessageStarted():
-                pass
+            case MessageStarted(message):
+                shown = visible_to_user(message)
             case TextDelta(_, told):
-                logprobs += told
+                logprobs += told if shown else ()
             case MessageEnded(message):
                 messages.append(message)
             case Incident():

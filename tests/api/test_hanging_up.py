@@ -1,0 +1,138 @@
+"""A client that goes away stops its work at once, wherever it was."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+
+from antiphon.api import Limits
+from antiphon.api.server import Server
+from api.kit import END, app, ids, scripted
+
+ENDLESS = ids("word " * 1500)
+
+
+@asynccontextmanager
+async def serving(application: Starlette) -> AsyncIterator[int]:
+    """The port of the application, served by this test's own event loop."""
+    ready = asyncio.Event()
+    server = Server(application, on_ready=lambda url: ready.set())
+    task = asyncio.create_task(server.serve())
+    await ready.wait()
+    yield int(server.url.rpartition(":")[2])
+    server.should_exit = True
+    await task
+
+
+async def ask(port: int, *, stream: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    body = json.dumps({"messages": [{"role": "user", "content": "Go on"}], "stream": stream}).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        + b"content-length: %d\r\n\r\n" % len(body)
+        + body
+    )
+    await writer.drain()
+    return reader, writer
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Waits for what must come; the event loop runs meanwhile."""
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+async def test_two_hundred_clients_that_hang_up_in_mid_stream_leave_nothing() -> None:
+    engine = scripted(ENDLESS, delay=0.002)
+    application = app(engine, limits=Limits(max_concurrent=300))
+    context = application.state.context
+
+    async def one() -> None:
+        reader, writer = await ask(port, stream=True)
+        await reader.readuntil(b'"content":"')
+        writer.transport.abort()
+
+    async with serving(application) as port:
+        await asyncio.gather(*(one() for _ in range(20)))
+        await until(lambda: engine.running == 0 and context.admission.running == 0)
+        tasks = len(asyncio.all_tasks())
+        engine.requests.clear()
+        gc.collect()
+        tracemalloc.start()
+        try:
+            for _ in range(4):
+                await asyncio.gather(*(one() for _ in range(50)))
+                await until(lambda: engine.running == 0 and context.admission.running == 0)
+            engine.requests.clear()
+            await until(lambda: len(asyncio.all_tasks()) <= tasks)
+            gc.collect()
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert kept < 1_000_000
+        assert context.traffic.clients_gone == 220
+        assert not context.lifecycle.works
+
+
+async def test_a_client_that_hangs_up_before_a_whole_answer_stops_the_engine() -> None:
+    engine = scripted(ENDLESS, delay=0.002)
+    application = app(engine)
+    async with serving(application) as port:
+        _, writer = await ask(port, stream=False)
+        await until(lambda: engine.running == 1)
+        writer.transport.abort()
+        await until(lambda: engine.running == 0)
+        assert application.state.context.admission.running == 0
+
+
+async def test_a_client_that_hangs_up_in_the_queue_leaves_it() -> None:
+    engine = scripted(ENDLESS, delay=0.002)
+    application = app(engine, limits=Limits(max_concurrent=1))
+    admission = application.state.context.admission
+    async with serving(application) as port:
+        _, first = await ask(port, stream=True)
+        await until(lambda: engine.running == 1)
+        _, second = await ask(port, stream=True)
+        await until(lambda: admission.waiting == 1)
+        second.transport.abort()
+        await until(lambda: admission.waiting == 0)
+        first.transport.abort()
+        await until(lambda: admission.running == 0)
+        assert len(engine.requests) == 1
+
+
+async def test_a_reader_who_does_not_read_holds_the_engine_back_and_little_memory() -> None:
+    said = 0
+
+    def count(id: int) -> bytes:
+        nonlocal said
+        said += 1
+        return b""
+
+    engine = scripted(ids("x" * 200_000, END), context=400_000, chunk=1)
+    engine._token_bytes = count
+    application = app(engine, limits=Limits(stream_buffer=16 * 1024))
+    async with serving(application) as port:
+        body = json.dumps({"messages": [{"role": "user", "content": "Go"}], "stream": True, "logprobs": True}).encode()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        writer.write(
+            b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            + b"content-length: %d\r\n\r\n" % len(body)
+            + body
+        )
+        reader._transport.pause_reading()  # type: ignore[attr-defined]  # what a stopped client looks like
+        before = -1
+        while before != said:
+            before = said
+            await asyncio.sleep(0.3)
+        assert 0 < said < 100_000
+        assert engine.running == 1
+        writer.transport.abort()
+        await until(lambda: engine.running == 0)

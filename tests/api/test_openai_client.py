@@ -1,0 +1,117 @@
+"""The official client finds everything where it looks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import openai
+import pytest
+from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+
+from antiphon.engines import Sampling
+from api.kit import END, app, call, ids, running, scripted
+
+HELLO = ids("Hello there, friend.", END)
+ASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hi"}]
+TOOLS: list[ChatCompletionToolParam] = [
+    {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
+]
+
+
+def script(prompt: tuple[int, ...], sampling: Sampling, choice: int) -> list[int]:
+    """Another answer for each seed and each choice."""
+    return ids(f"Seed {sampling.seed}, choice {choice}.", END)
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with running(app(scripted(script))) as url:  # type: ignore[arg-type]  # a prompt is any sequence; ours is a tuple
+        yield url
+
+
+@pytest.fixture
+def client(base: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client:
+        yield client
+
+
+def test_it_lists_models(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["small"]
+    assert client.models.retrieve("small").object == "model"
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.models.retrieve("large")
+    assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
+
+
+def test_it_chats_streamed_and_not(client: openai.OpenAI) -> None:
+    whole = client.chat.completions.create(model="small", messages=ASK, seed=3, n=2)
+    assert [choice.message.content for choice in whole.choices] == ["Seed 3, choice 0.", "Seed 3, choice 1."]
+    assert whole._request_id
+    with client.chat.completions.stream(
+        model="small", messages=ASK, seed=3, n=2, stream_options={"include_usage": True}
+    ) as stream:
+        streamed = stream.get_final_completion()
+    assert [c.message.content for c in streamed.choices] == [c.message.content for c in whole.choices]
+    assert [c.finish_reason for c in streamed.choices] == [c.finish_reason for c in whole.choices] == ["stop", "stop"]
+    assert streamed.usage == whole.usage
+
+
+def test_it_stops_at_stop_strings(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(model="small", messages=ASK, stop=[", cho"], seed=1)
+    assert answer.choices[0].message.content == "Seed 1"
+
+
+def test_it_reads_logprobs_streamed_and_not(client: openai.OpenAI) -> None:
+    whole = client.chat.completions.create(model="small", messages=ASK, seed=1, logprobs=True, top_logprobs=3)
+    told = whole.choices[0].logprobs
+    assert told is not None
+    assert told.content is not None
+    assert "".join(entry.token for entry in told.content) == whole.choices[0].message.content
+    assert {len(entry.top_logprobs) for entry in told.content} == {3}
+    with client.chat.completions.stream(model="small", messages=ASK, seed=1, logprobs=True, top_logprobs=3) as stream:
+        streamed = stream.get_final_completion().choices[0].logprobs
+    assert streamed is not None
+    assert streamed.content == told.content
+
+
+def test_it_calls_tools_and_brings_their_results() -> None:
+    engine = scripted(ids(*call("weather", '{"city": "Zürich"}'), END))
+    with running(app(engine)) as base, openai.OpenAI(base_url=base, api_key="any", max_retries=0) as client:
+        whole = client.chat.completions.create(model="small", messages=ASK, tools=TOOLS).choices[0]
+        with client.chat.completions.stream(model="small", messages=ASK, tools=TOOLS) as stream:
+            streamed = stream.get_final_completion().choices[0]
+        assert whole.finish_reason == streamed.finish_reason == "tool_calls"
+        assert whole.message.tool_calls
+        assert streamed.message.tool_calls
+        mine, theirs = whole.message.tool_calls[0], streamed.message.tool_calls[0]
+        assert mine.type == theirs.type == "function"
+        assert (mine.id, mine.function.name) == (theirs.id, theirs.function.name)
+        assert mine.function.arguments == theirs.function.arguments == '{"city": "Zürich"}'
+        answered: list[ChatCompletionMessageParam] = [
+            *ASK,
+            whole.message.to_dict(),  # type: ignore[list-item]  # a message that came back is one to send
+            {"role": "tool", "tool_call_id": mine.id, "content": "sunny"},
+        ]
+        assert client.chat.completions.create(model="small", messages=answered, tools=TOOLS).choices
+    prompt = bytes(id for id in engine.requests[-1][0] if id < 256).decode()
+    assert "sunny" in prompt
+    assert '{"city": "Zürich"}' in prompt
+
+
+def test_its_errors_are_the_client_s_own_classes(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(model="small", messages=ASK, temperature=9)
+    assert (caught.value.param, caught.value.type) == ("temperature", "invalid_request_error")
+    assert caught.value.request_id
+    with pytest.raises(openai.NotFoundError):
+        client.chat.completions.create(model="large", messages=ASK)
+
+
+async def test_the_async_client_chats_too(base: str) -> None:
+    async with openai.AsyncOpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client:
+        assert [model.id async for model in client.models.list()] == ["small"]
+        whole = await client.chat.completions.create(model="small", messages=ASK, seed=5)
+        said = ""
+        async for chunk in await client.chat.completions.create(model="small", messages=ASK, seed=5, stream=True):
+            said += chunk.choices[0].delta.content or ""
+        assert said == whole.choices[0].message.content == "Seed 5, choice 0."

@@ -1,0 +1,117 @@
+"""What a stream does when things go wrong, slow, or byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+
+from antiphon.api import Limits
+from antiphon.api.sse import Outbox
+from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.errors import AntiphonError, EngineError, EngineLostError, OverloadedError, TokenError
+from api.kit import END, app, chat, ids, request, running, scripted
+
+
+class Breaking(ScriptedEngine):
+    """Says some ids, then fails."""
+
+    def __init__(self, said: Sequence[int], error: Exception) -> None:
+        super().__init__([])
+        self._said, self._error = said, error
+
+    async def generate(
+        self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:  # fmt: skip
+        for id in self._said:
+            await asyncio.sleep(0)
+            yield Step((id,))
+        raise self._error
+
+
+ERRORS: list[tuple[Exception, int, str]] = [
+    (EngineLostError("The engine died."), 503, "engine_lost"),
+    (EngineError("The engine failed."), 500, "engine_error"),
+    (OverloadedError("Too much.", retry_after=7), 503, "overloaded"),
+    (TokenError("No such token.", code="unknown_control"), 500, "unknown_control"),
+    (ZeroDivisionError("secret text"), 500, "internal_error"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "code"), ERRORS, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_error_before_the_first_token_is_a_real_status(
+    error: Exception, status: int, code: str, stream: bool
+) -> None:
+    with running(app(Breaking([], error))) as base:
+        got = chat(base, stream=stream)
+    assert (got.status, got.error["code"]) == (status, code)
+    assert b"secret" not in got.body
+    assert got.headers["x-request-id"]
+    if status == 503:
+        assert int(got.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize(("error", "status", "code"), ERRORS, ids=lambda value: str(value)[:30])
+def test_an_error_in_mid_stream_is_the_last_event_and_there_is_no_done(
+    error: Exception, status: int, code: str
+) -> None:
+    with running(app(Breaking(ids("Hel"), error))) as base:
+        got = chat(base, stream=True)
+    assert got.status == 200
+    assert "".join(e["choices"][0]["delta"].get("content", "") for e in got.events[:-1]) == "Hel"
+    assert got.events[-1]["error"]["code"] == code
+    assert b"[DONE]" not in got.body
+    assert b"secret" not in got.body
+
+
+def test_a_silent_engine_is_bridged_by_comments() -> None:
+    engine = scripted(ids("ab", END), delay=0.15)
+    with running(app(engine, limits=Limits(keep_alive=0.05))) as base:
+        got = chat(base, stream=True)
+    assert got.body.count(b": keep-alive\n\n") >= 3
+    assert "".join(e["choices"][0]["delta"].get("content", "") for e in got.events[:-1]) == "ab"
+
+
+def test_every_event_is_one_line_of_whole_utf8_whatever_the_cut() -> None:
+    text = "a\u2028b\n¶ 漢字 🜂 é"
+    for chunk in (1, 2, 3, 5):
+        with running(app(scripted(ids(text, END), chunk=chunk))) as base:
+            got = chat(base, stream=True)
+        assert "\ufffd" not in got.body.decode()
+        assert all(part.startswith(b"data: ") and b"\n" not in part for part in got.body[:-2].split(b"\n\n"))
+        assert "".join(e["choices"][0]["delta"].get("content", "") for e in got.events[:-1]) == text
+
+
+def test_bytes_that_are_no_character_become_one_replacement_and_never_an_error() -> None:
+    with running(app([0x41, 0xFF, 0xC3, *ids(END)])) as base:
+        whole = chat(base).json["choices"][0]["message"]["content"]
+        events = chat(base, stream=True).events[:-1]
+    assert whole == "A\ufffd\ufffd"
+    assert "".join(e["choices"][0]["delta"].get("content", "") for e in events) == whole
+
+
+def test_an_error_of_ours_on_another_route_has_the_body_too() -> None:
+    application = app(ids(END))
+    application.state.context.lifecycle.loading = True
+    with running(application) as base:
+        for path in ("/health", "/readyz"):
+            got = request(base, "GET", path)
+            assert (got.status, got.error["code"], got.headers["retry-after"]) == (503, "loading", "2")
+        assert request(base, "GET", "/livez").status == 200
+
+
+async def test_what_waits_in_the_outbox_is_taken_as_one_and_the_writer_waits_when_it_is_full() -> None:
+    outbox = Outbox(limit=4)
+    await outbox.put(b"a")
+    await outbox.put(b"b")
+    full = asyncio.ensure_future(outbox.put(b"cde"))
+    await asyncio.sleep(0)
+    assert not full.done()
+    assert await outbox.take(1) == b"abcde"
+    await full
+    assert await outbox.take(0.001) == b""
+    outbox.close(AntiphonError("x"))
+    assert await outbox.take(1) is None
