@@ -12,6 +12,7 @@ An error says what is wrong, under which code, where, and what to do. The layer 
     ├── RequestError           a caller asked for something that cannot be done as asked
     │   ├── UnsupportedError   … a setting that this engine or model cannot honour
     │   ├── ContextError       … more tokens than the context holds
+    │   ├── ConflictError      … something that is going on forbids it
     │   └── NotFoundError      … a name that does not exist
     ├── EngineError            the engine failed; the request is lost, the server is not
     │   ├── EngineLostError    … it died in the middle
@@ -111,6 +112,10 @@ class UnsupportedError(RequestError):
 
 class ContextError(RequestError):
     default_code = "context_length_exceeded"
+
+
+class ConflictError(RequestError):
+    default_code = "conflict"
 
 
 class NotFoundError(RequestError):

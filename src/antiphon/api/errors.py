@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from antiphon.errors import (
     AntiphonError,
+    ConflictError,
     EngineError,
     EngineLostError,
     FormatError,
@@ -53,6 +54,7 @@ BY_CODE = {
 
 BY_CLASS: dict[type[AntiphonError], Answer] = {
     VisibilityError: Answer(403, "permission_error"),
+    ConflictError: Answer(409, "invalid_request_error"),
     NotFoundError: Answer(404, "invalid_request_error"),
     RequestError: Answer(400, "invalid_request_error"),
     FormatError: Answer(400, "invalid_request_error"),

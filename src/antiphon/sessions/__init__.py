@@ -1,0 +1,19 @@
+"""Conversations between requests."""
+
+from .codec import pack, unpack
+from .sessions import OpenSession, SessionLimits, Sessions
+from .sqlite import SqliteStore
+from .store import Key, MemoryStore, Record, Store
+
+__all__ = [
+    "Key",
+    "MemoryStore",
+    "OpenSession",
+    "Record",
+    "SessionLimits",
+    "Sessions",
+    "SqliteStore",
+    "Store",
+    "pack",
+    "unpack",
+]
