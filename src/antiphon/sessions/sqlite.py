@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class SqliteStore:
-    """A file that other processes may have open too. Raises `ConfigError` for one that cannot be opened or is not ours."""
+    """A file, which other processes may have open too. Raises `ConfigError` for one that is not ours, or unusable."""
 
     def __init__(self, path: Path) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
