@@ -158,10 +158,9 @@ class _HeadReader:
         if not words:
             return
         self._seen.clear()
-        for word in words[1:] if not words[0].start() else words:
+        for word in words[1:]:
             self._attribute(word.group(), base + word.start(), ATTRIBUTES)
-        if not words[0].start():
-            self._role(words[0].group(), base)
+        self._role(words[0].group(), base + words[0].start())
 
     def _role(self, word: str, at: int) -> None:
         head = self._head

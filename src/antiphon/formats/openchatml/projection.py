@@ -1,0 +1,205 @@
+"""The JSON projection (§10): one object a frame, both ways, and nothing that the text cannot say (A-O38 … A-O40)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from antiphon.conversation import Channel, Conversation, End, Message, Role, Settings, ToolNamespace
+from antiphon.errors import ParseError, Position, RenderError
+
+from .document import VERSION, DocumentHeader
+from .finding import E_CALL, E_HEADER
+from .reader import Envelope, Reader
+from .writer import Writer, envelope_of
+
+Json = dict[str, Any]
+
+_KEYS = {"role", "channel", "content", "tool_call", "thinking", "intent", "ocm"}
+_CALL_KEYS = {"id", "recipient", "content_type", "arguments"}
+_OCM_KEYS = {"to", "call_id", "name", "content_type", "constrain", "end", "channel"}
+
+
+def to_json(conversation: Conversation) -> Json:
+    """The transcript as one JSON value: ``version``, the header's other keys, ``messages``."""
+    header = envelope_of(conversation).header or DocumentHeader()
+    return {
+        "version": header.version,
+        "header": dict(header.fields),
+        "messages": [message_to_json(message) for message in conversation.messages],
+    }
+
+
+def message_to_json(message: Message) -> Json:
+    """One frame. ``tool_call`` only where ``<|call|>`` was written; reasoning is ``thinking``, never ``content``.
+
+    What the specification's keys do not hold stands under ``ocm``.
+    """
+    called = message.end is End.CALL
+    thought = message.role is Role.ASSISTANT and message.channel == Channel.ANALYSIS and not called
+    projected: Json = {
+        "role": message.role.value,
+        "channel": message.effective_channel,
+        "content": None if called or thought else message.text,
+    }
+    if called:
+        projected["tool_call"] = {
+            "id": message.call_id,
+            "recipient": message.recipient,
+            "content_type": message.content_type,
+            "arguments": message.text,
+        }
+    if thought:
+        projected["thinking"] = message.text
+    if message.intent is not None:
+        projected["intent"] = message.intent
+    ocm = dict(_extension(message, called))
+    return {**projected, "ocm": ocm} if ocm else projected
+
+
+def _extension(message: Message, called: bool) -> Iterable[tuple[str, Any]]:
+    if not called:
+        told = (("to", message.recipient), ("call_id", message.call_id), ("content_type", message.content_type))
+        yield from ((key, value) for key, value in told if value is not None)
+    if message.name is not None:
+        yield "name", message.name
+    if message.constrained:
+        yield "constrain", True
+    if not called and message.end is not End.END:
+        yield "end", message.end.value
+    if message.channel is None:
+        yield "channel", None
+
+
+def turn_to_json(messages: Sequence[Message]) -> Json:
+    """A whole assistant turn as one object: a view that loses the order of its frames, and says so (A-O38)."""
+    spoken = [message for message in messages if message.role is Role.ASSISTANT]
+    calls = [message_to_json(message)["tool_call"] for message in spoken if message.end is End.CALL]
+    thoughts = [m.text for m in spoken if m.channel == Channel.ANALYSIS and not m.is_call]
+    answers = [m.text for m in spoken if m.effective_channel == Channel.FINAL and not m.is_call]
+    turn: Json = {"role": "assistant", "channel": "final", "content": "".join(answers) if answers else None}
+    if calls:
+        turn["tool_call"] = calls[0]
+    if thoughts:
+        turn["thinking"] = "\n\n".join(thoughts)
+    return {**turn, "ocm": {"lossy": True, **({"tool_calls": calls} if len(calls) > 1 else {})}}
+
+
+def from_json(value: Mapping[str, Any]) -> Conversation:
+    """The conversation that a projection stands for. Raises `ParseError` with the JSON path of what is wrong.
+
+    It is written as text and read back strictly, so a state that the text cannot represent is refused (OCM-111).
+    """
+    _check_keys(value, {"version", "header", "messages"}, "")
+    version, fields, frames = value.get("version", VERSION), value.get("header", {}), value.get("messages")
+    if not isinstance(version, str) or not isinstance(fields, Mapping):
+        raise _error("version is a string and header an object", "header")
+    if not isinstance(frames, list):
+        raise _error("messages is not a list", "messages")
+    header = DocumentHeader(version, dict(fields))
+    messages = [message_from_json(frame, f"messages[{i}]") for i, frame in enumerate(frames)]
+    _check_sayable(header, messages)
+    return Conversation(
+        messages=tuple(messages),
+        builtins=tuple(ToolNamespace(name) for name in header.builtin_tools),
+        settings=Settings(reasoning_effort=header.reasoning_effort),
+        extra={"openchatml": Envelope(header)},
+    )
+
+
+def message_from_json(frame: Any, path: str = "message") -> Message:
+    """One frame. Raises `ParseError` with the path of what is wrong in it."""
+    if not isinstance(frame, Mapping):
+        raise _error("a message is not an object", path)
+    if "tool_calls" in frame:
+        hint = "A turn never mixes <|call|> and tool_calls (§6); use tool_call, one a frame."
+        raise ParseError(
+            "tool_calls has no place here", code=E_CALL, position=Position(path=f"{path}.tool_calls"), hint=hint
+        )
+    _check_keys(frame, _KEYS, path)
+    ocm = _object(frame, "ocm", _OCM_KEYS, path)
+    role = frame.get("role")
+    if role not in set(Role):
+        raise _error(f"unknown role {role!r}", f"{path}.role")
+    message = Message(
+        role=Role(role),
+        name=_text(ocm, "name", f"{path}.ocm"),
+        channel=None if "channel" in ocm else _text(frame, "channel", path),
+        intent=_text(frame, "intent", path),
+        constrained=ocm.get("constrain") is True,
+    )
+    if frame.get("tool_call") is not None:
+        return _with_call(message, frame, path)
+    bodies = [text for text in (_text(frame, "content", path), _text(frame, "thinking", path)) if text is not None]
+    if len(bodies) != 1:
+        raise _error("a frame has either content, thinking or a tool_call", path)
+    end = ocm.get("end", "end")
+    if end not in set(End):
+        raise _error(f"unknown end {end!r}", f"{path}.ocm.end")
+    return replace(
+        message,
+        text=bodies[0],
+        recipient=_text(ocm, "to", f"{path}.ocm"),
+        call_id=_text(ocm, "call_id", f"{path}.ocm"),
+        content_type=_text(ocm, "content_type", f"{path}.ocm"),
+        end=End(end),
+    )
+
+
+def _with_call(message: Message, frame: Mapping[str, Any], path: str) -> Message:
+    call, where = _object(frame, "tool_call", _CALL_KEYS, path), f"{path}.tool_call"
+    if frame.get("content") is not None or frame.get("thinking") is not None:
+        raise _error("a call's frame has no content beside its arguments", f"{path}.content")
+    arguments = _text(call, "arguments", where)
+    if arguments is None:
+        raise ParseError("the call has no arguments", code=E_CALL, position=Position(path=f"{where}.arguments"))
+    return replace(
+        message,
+        text=arguments,
+        recipient=_text(call, "recipient", where),
+        call_id=_text(call, "id", where),
+        content_type=_text(call, "content_type", where),
+        end=End.CALL,
+    )
+
+
+def _check_sayable(header: DocumentHeader, messages: Sequence[Message]) -> None:
+    writer, reader = Writer(Envelope(header)), Reader(strict=True)
+    path = "header"
+    try:
+        reader.feed(writer.header())
+        for i, message in enumerate(messages):
+            path = f"messages[{i}]"
+            reader.feed(writer.write(message))
+        if not messages or messages[-1].end is not End.NONE:
+            reader.close()
+    except (ParseError, RenderError) as error:
+        code = error.code if error.code.startswith("E-") else E_HEADER
+        raise ParseError(error.message, code=code, position=Position(path=path), hint=error.hint) from None
+
+
+def _object(value: Mapping[str, Any], key: str, known: set[str], path: str) -> Mapping[str, Any]:
+    found = value.get(key, {})
+    if not isinstance(found, Mapping):
+        raise _error(f"{key} is not an object", f"{path}.{key}")
+    _check_keys(found, known, f"{path}.{key}")
+    return found
+
+
+def _check_keys(value: Mapping[str, Any], known: set[str], path: str) -> None:
+    unknown = next((key for key in value if key not in known), None)
+    if unknown is not None:
+        where = f"{path}.{unknown}" if path else str(unknown)
+        raise _error(f"unknown key {unknown!r}", where, f"The projection knows {', '.join(sorted(known))}.")
+
+
+def _text(value: Mapping[str, Any], key: str, path: str) -> str | None:
+    found = value.get(key)
+    if found is not None and not isinstance(found, str):
+        raise _error(f"{key} is not a string", f"{path}.{key}")
+    return found
+
+
+def _error(message: str, path: str, hint: str | None = None) -> ParseError:
+    return ParseError(message, code=E_HEADER, position=Position(path=path), hint=hint)
