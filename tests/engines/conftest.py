@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ FRANCE = (1, 4093, 198, 1780, 314, 260, 3575, 282, 4649, 47, 2, 198, 1, 520, 953
 @pytest.fixture(scope="session")
 def settings(smollm2_path: Path) -> LlamaCppSettings:
     pytest.importorskip("xllamacpp")
-    return LlamaCppSettings(model=smollm2_path, context=512, slots=4, threads=1, cache_mib=64)
+    return LlamaCppSettings(model=smollm2_path, context=256, slots=4, threads=1, cache_mib=64)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -28,9 +29,26 @@ async def engine(settings: LlamaCppSettings) -> AsyncIterator[LlamaCppEngine]:
     await engine.aclose()
 
 
+SERVER = """
+import sys, xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path, params.n_ctx, params.n_parallel = sys.argv[1], 512, 2
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+params.hostnames, params.port, params.api_keys = ["127.0.0.1"], 0, ["sesame"]
+server = xllamacpp.Server(params)
+print(server.listening_address, flush=True)
+sys.stdin.read()
+"""
+
+
 @pytest.fixture(scope="session")
-def smollm2_path() -> Path:
-    named = os.environ.get("ANTIPHON_TEST_MODEL")
-    if not named:
-        pytest.skip("the default model is not here: set ANTIPHON_TEST_MODEL to its file")
-    return Path(named)
+def llama_server(smollm2_path: Path) -> Iterator[str]:
+    """The address of a llama.cpp server that is not ours, with two slots of 256 tokens and the key "sesame"."""
+    pytest.importorskip("xllamacpp")
+    command = [sys.executable, "-c", SERVER, str(smollm2_path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.kill()

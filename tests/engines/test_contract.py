@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from antiphon.engines import Engine, ScriptedEngine
+from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine
+from antiphon.engines.llama_server import LlamaServerEngine
+from antiphon.tokens import gguf_tokenizer
 from engines.conftest import FRANCE
 from engines.contract import EngineContract
 
@@ -33,6 +38,20 @@ class TestLlamaCppEngine(EngineContract):
     @pytest.fixture
     def subject(self, engine: LlamaCppEngine) -> Engine:
         return engine
+
+    @pytest.fixture
+    def prompt(self) -> Sequence[int]:
+        return FRANCE
+
+
+@pytest.mark.asyncio(loop_scope="session")
+class TestLlamaServerEngine(EngineContract):
+    @pytest_asyncio.fixture(loop_scope="session")
+    async def subject(self, llama_server: str, smollm2_path: Path) -> AsyncIterator[Engine]:
+        tokenizer = gguf_tokenizer(read_gguf_metadata(smollm2_path))
+        subject = await LlamaServerEngine.connect(llama_server, key="sesame", tokenizer=tokenizer)
+        yield subject
+        await subject.aclose()
 
     @pytest.fixture
     def prompt(self) -> Sequence[int]:

@@ -54,7 +54,7 @@ async def test_the_capital_of_france_is_paris_and_the_models_own_end_is_reported
 
 async def test_the_engine_says_what_it_is(engine: LlamaCppEngine) -> None:
     info = engine.info
-    assert (info.context, info.slots, info.end_ids) == (512, 4, frozenset({0, 2, 4}))
+    assert (info.context, info.slots, info.end_ids) == (256, 4, frozenset({0, 2, 4}))
 
 
 async def test_greedy_is_the_same_every_time_alone_and_among_others(engine: LlamaCppEngine) -> None:
@@ -168,7 +168,7 @@ async def test_more_choices_than_slots_are_refused(engine: LlamaCppEngine) -> No
 
 
 async def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers(engine: LlamaCppEngine) -> None:
-    with pytest.raises(ContextError, match=r"608.*512"):
+    with pytest.raises(ContextError, match=r"608.*256"):
         await say(engine, GREEDY, FRANCE * 38)
 
 
@@ -179,7 +179,7 @@ async def test_an_empty_prompt_and_an_unknown_id_are_refused(engine: LlamaCppEng
 
 
 async def test_a_full_context_ends_the_reply(engine: LlamaCppEngine) -> None:
-    steps = await say(engine, Sampling(max_tokens=400, temperature=0, ignore_eos=True), FRANCE * 31)
+    steps = await say(engine, Sampling(max_tokens=400, temperature=0, ignore_eos=True), FRANCE * 15)
     assert steps[-1].end is EngineEnd.LENGTH_CONTEXT
     assert 0 < len(ids(steps)) <= 16
 
@@ -216,7 +216,7 @@ async def test_control_spellings_in_text_stay_text(engine: LlamaCppEngine) -> No
 
 
 async def test_closing_the_generator_frees_the_slot(engine: LlamaCppEngine) -> None:
-    async with aclosing(engine.generate(FRANCE, Sampling(max_tokens=450, ignore_eos=True))) as steps:
+    async with aclosing(engine.generate(FRANCE, Sampling(max_tokens=230, ignore_eos=True))) as steps:
         await anext(steps)
         assert await engine.busy_slots() == 1
     await until(lambda: idle(engine), seconds=1)
@@ -224,7 +224,7 @@ async def test_closing_the_generator_frees_the_slot(engine: LlamaCppEngine) -> N
 
 async def test_fifty_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEngine) -> None:
     async def hang_up(after: int) -> None:
-        async with aclosing(engine.generate(FRANCE, Sampling(max_tokens=450, ignore_eos=True))) as steps:
+        async with aclosing(engine.generate(FRANCE, Sampling(max_tokens=230, ignore_eos=True))) as steps:
             for _ in range(after):
                 await anext(steps)
 
@@ -234,7 +234,7 @@ async def test_fifty_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEng
 
 
 async def test_a_cancelled_task_frees_the_slot_even_before_the_first_id(engine: LlamaCppEngine) -> None:
-    task = asyncio.create_task(say(engine, Sampling(max_tokens=450, ignore_eos=True), FRANCE * 25))
+    task = asyncio.create_task(say(engine, Sampling(max_tokens=230, ignore_eos=True), FRANCE * 14))
     await until(lambda: busy(engine))
     task.cancel()
     await asyncio.wait([task])

@@ -116,12 +116,12 @@ async def test_a_file_that_is_not_there_or_not_a_model_or_cut_is_a_clear_error(
     settings: LlamaCppSettings, tmp_path: Path
 ) -> None:
     whole = settings.model.read_bytes()
-    names = {"model_not_found": b"", "model_format": b"PK\x03\x04 a zip", "model_damaged": whole[:100_000]}
+    names = {"model_not_found": b"", "not_gguf": b"PK\x03\x04 a zip", "gguf_truncated": whole[:100_000]}
     for code, content in names.items():
         path = tmp_path / f"{code}.gguf"
         if content:
             path.write_bytes(content)
-        with pytest.raises(ModelError, match=code) as caught:
+        with pytest.raises(ModelError, match=r"model file|not a GGUF|ends") as caught:
             await LlamaCppEngine.start(replace(settings, model=path))
         assert caught.value.code == code
 
@@ -134,8 +134,8 @@ async def test_a_file_whose_weights_are_cut_short_is_refused_by_the_server_in_it
         path.write_bytes(whole.read(settings.model.stat().st_size - 1000))
     with pytest.raises(ModelError) as caught:
         await LlamaCppEngine.start(replace(settings, model=path))
-    assert caught.value.code in ("model_load", "model_damaged")
-    assert "corrupted" in str(caught.value) or "cut short" in str(caught.value)
+    assert caught.value.code == "model_load"
+    assert "not within the file bounds" in str(caught.value)
 
 
 async def test_a_model_that_cannot_fit_is_refused_before_it_is_loaded(settings: LlamaCppSettings) -> None:

@@ -31,10 +31,10 @@ def steps(events: list[Event], sampling: Sampling | None = None) -> list[Step]:
     return [step for event in events if (step := reader.read(event)) is not None]
 
 
-@pytest.mark.parametrize("cut", range(len(STREAM) + 1))
-def test_cutting_the_stream_anywhere_gives_the_same_steps(cut: int) -> None:
-    reader = EventReader()
-    assert steps(reader.feed(STREAM[:cut]) + reader.feed(STREAM[cut:])) == STEPS
+def test_cutting_the_stream_anywhere_gives_the_same_steps() -> None:
+    for cut in range(len(STREAM) + 1):
+        reader = EventReader()
+        assert steps(reader.feed(STREAM[:cut]) + reader.feed(STREAM[cut:])) == STEPS, cut
 
 
 def test_a_stop_id_of_ours_ends_the_choice_inside_a_character_too() -> None:

@@ -3,6 +3,7 @@
 from .document import OURS, Capabilities, DocumentHeader, HarmonyProfile
 from .finding import SUMMARIES, Finding
 from .frames import Trivia
+from .openchatml import OpenChatML, for_prompt, openchatml
 from .reader import Envelope, Reader, iter_read, read, repair, validate
 from .writer import Writer, iter_write, unwritable, write, write_bytes
 
@@ -13,12 +14,15 @@ __all__ = [
     "Finding",
     "HarmonyProfile",
     "OURS",
+    "OpenChatML",
     "Reader",
     "SUMMARIES",
     "Trivia",
     "Writer",
     "iter_read",
+    "for_prompt",
     "iter_write",
+    "openchatml",
     "read",
     "repair",
     "unwritable",

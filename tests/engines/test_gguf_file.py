@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.catalog.gguf_file import read_gguf_metadata
+from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.errors import ModelError
 
 

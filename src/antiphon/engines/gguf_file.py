@@ -1,0 +1,118 @@
+"""The metadata of a GGUF file (versions 2 and 3), read without touching its tensors.
+
+The `gguf` library takes seconds and an import of numpy for what a start-up needs; this takes some tens of milliseconds.
+No number that the file claims is believed before the file is seen to be long enough for it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from pathlib import Path
+from typing import Final
+
+from antiphon.errors import ModelError, Position
+
+GgufValue = int | float | bool | str | list["GgufValue"]
+
+_STRING: Final = 8
+_ARRAY: Final = 9
+_SCALARS: Final = {
+    kind: struct.Struct(f"<{letter}")
+    for kind, letter in {
+        0: "B",
+        1: "b",
+        2: "H",
+        3: "h",
+        4: "I",
+        5: "i",
+        6: "f",
+        7: "?",
+        10: "Q",
+        11: "q",
+        12: "d",
+    }.items()
+}
+_MAX_DEPTH: Final = 4
+
+
+def read_gguf_metadata(path: Path) -> dict[str, GgufValue]:
+    """Every key of the file and its value.
+
+    Errors: `ModelError`, code ``model_unreadable``, ``not_gguf``, ``gguf_truncated`` or ``gguf_malformed``, with the
+    byte offset where the reading failed.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != b"GGUF":
+                raise ModelError(f"{path} is not a GGUF file", code="not_gguf", hint="Its first bytes are not “GGUF”.")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                return _Reader(content, path).metadata()
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}", code="model_unreadable") from None
+
+
+class _Reader:
+    def __init__(self, content: mmap.mmap, path: Path) -> None:
+        self._content = content
+        self._path = path
+        self._at = 4
+
+    def metadata(self) -> dict[str, GgufValue]:
+        version = self._scalar(4)
+        if version not in (2, 3):
+            raise self._error(f"has version {version}, and 2 and 3 are known", code="gguf_malformed")
+        self._scalar(10)  # how many tensors
+        keys = int(self._scalar(10))
+        values: dict[str, GgufValue] = {}
+        for _ in range(self._affordable(keys, 13)):
+            key = self._string()
+            values[key] = self._value(int(self._scalar(4)))
+        return values
+
+    def _value(self, type: int, depth: int = 0) -> GgufValue:
+        if type == _STRING:
+            return self._string()
+        if type in _SCALARS:
+            return self._scalar(type)
+        if type == _ARRAY and depth < _MAX_DEPTH:
+            return self._array(depth + 1)
+        raise self._error(f"has a value of an unknown kind {type}", code="gguf_malformed")
+
+    def _array(self, depth: int) -> list[GgufValue]:
+        type, count = int(self._scalar(4)), int(self._scalar(10))
+        if type in _SCALARS:
+            one = _SCALARS[type]
+            start = self._skip(self._affordable(count, one.size) * one.size)
+            return list(struct.unpack_from(f"<{count}{one.format[-1]}", self._content, start))
+        if type == _STRING:
+            return [self._string() for _ in range(self._affordable(count, 8))]
+        return [self._value(type, depth) for _ in range(self._affordable(count, 12))]
+
+    def _scalar(self, type: int) -> int | float | bool:
+        one = _SCALARS[type]
+        value: int | float | bool = one.unpack_from(self._content, self._skip(one.size))[0]
+        return value
+
+    def _string(self) -> str:
+        length = int(self._scalar(10))
+        start = self._skip(length)
+        # Some files in the wild hold bytes that are not UTF-8; one such token must not make its model unusable.
+        return self._content[start : start + length].decode("utf-8", "replace")
+
+    def _affordable(self, count: int, least: int) -> int:
+        """``count`` items of at least ``least`` bytes, when the rest of the file can hold them."""
+        if count * least > len(self._content) - self._at:
+            raise self._error(f"ends before the {count} items that it announces", code="gguf_truncated")
+        return count
+
+    def _skip(self, length: int) -> int:
+        start, end = self._at, self._at + length
+        if end > len(self._content):
+            raise self._error("ends in the middle of its metadata", code="gguf_truncated")
+        self._at = end
+        return start
+
+    def _error(self, what: str, *, code: str) -> ModelError:
+        hint = "Fetch the model again." if code == "gguf_truncated" else None
+        return ModelError(f"{self._path} {what}", code=code, position=Position(offset=self._at), hint=hint)

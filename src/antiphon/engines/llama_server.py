@@ -1,0 +1,94 @@
+"""A llama.cpp server that somebody else runs, over the network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import aiohttp
+
+from antiphon.errors import UnsupportedError
+from antiphon.tokens import Tokenizer
+
+from .engine import Embeddings, EngineInfo, Sampling, Step
+from .fragments import Fragments
+from .llama_client import LlamaClient, Model
+from .llama_wire import MAX_LOGPROBS
+
+
+class LlamaServerEngine:
+    """Made by `connect`, which asks the server what it is."""
+
+    def __init__(self, client: LlamaClient, model: Model, *, grammar: bool, embeddings: bool) -> None:
+        self._client = client
+        self._model = model
+        self._info = EngineInfo(
+            name="llama_server",
+            context=model.context,
+            slots=model.slots,
+            end_ids=model.ends,
+            grammar=grammar,
+            logprobs=MAX_LOGPROBS,
+            embeddings=embeddings,
+        )
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str,
+        *,
+        key: str | None = None,
+        tokenizer: Tokenizer | None = None,
+        grammar: bool = False,
+        embeddings: bool = False,
+        streams: int = 16,
+    ) -> LlamaServerEngine:
+        """``url`` is the server's root. ``tokenizer`` (its model's) finds the ids of split characters.
+
+        ``grammar``: the server was built with llguidance; one that was not ignores such a grammar without a word.
+        ``streams`` bounds the replies asked for at once. Errors: `OverloadedError` when nobody answers there.
+        """
+        client = LlamaClient(
+            aiohttp.TCPConnector(limit=streams, force_close=True),
+            aiohttp.TCPConnector(limit=4, force_close=True),
+            base=url,
+            key=key,
+            fragments=Fragments(()) if tokenizer is None else Fragments.of(tokenizer),
+        )
+        try:
+            model = await client.model(embeddings=embeddings)
+        except BaseException:
+            await client.aclose()
+            raise
+        return cls(client, model, grammar=grammar, embeddings=embeddings)
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._info
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:
+        if grammar is not None and not self._info.grammar:
+            raise UnsupportedError("this engine was not declared to hold grammars")
+        async with aclosing(self._client.generate(prompt, sampling, self._model, n=n, grammar=grammar)) as steps:
+            async for step in steps:
+                yield step
+
+    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+        if not self._info.embeddings:
+            raise UnsupportedError("this engine was not declared to make embeddings")
+        return await self._client.embed(inputs, self._model)
+
+    async def tokenize(self, text: str) -> list[int]:
+        """Ids of ordinary text by the server's own vocabulary; control spellings stay text."""
+        return await self._client.tokenize(text)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()

@@ -1,0 +1,146 @@
+"""OpenChatML as a model's format: prompts in its own controls, or spelled out for a model that lacks them (§3)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from antiphon.conversation import Channel, Conversation, End, Message, Role
+from antiphon.formats.format import HistoryPolicy, SamplingDefaults
+from antiphon.tokens import Control, Piece, spell
+
+from .document import DocumentHeader, spell_header
+from .head import head_pieces
+from .reply import ReplyParser
+from .spelling import BY_SPELLING, CALL, CHANNEL, CONTROLS, MESSAGE, RETURN, START, STRUCTURE, spell_body
+from .wording import introduction, text_of
+from .writer import envelope_of
+
+OWN_ENDS = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<end_of_turn>", "<eos>", "</s>")
+"""End tokens of model families; those of a model that lacks our controls end its turn too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenChatML:
+    """A `Format`. ``controls`` is empty when they are spelled out as text.
+
+    ``header`` writes the YAML header in front of a prompt. ``opening`` "final" begins the reply's body for a model
+    that would not find its way through a head: it can then neither reason apart nor call tools.
+    """
+
+    controls: Sequence[Control] = ()
+    stops: Sequence[Control | str] = (RETURN.spelling, CALL.spelling)
+    header: bool = True
+    opening: Literal["head", "final"] = "head"
+
+    name = "openchatml"
+    defaults = SamplingDefaults()
+
+    def render(
+        self,
+        conversation: Conversation,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        history: HistoryPolicy = HistoryPolicy.GUIDE,
+    ) -> Iterator[Piece]:
+        """The prompt (OCM-08, HIP-1.7): a whole transcript up to the reply. Raises `RenderError` for media parts."""
+        messages = [*introduction(conversation), *for_prompt(conversation.messages, history)]
+        prefill = messages[-1].end is End.NONE if messages else False
+        if self.header:
+            yield spell_header(envelope_of(conversation).header or DocumentHeader())
+        for message in messages[:-1] if prefill else messages:
+            yield from self._pieces(message, RETURNS.get(message.end, message.end))
+        if prefill:
+            yield from self._pieces(messages[-1], End.NONE)
+        elif reply_as is not None:
+            yield from self._opened(reply_as)
+
+    def parser(
+        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
+    ) -> ReplyParser:
+        """A reader of one reply. ``strict`` raises `ParseError` where the default reports an `Incident`."""
+        opened = self._open_frame(prompt)
+        if not opened and reply_as is not None:
+            opened = list(self._opened(reply_as))
+        return ReplyParser(opened, speaker=reply_as or Role.ASSISTANT, spelled=not self.controls, strict=strict)
+
+    def _pieces(self, message: Message, end: End) -> Iterator[Piece]:
+        head, text = list(head_pieces(message)), text_of(message)
+        if self.controls:
+            yield from (START, *head, MESSAGE, text)
+            if end is not End.NONE:
+                yield BY_SPELLING[f"<|{end}|>"]
+            return
+        yield f"{START}{spell(head)}{MESSAGE}"
+        yield spell_body(text)
+        if end is not End.NONE:
+            yield f"<|{end}|>\n"
+
+    def _opened(self, role: Role) -> Iterator[Piece]:
+        rest: list[Piece] = [CHANNEL, Channel.FINAL.value, MESSAGE] if self.opening == "final" else []
+        opened: list[Piece] = [START, role.value, *rest]
+        yield from opened if self.controls else (spell(opened),)
+
+    def _open_frame(self, prompt: Sequence[Piece]) -> list[Piece]:
+        """The pieces of the frame that the prompt leaves open. A body is escaped, so only a frame begins so."""
+        for i in range(len(prompt) - 1, -1, -1):
+            piece = prompt[i]
+            if piece == START or (not self.controls and isinstance(piece, str) and piece.startswith(START.spelling)):
+                return list(prompt[i:])
+        return []
+
+
+RETURNS = {End.RETURN: End.END}
+"""A-O46: a prompt's history ends its answers with ``<|end|>``."""
+
+
+def openchatml(controls: Collection[Control]) -> OpenChatML:
+    """The format for a vocabulary: in its controls when it has all that structure needs, else spelled out (§3)."""
+    if all(control in controls for control in STRUCTURE):
+        known = tuple(control for control in CONTROLS if control in controls)
+        return OpenChatML(controls=known, stops=(RETURN, CALL))
+    ends = [control for control in map(Control, OWN_ENDS) if control in controls]
+    return OpenChatML(stops=(RETURN.spelling, CALL.spelling, *ends))
+
+
+def for_prompt(messages: Sequence[Message], policy: HistoryPolicy) -> list[Message]:
+    """The messages that a prompt shows (A-H03, A-O45, HIP-1.7): earlier reasoning is dropped, open calls keep theirs.
+
+    The reply of a call that is dropped goes with it; a message that was cut off is left out (A-O51), unless the model
+    is to continue it.
+    """
+    first = _keep_from(messages, policy)
+    shown: list[Message] = []
+    dropped: set[str | None] = set()
+    for i, message in enumerate(messages):
+        if message.end is End.NONE and i < len(messages) - 1:
+            continue
+        old = i < first and message.channel == Channel.ANALYSIS
+        if message.is_call and old:
+            dropped.add(message.call_id)
+        if not old and not (message.role is Role.TOOL and message.call_id in dropped):
+            shown.append(message)
+    return shown
+
+
+def _keep_from(messages: Sequence[Message], policy: HistoryPolicy) -> int:
+    match policy:
+        case HistoryPolicy.GUIDE:
+            return max((i for i, message in enumerate(messages) if is_answer(message)), default=0)
+        case HistoryPolicy.REFERENCE:
+            spoken = [message for message in messages if message.role is Role.ASSISTANT]
+            if not spoken or spoken[-1].channel != Channel.FINAL:
+                return 0
+            return next(i for i, message in enumerate(messages) if message.channel == Channel.FINAL)
+        case HistoryPolicy.KEEP_ALL:
+            return 0
+        case HistoryPolicy.DROP_ALL:
+            return len(messages)
+        case _:
+            assert_never(policy)
+
+
+def is_answer(message: Message) -> bool:
+    """An assistant's final message, which closes the reasoning before it."""
+    return message.role is Role.ASSISTANT and message.effective_channel == Channel.FINAL and not message.is_call

@@ -1,0 +1,84 @@
+"""MCP servers through the official SDK: real processes over stdio."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from antiphon.errors import ConfigError
+from antiphon.tools import Router, ToolCall, ToolLimits
+from antiphon.tools.mcp import McpServer, McpTools, read_mcp_config
+
+SERVER = McpServer(command=sys.executable, args=(str(Path(__file__).with_name("mcp_server.py")),))
+
+
+@pytest.fixture
+async def tools() -> AsyncIterator[McpTools]:
+    connected = await McpTools.connect("my server", SERVER)
+    yield connected
+    await connected.aclose()
+
+
+def call(name: str, body: str = "{}", call_id: str = "c1") -> ToolCall:
+    return ToolCall(call_id=call_id, recipient=f"functions.my_server__{name}", body=body)
+
+
+async def test_a_server_s_tools_are_functions_with_their_schemas(tools: McpTools) -> None:
+    specs = {spec.name: spec for spec in tools.specs}
+    assert set(specs) == {"my_server__add", "my_server__fail", "my_server__die"}
+    assert specs["my_server__add"].description == "Add two numbers."
+    router = Router(tools.tools)
+    result = await router.call(call("add", '{"a": 2, "b": 40}'))
+    assert result.ok
+    assert "42" in result.text(envelope=False)
+    refused = await router.call(call("add", '{"a": "two"}'))
+    assert refused.error is not None
+    assert refused.error.code == "E-CALL-SCHEMA"
+
+
+async def test_a_tool_that_fails_says_why(tools: McpTools) -> None:
+    result = await Router(tools.tools).call(call("fail"))
+    assert result.error is not None
+    assert "the disk is on fire" in result.error.message
+
+
+async def test_a_server_that_dies_costs_its_call_and_is_started_again(tools: McpTools) -> None:
+    router = Router(tools.tools, ToolLimits(deadline=20))
+    result = await router.call(call("die"))
+    assert result.error is not None
+    assert "42" in (await router.call(call("add", '{"a": 40, "b": 2}'))).text(envelope=False)
+
+
+async def test_a_server_that_cannot_be_started_is_a_clear_error() -> None:
+    with pytest.raises(ConfigError, match=r"failed|did not list"):
+        await McpTools.connect("none", McpServer(command="/nonexistent/program"))
+    with pytest.raises(ConfigError, match=r"failed|did not list"):
+        await McpTools.connect("mute", McpServer(command=sys.executable, args=("-c", "pass")))
+
+
+def test_the_configuration_is_the_one_that_clients_share() -> None:
+    text = json.dumps(
+        {"mcpServers": {"time": {"command": "server", "args": ["--tz"]}, "far": {"url": "http://x.test/mcp"}}}
+    )
+    assert read_mcp_config(text) == {
+        "time": McpServer(command="server", args=("--tz",)),
+        "far": McpServer(url="http://x.test/mcp"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "cannot be read"),
+        ('{"mcpServers": {"a": {"command": 1}}}', r"\$\.mcpServers\[\.\.\.\]\.command"),
+        ('{"mcpServers": {"a": {}}}', "'a' needs a command or a url"),
+        ('{"mcpServers": {"a": {"command": "x", "commnad": "y"}}}', "commnad"),
+    ],
+)
+def test_a_mistake_in_the_configuration_names_its_place(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read_mcp_config(text)
