@@ -35,6 +35,11 @@ class PieceDecoder:
         self._held = run[used:]
         return [text] if text else []
 
+    @property
+    def holds(self) -> bool:
+        """Half a character waits for the rest of it."""
+        return bool(self._held)
+
     def close(self) -> list[Piece]:
         """What was held back: half a character becomes U+FFFD."""
         text = self._text(b"", final=True)

@@ -6,15 +6,22 @@ from .json_form import read_conversation, read_message, write_conversation, writ
 from .parser import HarmonyParser
 from .reference import ReferenceParser
 from .render import Dialect
+from .running import RunningPrompt
+from .stream import Completion, StreamParser, TokenDeltas, parse_completion
 
 __all__ = [
     "BROWSER",
     "PYTHON",
+    "Completion",
     "Dialect",
     "Harmony",
     "HarmonyParser",
     "ReferenceParser",
+    "RunningPrompt",
+    "StreamParser",
+    "TokenDeltas",
     "harmony",
+    "parse_completion",
     "read_conversation",
     "read_message",
     "write_conversation",

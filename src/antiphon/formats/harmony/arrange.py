@@ -38,17 +38,19 @@ def arrange(conversation: Conversation, *, names: bool = False) -> list[Message]
     """The messages to render. ``names`` keeps the names of users and assistants (A-H12: off unless asked for)."""
     if conversation.verbatim:
         return list(conversation.messages)
-    head, rest = _split(conversation.messages)
-    return [*_opening(conversation, head), *body(rest, names=names)]
+    head, rest = split(conversation.messages)
+    arranger = Arranger(names=names)
+    settled = [completed for message in rest for completed in arranger.add(message)]
+    return [*opening(conversation, head), *settled, *arranger.pending()]
 
 
-def _split(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
+def split(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
     """The system and developer messages at the start, and the others."""
     start = next((i for i, m in enumerate(messages) if m.role not in (Role.SYSTEM, Role.DEVELOPER)), len(messages))
     return messages[:start], messages[start:]
 
 
-def _opening(conversation: Conversation, head: Sequence[Message]) -> Iterator[Message]:
+def opening(conversation: Conversation, head: Sequence[Message]) -> Iterator[Message]:
     """The system message and, if there is anything to say in it, the developer message (X-08, HAR-49)."""
     own = [m for m in head if _has(m, SystemContent)]
     yield from own
@@ -116,37 +118,48 @@ def _by_namespace(tools: Iterable[ToolSpec]) -> dict[str, ToolNamespace]:
     return {name: ToolNamespace(name, None, tuple(members)) for name, members in grouped.items()}
 
 
-def body(messages: Iterable[Message], *, names: bool = False) -> Iterator[Message]:
-    """The messages after the opening, calls paired with their results, channels and recipients filled in."""
-    calls: dict[str, Message] = {}
-    called: list[Message] = []
-    for message in _paired(messages):
-        completed = _completed(message, calls, called[-1] if called else None)
-        if completed.is_call:
-            called.append(completed)
-            if completed.call_id is not None:
-                calls[completed.call_id] = completed
-        yield completed if names or completed.role is Role.TOOL else replace(completed, name=None)
+class Arranger:
+    """The messages after the opening: calls paired with their results, channels and recipients filled in.
 
+    Resolution A-H15: calls made together are written one by one, each before its own result, so a call waits until its
+    result or another message comes.
+    """
 
-def _paired(messages: Iterable[Message]) -> Iterator[Message]:
-    """Resolution A-H15: calls made together are written one by one, each before its own result."""
-    waiting: list[Message] = []
-    for message in messages:
+    def __init__(self, *, names: bool = False) -> None:
+        self._names = names
+        self._waiting: list[Message] = []
+        self._calls: dict[str, Message] = {}
+        self._last_call: Message | None = None
+
+    def add(self, message: Message) -> list[Message]:
+        """The messages that are settled by one more."""
         if message.is_call and message.call_id is not None:
-            waiting.append(message)
-            continue
-        if message.role is Role.TOOL and message.call_id is not None:
-            call = next((c for c in waiting if c.call_id == message.call_id), None)
-            if call is not None:
-                waiting.remove(call)
-                yield call
-            yield message
-            continue
-        yield from waiting
-        waiting.clear()
-        yield message
-    yield from waiting
+            self._waiting.append(message)
+            return []
+        if message.role is not Role.TOOL or message.call_id is None:
+            waiting, self._waiting = self._waiting, []
+            return [self._written(m) for m in (*waiting, message)]
+        call = next((c for c in self._waiting if c.call_id == message.call_id), None)
+        if call is None:
+            return [self._written(message)]
+        self._waiting.remove(call)
+        return [self._written(call), self._written(message)]
+
+    def pending(self) -> list[Message]:
+        """The calls that wait, as a prompt shows them now."""
+        return [self._named(_completed_call(call)) for call in self._waiting]
+
+    def _written(self, message: Message) -> Message:
+        completed = _completed(message, self._calls, self._last_call)
+        if completed.is_call:
+            self._last_call = completed
+            if completed.call_id is not None:
+                self._calls[completed.call_id] = completed
+        return self._named(completed)
+
+    def _named(self, message: Message) -> Message:
+        keep = self._names or message.name is None or message.role is Role.TOOL
+        return message if keep else replace(message, name=None)
 
 
 def _completed(message: Message, calls: dict[str, Message], last_call: Message | None) -> Message:

@@ -74,7 +74,7 @@ class Harmony:
         if open_end:
             yield from self.messages.opened(shown[-1])
         elif reply_as is not None:
-            yield from opening(reply_as)
+            yield from reply_opening(reply_as)
 
     def frames(self, messages: Sequence[Message], *, functions_offered: bool) -> Iterator[Piece]:
         """The messages, whole, as they stand."""
@@ -118,7 +118,7 @@ def harmony(controls: Collection[Control]) -> Harmony:
     return Harmony(literal=not set(CONTROLS) <= set(controls))
 
 
-def opening(role: Role) -> tuple[Piece, Piece]:
+def reply_opening(role: Role) -> tuple[Piece, Piece]:
     """The start of the next message (HAR-39): nothing after the role."""
     return START, role.value
 

@@ -44,7 +44,8 @@ class HarmonyParser:
     """Reads one reply, or with ``reply_as`` None a whole conversation.
 
     ``tools`` are the recipients that were offered (``functions.f``, ``python``); they settle what a bare name means.
-    `Incident.position` counts characters, a control as one, so that it does not depend on how the reply was cut.
+    ``parts`` are the texts of the open message so far. `Incident.position` counts characters, a control as one, so that
+    it does not depend on how the reply was cut.
     """
 
     def __init__(
@@ -58,12 +59,12 @@ class HarmonyParser:
         self._length = 0
         self._message: Message | None = None
         self._header: Header | None = None
-        self._text: list[str] = []
+        self.parts: list[str] = []
         self._answered = False
         self._missed_message = False
         self._aside: list[str] = []
         self._aside_at = 0
-        self._position = 0
+        self.position = 0
         self._events: list[ParserEvent] = []
         self._ended: str | None = None
         if prefix is not None:
@@ -76,14 +77,19 @@ class HarmonyParser:
         """The control that ended the reply. What is fed afterwards is still read, for those who parse transcripts."""
         return self._ended
 
+    @property
+    def in_content(self) -> bool:
+        """Text that is fed now belongs to the open message."""
+        return self._state is _State.CONTENT
+
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
         for piece in pieces:
             if isinstance(piece, Control):
                 self._control(piece)
-                self._position += 1
+                self.position += 1
             else:
                 self._read(piece)
-                self._position += len(piece)
+                self.position += len(piece)
         return self._take()
 
     def close(self) -> list[ParserEvent]:
@@ -105,7 +111,7 @@ class HarmonyParser:
             case _State.CONTENT:
                 self._delta(text)
             case _State.HELD:
-                self._text.append(text)
+                self.parts.append(text)
             case _State.OVER:
                 self._aside.append(text)
             case _State.HEADER | _State.BETWEEN:
@@ -168,7 +174,7 @@ class HarmonyParser:
     def _on_message(self) -> None:
         match self._state:
             case _State.CONTENT | _State.HELD:
-                self._incident("stray-message" if self._text else "dup-message")
+                self._incident("stray-message" if self.parts else "dup-message")
             case _:
                 if self._state is _State.BETWEEN:
                     self._incident("missing-start")
@@ -220,26 +226,26 @@ class HarmonyParser:
         if self._reply_as is not None and header.role is not self._reply_as:
             self._set_over(header)
         elif header.unknown_role is not None:
-            self._state, self._header, self._text = _State.HELD, header, []
+            self._state, self._header, self.parts = _State.HELD, header, []
         else:
             self._start(header.message())
 
     def _start(self, message: Message) -> None:
         self._state = _State.CONTENT
         self._message = message
-        self._text = []
+        self.parts = []
         self._events.append(MessageStarted(message))
 
     def _delta(self, text: str) -> None:
         if text:
-            self._text.append(text)
+            self.parts.append(text)
             self._events.append(TextDelta(text))
 
     def _set_over(self, header: Header) -> None:
         self._state = _State.OVER
         self._ended = self._ended or START.spelling
-        self._aside_at = self._position
-        self._aside = [header.name or header.role.value, " ", *self._text]
+        self._aside_at = self.position
+        self._aside = [header.name or header.role.value, " ", *self.parts]
 
     # Ends
 
@@ -260,7 +266,7 @@ class HarmonyParser:
 
     def _finish(self, end: End) -> None:
         assert self._message is not None
-        message = replace(self._message, text="".join(self._text), end=end)
+        message = replace(self._message, text="".join(self.parts), end=end)
         if message.role is Role.ASSISTANT and message.recipient is None:
             if end is End.CALL:
                 self._incident("call-without-recipient")
@@ -270,7 +276,7 @@ class HarmonyParser:
             self._incident("empty-call")
         self._answered |= is_answer(message)
         self._events.append(MessageEnded(message))
-        self._message, self._text = None, []
+        self._message, self.parts = None, []
         self._missed_message = False
         self._between()
 
@@ -281,7 +287,7 @@ class HarmonyParser:
     def _settle(self, end: End) -> None:
         """A message from an unknown name ended: a call in disguise if so ended, else a turn of somebody else."""
         assert self._header is not None
-        name, text = self._header.unknown_role or "", "".join(self._text)
+        name, text = self._header.unknown_role or "", "".join(self.parts)
         if end is not End.CALL:
             self._header.name = name
             self._set_over(self._header)
@@ -378,4 +384,4 @@ class HarmonyParser:
             self._incident(code, text)
 
     def _incident(self, code: str, text: str = "") -> None:
-        self._events.append(Incident(code, self._position, text))
+        self._events.append(Incident(code, self.position, text))

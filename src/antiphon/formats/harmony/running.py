@@ -1,0 +1,129 @@
+"""The prompt of a conversation that grows: a new message costs what it says, not what was said before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from antiphon.conversation import Channel, Conversation, Message, Role
+from antiphon.errors import UnsupportedError
+from antiphon.formats.format import HistoryPolicy
+from antiphon.tokens import SegmentMemo, Tokenizer, encode_pieces
+
+from .arrange import Arranger, opening, split
+from .harmony import Harmony, is_open, offers_functions, reply_opening
+from .history import is_answer
+
+
+class RunningPrompt:
+    """Keeps the ids of a conversation's prompt while messages are added to it.
+
+    ``ids`` is one list that changes with the next call: copy it to keep it. History policies guide, keep_all and
+    drop_all only ever touch the last turn; the reference's may bring back old reasoning at any time, so it is refused.
+    """
+
+    def __init__(
+        self,
+        harmony: Harmony,
+        tokenizer: Tokenizer,
+        conversation: Conversation,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        history: HistoryPolicy = HistoryPolicy.GUIDE,
+        memo: SegmentMemo | None = None,
+    ) -> None:
+        if history is HistoryPolicy.REFERENCE or harmony.literal:
+            raise UnsupportedError("a running prompt has neither the reference's history policy nor literal spellings")
+        self._harmony = harmony
+        self._tokenizer = tokenizer
+        self._reply_as = reply_as
+        self._history = history
+        self._memo = memo if memo is not None else SegmentMemo()
+        self._tail = 0
+        self.conversation = conversation
+        self.ids: list[int] = []
+        self._begin(conversation)
+
+    def follow(self, conversation: Conversation) -> list[int]:
+        """The ids of this conversation's prompt. Only what is new is rendered, if it continues the one before."""
+        known = self.conversation
+        extends = replace(conversation, messages=known.messages) == known
+        if extends and conversation.messages[: len(known.messages)] == known.messages:
+            return self.append(*conversation.messages[len(known.messages) :])
+        self._begin(conversation)
+        return self.ids
+
+    def append(self, *messages: Message) -> list[int]:
+        """The ids of the prompt with these messages added."""
+        if not messages:
+            return self.ids
+        extended = self.conversation.add(*messages)
+        if self._restarts(messages) or is_open(messages[-1]):
+            self._begin(extended)
+            return self.ids
+        self.conversation = extended
+        del self.ids[self._tail :]
+        for message in messages:
+            self._settle(self._arranged(message))
+        self._write_tail()
+        return self.ids
+
+    def _begin(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self._arranger = Arranger(names=self._harmony.names)
+        self._tail = 0
+        self._turn: list[tuple[Message, int]] = []
+        self.ids.clear()
+        head, body = ((), conversation.messages) if conversation.verbatim else split(conversation.messages)
+        begun = () if conversation.verbatim else tuple(opening(conversation, head))
+        self._functions = offers_functions((*begun, *body))
+        self._whole = not body or is_open(body[-1])
+        if self._whole:
+            pieces = self._harmony.render(conversation, reply_as=self._reply_as, history=self._history)
+            self.ids += encode_pieces(pieces, self._tokenizer, self._memo)
+            return
+        self._settle(begun)
+        for message in body:
+            self._settle(self._arranged(message))
+        self._write_tail()
+
+    def _restarts(self, messages: Sequence[Message]) -> bool:
+        """A message may go into the opening, close one that was open, or turn on the note about calls at the start."""
+        return self._whole or (not self._functions and offers_functions(messages))
+
+    def _arranged(self, message: Message) -> Iterable[Message]:
+        return (message,) if self.conversation.verbatim else self._arranger.add(message)
+
+    def _settle(self, messages: Iterable[Message]) -> None:
+        """Write messages for good. An answer takes the reasoning before it with it (HAR-68)."""
+        for message in messages:
+            analysis = message.channel == Channel.ANALYSIS
+            if analysis and self._history is HistoryPolicy.DROP_ALL:
+                continue
+            if is_answer(message) and self._history is HistoryPolicy.GUIDE:
+                self._drop_reasoning()
+            if self._history is HistoryPolicy.GUIDE:
+                self._turn.append((message, len(self.ids)))
+            self.ids += self._encoded(message)
+
+    def _drop_reasoning(self) -> None:
+        turn, self._turn = self._turn, []
+        first = next((i for i, (message, _) in enumerate(turn) if message.channel == Channel.ANALYSIS), None)
+        if first is None:
+            return
+        del self.ids[turn[first][1] :]
+        for message, _ in turn[first:]:
+            if message.channel != Channel.ANALYSIS:
+                self.ids += self._encoded(message)
+
+    def _encoded(self, message: Message) -> list[int]:
+        pieces = self._harmony.messages.frame(message, functions_offered=self._functions)
+        return encode_pieces(pieces, self._tokenizer, self._memo)
+
+    def _write_tail(self) -> None:
+        """What the next message may change: calls that wait, and the start of the reply or the message left open."""
+        self._tail = len(self.ids)
+        for message in self._arranger.pending():
+            self.ids += self._encoded(message)
+        if self._reply_as is not None:
+            self.ids += encode_pieces(reply_opening(self._reply_as), self._tokenizer, self._memo)

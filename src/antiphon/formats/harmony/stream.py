@@ -1,0 +1,166 @@
+"""Reading Harmony from ids: token by token with everything at hand, or a finished completion at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from antiphon.conversation import (
+    Channel,
+    End,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    Role,
+    TextDelta,
+)
+from antiphon.tokens import Control, PieceDecoder, Tokenizer
+
+from .controls import ENDS
+from .parser import HarmonyParser
+
+
+class TokenDeltas(dict[int, TextDelta | None]):
+    """The event of each id that is whole characters, None for the others; filled as ids are met.
+
+    One table serves all parsers of a vocabulary.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+
+    def __missing__(self, id: int) -> TextDelta | None:
+        piece = self.tokenizer.piece(id)
+        delta = None if isinstance(piece, Control) else _whole(piece)
+        if 0 <= id < self.tokenizer.size:
+            self[id] = delta
+        return delta
+
+
+def _whole(data: bytes) -> TextDelta | None:
+    try:
+        return TextDelta(data.decode()) if data else None
+    except UnicodeDecodeError:
+        return None
+
+
+class StreamParser:
+    """Reads one reply from the ids that an engine samples. Never raises on what a model says.
+
+    After each `feed`: ``role``, ``channel``, ``recipient`` and ``content_type`` of the open message (None between
+    messages), ``delta`` (the text that the last ids completed, else None), ``messages`` (the finished ones),
+    ``incidents``, ``content``. All reads are O(1) in what was read before.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer | TokenDeltas, role: Role | None = Role.ASSISTANT, *, tools: Collection[str] = ()
+    ) -> None:
+        self._deltas = tokenizer if isinstance(tokenizer, TokenDeltas) else TokenDeltas(tokenizer)
+        self._decoder = PieceDecoder(self._deltas.tokenizer)
+        self._reader = HarmonyParser(role, tools=tools)
+        self._parts = self._reader.parts
+        self._joined = 0
+        self._content = ""
+        self._flowing = False
+        self.role: Role | None = None
+        self.channel: str | None = None
+        self.recipient: str | None = None
+        self.content_type: str | None = None
+        self.delta: str | None = None
+        self.messages: list[Message] = []
+        self.incidents: list[Incident] = []
+
+    @property
+    def ended(self) -> str | None:
+        """The control that ended the reply (``<|return|>``, ``<|call|>``)."""
+        return self._reader.ended
+
+    @property
+    def content(self) -> str:
+        """The text of the open message so far, "" between messages."""
+        if self._joined < len(self._parts):
+            # With no second owner a str grows in place, so that reading after every token stays O(1).
+            text, self._content = self._content, ""
+            text += "".join(self._parts[self._joined :])
+            self._content = text
+            self._joined = len(self._parts)
+        return self._content
+
+    def feed(self, ids: int | Sequence[int]) -> list[ParserEvent]:
+        """One id, or as many as the engine gave at once; what they say."""
+        if not isinstance(ids, int):
+            return self._note(self._reader.feed(self._decoder.feed(ids)))
+        delta = self._deltas[ids]
+        if delta is None or not self._flowing:
+            return self._note(self._reader.feed(self._decoder.feed((ids,))))
+        self.delta = text = delta.text
+        self._parts.append(text)
+        self._reader.position += len(text)
+        return [delta]
+
+    def close(self) -> list[ParserEvent]:
+        """The reply is over."""
+        return self._note([*self._reader.feed(self._decoder.close()), *self._reader.close()])
+
+    def _note(self, events: list[ParserEvent]) -> list[ParserEvent]:
+        texts = []
+        for event in events:
+            match event:
+                case TextDelta(text):
+                    texts.append(text)
+                case MessageStarted(message):
+                    self._header(message)
+                case MessageEnded(message):
+                    self.messages.append(message)
+                    self._header(None)
+                case Incident():
+                    self.incidents.append(event)
+        self.delta = "".join(texts) or None
+        self._flowing = self._reader.in_content and not self._decoder.holds
+        return events
+
+    def _header(self, message: Message | None) -> None:
+        self._parts, self._joined, self._content = self._reader.parts, 0, ""
+        self.role = message.role if message else None
+        self.channel = message.channel if message else None
+        self.recipient = message.recipient if message else None
+        self.content_type = message.content_type if message else None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A reply read to its end."""
+
+    messages: tuple[Message, ...]
+    incidents: tuple[Incident, ...]
+
+
+def parse_completion(
+    ids: Sequence[int],
+    tokenizer: Tokenizer,
+    *,
+    role: Role | None = Role.ASSISTANT,
+    tools: Collection[str] = (),
+    stop: Control | None = None,
+) -> Completion:
+    """A finished completion, with its stop token or without it (HAR-21).
+
+    Without it, ``stop`` says which it was; else it is told by the last message (A-H10): a call ended with
+    ``<|call|>``, a final answer with ``<|return|>``, and anything else was cut off.
+    """
+    decoder = PieceDecoder(tokenizer)
+    reader = HarmonyParser(role, tools=tools)
+    events = [*reader.feed(decoder.feed(ids)), *reader.feed(decoder.close()), *reader.close()]
+    messages = [event.message for event in events if isinstance(event, MessageEnded)]
+    if messages and messages[-1].end is End.NONE:
+        messages[-1] = replace(messages[-1], end=ENDS[stop] if stop is not None else _told_by(messages[-1]))
+    return Completion(tuple(messages), tuple(event for event in events if isinstance(event, Incident)))
+
+
+def _told_by(message: Message) -> End:
+    if message.is_call:
+        return End.CALL
+    return End.RETURN if message.channel == Channel.FINAL else End.NONE
