@@ -1,0 +1,169 @@
+"""The same prompts through every layer over one inner engine: tokens a second and time to the first token, as ratios.
+
+python bench/engine.py MODEL.gguf [--streams 1,4,8] [--tokens 64] [--rounds 3] [--threads 1]
+
+The columns run in turn, round after round, and the middle ratio counts, so that a busy machine hurts all alike. The
+peer is llama.cpp's server core called in its own process, with no socket, no client and no Python event loop about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+from antiphon.engines import Engine, Sampling
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+
+Prompt = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One round of one column: seconds from the start to each stream's first token, and to the end of all."""
+
+    tokens: int
+    seconds: float
+    firsts: tuple[float, ...]
+
+    @property
+    def rate(self) -> float:
+        return self.tokens / self.seconds
+
+    @property
+    def first(self) -> float:
+        return statistics.median(self.firsts)
+
+
+Column = Callable[[Sequence[Prompt], int], Awaitable[Run]]
+"""(prompts, tokens of each answer) → what it took. A new layer is one more entry of `columns`."""
+
+
+def through_engine(engine: Engine) -> Column:
+    async def one(prompt: Prompt, tokens: int, start: float) -> tuple[int, float]:
+        count, first = 0, 0.0
+        sampling = Sampling(max_tokens=tokens, temperature=0, ignore_eos=True)
+        async with aclosing(engine.generate(prompt, sampling)) as steps:
+            async for step in steps:
+                if step.ids and not count:
+                    first = time.perf_counter() - start
+                count += len(step.ids)
+        return count, first
+
+    async def run(prompts: Sequence[Prompt], tokens: int) -> Run:
+        start = time.perf_counter()
+        found = await asyncio.gather(*(one(prompt, tokens, start) for prompt in prompts))
+        seconds = time.perf_counter() - start
+        return Run(sum(count for count, _ in found), seconds, tuple(first for _, first in found))
+
+    return run
+
+
+INNER = """
+import json, sys, threading, time, xllamacpp
+told = json.loads(sys.stdin.readline())
+params = xllamacpp.CommonParams()
+params.model.path, params.n_ctx, params.n_parallel = told["model"], told["context"] * told["slots"], told["slots"]
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = told["threads"]
+params.n_ubatch, params.hostnames, params.port, params.api_keys = 512, ["127.0.0.1"], 0, [told["key"]]
+params.verbosity, params.slot_prompt_similarity, params.cache_ram_mib = 2, told["similarity"], told["cache_mib"]
+server = xllamacpp.Server(params)
+print("ready", flush=True)
+
+def one(prompt, tokens, start, found):
+    first = 0.0
+    def hear(event):
+        nonlocal first
+        first = first or time.perf_counter() - start
+    server.handle_completions(
+        {"prompt": prompt, "n_predict": tokens, "stream": True, "samplers": ["top_k"], "top_k": 1, "ignore_eos": True,
+         "repeat_last_n": 0}, hear)
+    found.append((tokens, first))  # It has no end but its limit.
+
+for line in sys.stdin:
+    prompts, tokens = json.loads(line)
+    found, start = [], time.perf_counter()
+    threads = [threading.Thread(target=one, args=(prompt, tokens, start, found)) for prompt in prompts]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    print(json.dumps([time.perf_counter() - start, found]), flush=True)
+"""
+
+
+class Inner:
+    """llama.cpp's server core by itself, in a process of its own."""
+
+    def __init__(self, settings: LlamaCppSettings) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", INNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        names = ("context", "slots", "threads", "similarity", "cache_mib")
+        self._ask({name: getattr(settings, name) for name in names} | {"model": str(settings.model), "key": "bench"})
+
+    def _ask(self, what: object) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline()
+
+    async def run(self, prompts: Sequence[Prompt], tokens: int) -> Run:
+        seconds, found = json.loads(await asyncio.to_thread(self._ask, [list(map(list, prompts)), tokens]))
+        return Run(sum(count for count, _ in found), seconds, tuple(first for _, first in found))
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--streams", default="1,4,8")
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    chosen = parser.parse_args()
+    settings = LlamaCppSettings(model=chosen.model, context=512, slots=8, threads=chosen.threads, cache_mib=256)
+    inner, engine = Inner(settings), await LlamaCppEngine.start(settings)
+    # The first is the peer of all others. `POST /v1/chat/completions` over `engine` belongs here as the third.
+    columns: dict[str, Column] = {"inner engine": inner.run, "Engine.generate": through_engine(engine)}
+    words = await engine.tokenize("Tell me something about the number ")
+    salt = 0
+    try:
+        for streams in map(int, chosen.streams.split(",")):
+            runs: dict[str, list[Run]] = {name: [] for name in columns}
+            for _ in range(chosen.rounds + 1):
+                prompts = [[*words, *await engine.tokenize(str(salt + i)), *words * 2] for i in range(streams)]
+                salt += streams
+                for name, column in columns.items():
+                    runs[name].append(await column(prompts, chosen.tokens))
+            report(streams, {name: found[1:] for name, found in runs.items()})  # The first round warms up.
+    finally:
+        inner.close()
+        await engine.aclose()
+
+
+def report(streams: int, runs: dict[str, list[Run]]) -> None:
+    peer_name, peer = next(iter(runs.items()))
+    for name, found in runs.items():
+        rate = statistics.median(run.rate for run in found)
+        first = statistics.median(run.first for run in found)
+        ratio = statistics.median(mine.rate / its.rate for mine, its in zip(found, peer, strict=True))
+        later = statistics.median(mine.first - its.first for mine, its in zip(found, peer, strict=True))
+        print(
+            f"{streams:>3} streams  {name:<24} {rate:>8.1f} tokens/s {ratio:>6.2f} x {peer_name}   "
+            f"first token {first * 1e3:>7.1f} ms ({later * 1e3:+.1f})"
+        )
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
