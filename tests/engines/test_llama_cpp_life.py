@@ -38,6 +38,18 @@ async def test_a_killed_child_fails_what_it_was_doing_and_is_started_again(setti
         assert all(refusal.retry_after > 0 for refusal in refusals)
         assert last is EngineEnd.STOP
         assert engine.restarts == 1
+        assert engine.last_failure is not None
+        assert "signal 9" in engine.last_failure
+    finally:
+        await engine.aclose()
+
+
+async def test_a_grammar_that_crashes_the_server_costs_its_own_reply_only(settings: LlamaCppSettings) -> None:
+    engine = await LlamaCppEngine.start(settings)
+    try:
+        with pytest.raises(EngineLostError):
+            await anext(engine.generate(FRANCE, SHORT, grammar="root ::= " + "(" * 50_000 + '"a"' + ")" * 50_000))
+        assert (await ask_until_answered(engine))[1] is EngineEnd.STOP
     finally:
         await engine.aclose()
 

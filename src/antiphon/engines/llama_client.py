@@ -134,7 +134,7 @@ class LlamaClient:
         try:
             reply = await session.request(method, path, data=content, headers={"Content-Type": "application/json"})
         except aiohttp.ClientConnectorError as error:
-            raise OverloadedError("the engine cannot be reached", hint=str(error)) from error
+            raise OverloadedError("the engine cannot be reached") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise EngineLostError("the engine died before it answered") from error
         try:

@@ -23,7 +23,8 @@ _STEADY_SECONDS = 60.0
 class LlamaCppEngine:
     """Made by `start`. ``affinity`` needs nothing here: a session finds its cache by its prompt, in a slot or in RAM.
 
-    (Slots pinned to sessions would make two sessions of one slot wait for each other.)
+    (Slots pinned to sessions would make two sessions of one slot wait for each other.) ``restarts`` counts its lives
+    after the first; ``last_failure`` is for the operator's log, not for callers: it may quote what they sent.
     """
 
     def __init__(self, settings: LlamaCppSettings, child: ChildProcess) -> None:
@@ -31,9 +32,9 @@ class LlamaCppEngine:
         self._child: ChildProcess | None = child
         self._info = _info(settings, child)
         self._pause = _FIRST_PAUSE
-        self._lost = ""
         self._watch = asyncio.create_task(self._keep_alive(child))
         self.restarts = 0
+        self.last_failure: str | None = None
 
     @classmethod
     async def start(cls, settings: LlamaCppSettings) -> LlamaCppEngine:
@@ -93,14 +94,14 @@ class LlamaCppEngine:
         if self._child is None:
             if self._watch.done():
                 raise EngineError("the engine is closed")
-            raise OverloadedError("the engine is being started again", retry_after=self._pause, hint=self._lost)
+            raise OverloadedError("the engine is being started again", retry_after=self._pause)
         return self._child
 
     async def _keep_alive(self, child: ChildProcess) -> None:
         """Wait for the child's death, pause, start it again; without end."""
         while True:
             born = time.monotonic()
-            self._lost = f"It ended by {await child.gone()}"
+            self.last_failure = f"it ended by {await child.gone()}"
             self._child = None
             await child.stop()
             if time.monotonic() - born > _STEADY_SECONDS:
@@ -116,7 +117,7 @@ class LlamaCppEngine:
             try:
                 return await ChildProcess.start(self._settings)
             except AntiphonError as error:  # Such as a model file that is being replaced; requests are told.
-                self._lost = str(error)
+                self.last_failure = str(error)
 
 
 def _info(settings: LlamaCppSettings, child: ChildProcess) -> EngineInfo:
