@@ -4,9 +4,11 @@ from .base import BaseTemplate
 from .builtin import register_templates, template_format
 from .declared import Blocks, DeclaredTemplate, Rule
 from .format import TemplateFormat
+from .jinja import JinjaCache, JinjaFormat, jinja_format
 from .load import load_template_json, load_template_python
 from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
 from .reply import TaggedParser
+from .sandbox import Limits
 from .tags import CallTag, ReplyTags, Tag
 
 __all__ = [
@@ -15,6 +17,9 @@ __all__ = [
     "Blocks",
     "CallTag",
     "DeclaredTemplate",
+    "JinjaCache",
+    "JinjaFormat",
+    "Limits",
     "ReplyTags",
     "Rule",
     "Tag",
@@ -22,6 +27,7 @@ __all__ = [
     "TemplateFormat",
     "TemplateRegistry",
     "builtin_templates",
+    "jinja_format",
     "load_template_json",
     "load_template_python",
     "register_templates",

@@ -139,6 +139,7 @@ class CallReader:
         self.complete = False
         self.broken = False
         self.saw_arguments = False
+        self.extra: list[str] = []
         self._read: list[str] = []
         self._new: list[str] = []
         self._at = _At.HEAD
@@ -246,6 +247,8 @@ class CallReader:
         elif self._key in _ARGUMENTS and value[0] == '"':
             self.saw_arguments = True
             self._new.append(str(_loads(value)))
+        elif self._key not in (*_ARGUMENTS, "type"):
+            self.extra.append(f'"{self._key}": {value}')
 
     def _read_named(self, text: str, i: int) -> int:
         j = self._value.feed(text, i)
@@ -286,6 +289,7 @@ class CallsReader:
         self._listed = False
         self._told = False
         self._said = False
+        self._broken = False
 
     @property
     def in_string(self) -> bool:
@@ -293,6 +297,8 @@ class CallsReader:
         return self._call is not None and self._call.in_string
 
     def feed(self, text: str) -> list[CallPart]:
+        if self._broken:
+            return [NotCall(text)]
         parts: list[CallPart] = []
         while text:
             text = self._between(text, parts) if self._call is None else self._advance(self._call, text, parts)
@@ -335,12 +341,13 @@ class CallsReader:
         if call.name is not None and (call.saw_arguments or (call.complete and not bare)):
             self._tell(call, parts)
         if call.broken or (call.complete and not self._told):
-            self._call = None
+            self._call, self._broken = None, True
             parts += [CallEnded(whole=False), NotCall(rest)] if self._told else [self._set_aside(call.raw + rest)]
             return ""
         if call.complete:
             self._call = None
             parts += [CallEnded(whole=True)] if self._said else [Arguments("{}"), CallEnded(whole=True)]
+            parts += [NotCall(", ".join(call.extra))] if call.extra else []
         return rest
 
     def _tell(self, call: CallReader, parts: list[CallPart]) -> None:

@@ -72,6 +72,10 @@ class Spellings:
         self._prefixes = {s[:n] for s in spellings for n in range(1, len(s))}
         self._reach = max(map(len, spellings), default=1) - 1
 
+    def suspicious(self, text: str) -> bool:
+        """The text holds the beginning of a spelling that is not whole."""
+        return self.leads.search(self.whole.sub("", text)) is not None
+
     def open_end(self, text: str) -> int:
         """Where the text's last solid character is, when a spelling may begin there and go on behind it; else -1."""
         end = len(text.rstrip())
@@ -89,19 +93,17 @@ class Marks:
     def __init__(self, spellings: Spellings, texts: Iterable[str], *, thorough: bool = False) -> None:
         self._spellings = spellings
         self._thorough = thorough
-        self._open, self._close, self._break = unused(3, *texts)
-        self.sentinels = self._open + self._close + self._break
-        self._drop = str.maketrans("", "", self.sentinels)
+        self._open, self._close, self._break, self.cut = unused(4, *texts)
+        self._drop = str.maketrans("", "", self._open + self._close + self._break + self.cut)
         self._marked = re.compile(f"({self._open}[^{self._open}{self._close}]*{self._close})")
 
     def mark(self, text: str) -> str:
         end = self._spellings.open_end(text)
         if end >= 0:
             text = text[:end] + self._break + text[end:]
-        text = self._spellings.whole.sub(f"{self._open}\\g<0>{self._close}", text)
         if self._thorough:
-            text = self._spellings.leads.sub(f"\\g<0>{self._break}", text)
-        return text
+            return self._spellings.leads.sub(f"\\g<0>{self._break}", text)
+        return self._spellings.whole.sub(f"{self._open}\\g<0>{self._close}", text)
 
     def plain(self, text: str) -> str:
         """The text as it was."""

@@ -79,3 +79,20 @@ DEEPSEEK_CALLS = (
     CallTag(style="named", open="<｜tool▁call▁begin｜>", after_name="<｜tool▁sep｜>", close="<｜tool▁call▁end｜>"),
 )
 DEEPSEEK_SECTION = Tag("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")
+
+
+def detect_tags(source: str) -> ReplyTags:
+    """The tags of the model that a Jinja template was written for, told from the markers that it names."""
+    calls: tuple[CallTag, ...] = ()
+    section = None
+    if "<tool_call>" in source:
+        calls = (HERMES_CALL,)
+    elif "[TOOL_CALLS]" in source:
+        calls = MISTRAL_CALLS
+    elif DEEPSEEK_SECTION.open in source:
+        calls, section = DEEPSEEK_CALLS, DEEPSEEK_SECTION
+    elif "<|python_tag|>" in source or ("ipython" in source and '"parameters": ' in source):
+        calls = LLAMA_CALLS
+    elif "<|action_start|>" in source:
+        calls = (INTERNLM_CALL,)
+    return ReplyTags(reasoning=THINK if THINK.close in source else None, calls=calls, section=section)

@@ -1,0 +1,312 @@
+"""The model's own Jinja chat template as a `Format`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from antiphon.conversation import Conversation, Role, Settings, ToolSpec
+from antiphon.errors import RenderError, TemplateError
+from antiphon.formats import HistoryPolicy, Parser, SamplingDefaults
+from antiphon.tokens import Control, Piece
+
+from .chat import ChatMessage, chat_messages
+from .format import begins_in_reasoning
+from .marks import Marks, Spellings, scan, unused
+from .reply import TaggedParser
+from .sandbox import CompiledTemplate, Limits
+from .tags import ReplyTags, detect_tags
+
+RESERVED = frozenset(
+    ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "strftime_now",
+     "raise_exception", "chat_template", "tokenize", "range", "namespace", "dict")
+)  # fmt: skip
+"""Names that a request's template arguments may not take."""
+
+
+class JinjaCache:
+    """Compiled templates by the hash of their source, least recently used out first: compiling takes milliseconds."""
+
+    def __init__(self, capacity: int = 32, limits: Limits | None = None) -> None:
+        self._capacity = capacity
+        self._limits = limits or Limits()
+        self._compiled: dict[str, CompiledTemplate] = {}
+
+    def compile(self, source: str) -> CompiledTemplate:
+        """Raises `TemplateError` with the line where the source is no template."""
+        key = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+        compiled = self._compiled.pop(key, None) or CompiledTemplate(source, self._limits)
+        self._compiled[key] = compiled
+        while len(self._compiled) > self._capacity:
+            self._compiled.pop(next(iter(self._compiled)), None)
+        return compiled
+
+
+class JinjaFormat:
+    """A compiled template, the controls of a vocabulary, and what is read off the template itself, once."""
+
+    def __init__(
+        self,
+        template: CompiledTemplate,
+        controls: Collection[Control],
+        *,
+        name: str = "jinja",
+        special_tokens: Mapping[str, str] | None = None,
+        tags: ReplyTags,
+        defaults: SamplingDefaults | None = None,
+    ) -> None:
+        self.name = name
+        self.tags = tags
+        self.controls = frozenset(controls)
+        self.defaults = defaults or SamplingDefaults()
+        self._template = template
+        self._special = dict(special_tokens or {})
+        self._spellings = Spellings(self.controls)
+        self.arguments_as_text = self._takes_text_arguments()
+        self.stops = self._find_stops()
+
+    def render(
+        self,
+        conversation: Conversation,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        history: HistoryPolicy = HistoryPolicy.REFERENCE,
+    ) -> Iterator[Piece]:
+        if reply_as not in (None, Role.ASSISTANT):
+            raise RenderError(
+                f"a template opens only the assistant's reply, not {reply_as.value}'s", code="bad_reply_role"
+            )
+        chat = chat_messages(conversation.messages, history)
+        offered = [_tool(tool) for tool in conversation.tools]
+        kwargs = self._checked(conversation.settings)
+        texts = [*_texts([_plain(message) for message in chat]), *_texts(offered), *_texts(kwargs)]
+        try:
+            return iter(self._pieces(chat, offered, kwargs, conversation, texts, opens_reply=reply_as is not None))
+        except TemplateError as error:
+            raise RenderError(error.message, code=error.code, hint=error.hint) from error
+
+    def parser(
+        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
+    ) -> Parser:
+        return TaggedParser(
+            self.tags,
+            controls=self.controls,
+            stops=self.stops,
+            begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
+            strict=strict,
+        )
+
+    def _checked(self, settings: Settings) -> dict[str, Any]:
+        """A request's template arguments: those that the template asks for, and none of ours."""
+        for key in settings.template_kwargs:
+            if key in RESERVED or key in self._special or key not in self._template.variables:
+                free = sorted(self._template.variables - RESERVED - self._special.keys())
+                raise RenderError(
+                    f"{key!r} is no argument of this model's template",
+                    code="bad_template_kwargs",
+                    hint=f"It takes {', '.join(free) or 'none'}.",
+                )
+        return settings.template_kwargs
+
+    def _pieces(
+        self,
+        chat: Sequence[ChatMessage],
+        offered: list[dict[str, Any]],
+        kwargs: Mapping[str, Any],
+        conversation: Conversation,
+        texts: Sequence[str],
+        *,
+        opens_reply: bool,
+    ) -> list[Piece]:
+        """The pieces; rendered twice where a text holds the beginning of a control, and the safer reading taken.
+
+        A template that cuts texts apart may join such a beginning to another text's end. Marks that break every
+        beginning prevent that; they are taken unless the template looked at them and said something else.
+        """
+
+        def rendered(*, thorough: bool) -> tuple[str, list[Piece]]:
+            marks = Marks(self._spellings, texts, thorough=thorough)
+            text = self._text(chat, offered, kwargs, conversation, marks, opens_reply=opens_reply)
+            return marks.plain(text), marks.pieces(text)
+
+        plain, pieces = rendered(thorough=False)
+        if not any(self._spellings.suspicious(text) for text in texts):
+            return pieces
+        again, safer = rendered(thorough=True)
+        return safer if again == plain or _controls(safer) < _controls(pieces) else pieces
+
+    def _text(
+        self,
+        chat: Sequence[ChatMessage],
+        offered: list[dict[str, Any]],
+        kwargs: Mapping[str, Any],
+        conversation: Conversation,
+        marks: Marks,
+        *,
+        opens_reply: bool,
+    ) -> str:
+        continues = bool(chat) and chat[-1].open
+        messages = [self._message(message, marks.mark) for message in chat]
+        cut = marks.cut if continues else ""
+        if continues:
+            last = messages[-1]
+            last["content" if last["content"] or "reasoning_content" not in last else "reasoning_content"] += cut
+        variables = {
+            **self._special,
+            **_marked(dict(kwargs), marks.mark),
+            "messages": messages,
+            "tools": _marked(offered, marks.mark) or None,
+            "documents": _marked(conversation.extra.get("documents"), marks.mark),
+            "add_generation_prompt": opens_reply and not continues,
+            "continue_final_message": continues,
+            "strftime_now": _strftime(conversation.settings.current_date),
+        }
+        if conversation.settings.reasoning_effort is not None:
+            variables.setdefault("reasoning_effort", conversation.settings.reasoning_effort.value)
+        text = self._template.render(variables, size=sum(map(len, _texts(messages))) + sum(map(len, _texts(offered))))
+        if not continues:
+            return text
+        end = text.rfind(cut)
+        if end < 0:
+            raise TemplateError(
+                "the chat template does not say the last message, so it cannot be continued", code="cannot_continue"
+            )
+        return text[:end]
+
+    def _message(self, message: ChatMessage, mark: Callable[[str], str]) -> dict[str, Any]:
+        """The message as templates of the Hugging Face kind take it: plain JSON values, content never null."""
+        said: dict[str, Any] = {"role": message.role, "content": mark(message.content)}
+        if message.name:
+            said["name"] = mark(message.name.removeprefix("functions.") if message.role == "tool" else message.name)
+        if message.reasoning:
+            said["reasoning_content"] = mark(message.reasoning)
+        if message.call_id is not None:
+            said["tool_call_id"] = mark(message.call_id)
+        if message.calls:
+            said["tool_calls"] = [
+                {
+                    "id": mark(call.call_id or ""),
+                    "type": "function",
+                    "function": {"name": mark(call.name), "arguments": self._arguments(call.arguments, mark)},
+                }
+                for call in message.calls
+            ]
+        return said
+
+    def _arguments(self, arguments: str, mark: Callable[[str], str]) -> Any:
+        if self.arguments_as_text:
+            return mark(arguments)
+        try:
+            return _marked(json.loads(arguments or "{}"), mark)
+        except (ValueError, RecursionError) as error:
+            raise TemplateError(
+                f"this model's template needs the arguments of an earlier call as JSON, and they are none: {error}",
+                code="invalid_arguments",
+            ) from None
+
+    def _takes_text_arguments(self) -> bool:
+        """Whether the template writes a call's arguments as they are, or wants them parsed: found by trying both."""
+        raw = '{"probe": "p"}'
+        texts = [self._probe(raw), self._probe(json.loads(raw))]
+        return raw in texts[0] or "probe" not in texts[1] or "{'probe'" in texts[1]
+
+    def _probe(self, arguments: object) -> str:
+        function = {"name": "f", "arguments": arguments}
+        call = {"id": "call00000", "type": "function", "function": function}
+        answer = {"role": "assistant", "content": "", "tool_calls": [call]}
+        return self._try([{"role": "user", "content": "U"}, answer])
+
+    def _try(self, messages: list[dict[str, Any]]) -> str:
+        strftime = _strftime(date(2000, 1, 1))
+        variables = {**self._special, "messages": messages, "tools": None, "documents": None, "strftime_now": strftime}
+        try:
+            return self._template.render({**variables, "add_generation_prompt": False})
+        except TemplateError:
+            return ""
+
+    def _find_stops(self) -> tuple[Control, ...]:
+        """The control that the template writes after an answer, and the model's end token."""
+        answer = unused(1)[0]
+        text = self._try([{"role": "user", "content": "U"}, {"role": "assistant", "content": answer}])
+        after = scan(text.rpartition(answer)[2], self.controls) if answer in text else []
+        found = [piece for piece in after if isinstance(piece, Control)][:1]
+        end = Control(self._special.get("eos_token", ""))
+        return tuple(dict.fromkeys([*found, *([end] if end in self.controls else [])]))
+
+
+def jinja_format(
+    source: str,
+    controls: Collection[Control],
+    special_tokens: Mapping[str, str] | None = None,
+    *,
+    name: str = "jinja",
+    tags: ReplyTags | None = None,
+    defaults: SamplingDefaults | None = None,
+    cache: JinjaCache | None = None,
+) -> JinjaFormat:
+    """A model's ``chat_template`` as a format for a vocabulary with these controls.
+
+    ``special_tokens`` by the names that templates use (``bos_token``, ``eos_token`` …). ``tags`` None: told from the
+    source. Raises `TemplateError` where the source is no template.
+    """
+    compiled = (cache or JinjaCache()).compile(source)
+    return JinjaFormat(
+        compiled,
+        controls,
+        name=name,
+        special_tokens=special_tokens,
+        tags=tags if tags is not None else detect_tags(source),
+        defaults=defaults,
+    )
+
+
+def _strftime(today: date | None) -> Callable[[str], str]:
+    """The date is handed in with the conversation's settings; a template that asks for one without is told so."""
+
+    def strftime_now(pattern: str) -> str:
+        if today is None:
+            raise TemplateError("the chat template asks for the date, and the settings have none", code="no_date")
+        return today.strftime(pattern)
+
+    return strftime_now
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    function["parameters"] = tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}
+    return {"type": "function", "function": function}
+
+
+def _plain(message: ChatMessage) -> dict[str, Any]:
+    calls = [[call.name, call.arguments, call.call_id or ""] for call in message.calls]
+    return {"texts": [message.content, message.reasoning, message.name or "", message.call_id or "", calls]}
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _texts(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _marked(value: Any, mark: Callable[[str], str]) -> Any:
+    """The same JSON value with all its texts marked, of plain types, so that nothing richer enters a template."""
+    if isinstance(value, str):
+        return mark(value)
+    if isinstance(value, Mapping):
+        return {mark(str(key)): _marked(inner, mark) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_marked(inner, mark) for inner in value]
+    return value
+
+
+def _controls(pieces: Sequence[Piece]) -> int:
+    return sum(isinstance(piece, Control) for piece in pieces)

@@ -1,0 +1,256 @@
+"""Replies are read by their tags, however they are cut."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.conversation import End, Incident, Message, MessageEnded, MessageStarted, ParserEvent, TextDelta
+from antiphon.errors import ParseError
+from antiphon.formats.template import ReplyTags, TaggedParser, template_format
+from antiphon.formats.template.tags import (
+    DEEPSEEK_CALLS,
+    DEEPSEEK_SECTION,
+    HERMES_CALL,
+    INTERNLM_CALL,
+    LLAMA_CALLS,
+    MISTRAL_CALLS,
+    PLAIN,
+    THINK,
+)
+from antiphon.tokens import Control, Piece
+
+END = Control("<|im_end|>")
+QWEN = ReplyTags(reasoning=THINK, calls=(HERMES_CALL,))
+LLAMA = ReplyTags(calls=LLAMA_CALLS)
+MISTRAL = ReplyTags(calls=MISTRAL_CALLS)
+DEEPSEEK = ReplyTags(reasoning=THINK, calls=DEEPSEEK_CALLS, section=DEEPSEEK_SECTION)
+INTERNLM = ReplyTags(calls=(INTERNLM_CALL,))
+
+Said = tuple[str, str | None, str, End]
+
+
+def read(tags: ReplyTags, *pieces: Piece, opened: bool = False, strict: bool = False) -> list[ParserEvent]:
+    parser = TaggedParser(tags, controls=[END], stops=[END], begins_in_reasoning=opened, strict=strict)
+    events = [event for piece in pieces for event in parser.feed([piece])]
+    return [*events, *parser.close()]
+
+
+def messages(events: list[ParserEvent]) -> list[Said]:
+    ended = [event.message for event in events if isinstance(event, MessageEnded)]
+    return [(m.effective_channel, m.recipient, m.text, m.end) for m in ended]
+
+
+def set_aside(events: list[ParserEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, Incident))
+
+
+def final(text: str, end: End = End.END) -> Said:
+    return ("final", None, text, end)
+
+
+def call(name: str, arguments: str, end: End = End.CALL) -> Said:
+    return ("commentary", f"functions.{name}", arguments, end)
+
+
+def thought(text: str, end: End = End.END) -> Said:
+    return ("analysis", None, text, end)
+
+
+REPLIES: list[tuple[ReplyTags, str, list[Said]]] = [
+    (PLAIN, "Hello  <think> \n", [final("Hello  <think> \n")]),
+    (QWEN, "<think>\nhm\n</think>\n\nYes.", [thought("hm"), final("Yes.")]),
+    (QWEN, "<think>\n\n</think>\n\nYes.", [final("Yes.")]),
+    (
+        QWEN,
+        'Wait.\n<tool_call>\n{"name": "f", "arguments": {"a": "</tool_call>", "b": [1, {"c": "}"}]}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "g", "arguments": {}}\n</tool_call>',
+        [final("Wait."), call("f", '{"a": "</tool_call>", "b": [1, {"c": "}"}]}'), call("g", "{}")],
+    ),
+    (QWEN, '<tool_call>{"arguments": {"a": 1}, "name": "f"}</tool_call>', [call("f", '{"a": 1}')]),
+    (QWEN, '<tool_call>{"name": "f", "arguments": "{\\"a\\": 1}"}</tool_call>', [call("f", '{"a": 1}')]),
+    (QWEN, '<tool_call>{"name": "f"}</tool_call>', [call("f", "{}")]),
+    (LLAMA, '{"name": "f", "parameters": {"a": 1}}', [call("f", '{"a": 1}')]),
+    (LLAMA, '{"name": "f", "parameters": {}}; {"name": "g", "parameters": {"x": null}}',
+     [call("f", "{}"), call("g", '{"x": null}')]),
+    (LLAMA, '<|python_tag|>{"name": "f", "parameters": {"a": 1}}', [call("f", '{"a": 1}')]),
+    (LLAMA, '<function=f>{"a": 1}</function>', [call("f", '{"a": 1}')]),
+    (LLAMA, '{"name": "Bob", "age": 3}', [final('{"name": "Bob", "age": 3}')]),
+    (LLAMA, '{"a": [1]} and more', [final('{"a": [1]} and more')]),
+    (LLAMA, "Plain { text }", [final("Plain { text }")]),
+    (MISTRAL, 'So: [TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]',
+     [final("So:"), call("f", '{"a": 1}'), call("g", "{}")]),
+    (MISTRAL, '[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g{"b": [2]}', [call("f", '{"a": 1}'), call("g", '{"b": [2]}')]),
+    (DEEPSEEK, '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"a": 1}\n```'
+     "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     [call("f", '{"a": 1}'), call("g", "{}")]),
+    (INTERNLM, 'Hm.<|action_start|><|plugin|>\n{"name": "f", "parameters": {"a": 1}}<|action_end|>',
+     [final("Hm."), call("f", '{"a": 1}')]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tags", "reply", "wanted"), REPLIES)
+def test_a_reply_is_read_as_its_messages(tags: ReplyTags, reply: str, wanted: list[Said]) -> None:
+    events = read(tags, reply, END)
+    assert messages(events) == wanted
+    assert set_aside(events) == ""
+
+
+@pytest.mark.parametrize(("tags", "reply", "wanted"), REPLIES)
+def test_cutting_a_reply_anywhere_gives_the_same_messages(tags: ReplyTags, reply: str, wanted: list[Said]) -> None:
+    for cut in range(1, len(reply)):
+        assert messages(read(tags, reply[:cut], reply[cut:], END)) == wanted, cut
+    assert messages(read(tags, *reply, END)) == wanted
+
+
+PARTS = [
+    *(
+        '{"name": "f", ',
+        '"arguments": ',
+        '{"a": "b"}',
+        "}",
+        '"',
+        "\\",
+        "[",
+        "]",
+        ",",
+        " ",
+        "\n",
+        "```json",
+        "words",
+        "<",
+    ),
+    *("function", '"k": "words"'),
+]
+FRAGMENTS = st.sampled_from(
+    sorted(QWEN.spellings | LLAMA.spellings | MISTRAL.spellings | DEEPSEEK.spellings) + PARTS,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(FRAGMENTS, max_size=12), st.data(), st.sampled_from([PLAIN, QWEN, LLAMA, MISTRAL, DEEPSEEK, INTERNLM]))
+def test_no_reply_raises_and_no_cut_matters(fragments: list[str], data: st.DataObject, tags: ReplyTags) -> None:
+    reply = "".join(fragments)
+    whole = read(tags, reply)
+    cut = data.draw(st.integers(0, len(reply)))
+    parts = read(tags, reply[:cut], reply[cut:])
+    assert messages(parts) == messages(whole)
+    assert "".join(set_aside(parts).split()) == "".join(set_aside(whole).split())
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(FRAGMENTS, max_size=12))
+def test_no_word_of_a_reply_is_lost(fragments: list[str]) -> None:
+    """Tags and blanks beside them are the format's; every other word is in a message or in an incident."""
+    reply = "".join(fragments)
+    events = read(QWEN, reply)
+    told = "".join(f"{recipient} {text}" for _, recipient, text, _ in messages(events)) + set_aside(events)
+    assert told.count("words") == reply.count("words")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(codec="utf-8"), max_size=60))
+def test_a_reply_without_tags_is_one_final_message_with_all_its_text(text: str) -> None:
+    assert messages(read(PLAIN, *text, END)) == [final(text)]
+
+
+@pytest.mark.parametrize(("tags", "reply", "wanted"), REPLIES)
+def test_the_deltas_are_the_text(tags: ReplyTags, reply: str, wanted: list[Said]) -> None:
+    texts: list[str] = []
+    for event in read(tags, *reply, END):
+        match event:
+            case MessageStarted(message):
+                assert message.text == ""
+                texts.append("")
+            case TextDelta(text):
+                texts[-1] += text
+            case _:
+                pass
+    assert texts == [text for _, _, text, _ in wanted]
+
+
+def test_arguments_stream_as_soon_as_the_name_is_known() -> None:
+    parser = TaggedParser(QWEN)
+    events = parser.feed(['<tool_call>{"name": "f", "arguments": {"a": "bc'])
+    assert [type(event) for event in events] == [MessageStarted, TextDelta]
+    assert isinstance(events[1], TextDelta)
+    assert events[1].text == '{"a": "bc'
+
+
+def test_a_prompt_that_opened_the_tag_makes_the_reply_begin_in_reasoning() -> None:
+    format = template_format("qwq", [END])
+    prompt: list[Piece] = ["user\nx", END, "\nassistant\n<think>\n"]
+    parser = format.parser(prompt=prompt)
+    events = [*parser.feed(["hm</think>\n\nYes", END]), *parser.close()]
+    assert messages(events) == [thought("hm"), final("Yes")]
+
+
+def test_a_users_tag_in_the_prompt_opens_nothing() -> None:
+    parser = template_format("qwq", [END]).parser(prompt=["user\nwhat is <think>?", END, "\nassistant\n"])
+    assert messages([*parser.feed(["It is a tag", END]), *parser.close()]) == [final("It is a tag")]
+
+
+def test_a_tag_that_the_vocabulary_has_as_a_control_is_text_when_it_is_spelled_out() -> None:
+    """Peers' mistake 9: `</think>` written inside the thinking ends nothing."""
+    think = [Control("<think>"), Control("</think>")]
+    parser = TaggedParser(QWEN, controls=[END, *think], stops=[END])
+    events = [*parser.feed([think[0], "a literal </think> here", think[1], "Yes", END]), *parser.close()]
+    assert messages(events) == [thought("a literal </think> here"), final("Yes")]
+
+
+def test_a_control_that_the_format_does_not_know_is_an_incident_and_never_text() -> None:
+    events = read(PLAIN, "a", Control("<|x|>"), "b", END)
+    assert messages(events) == [final("ab")]
+    assert Incident("unexpected_control", 1, "<|x|>") in events
+
+
+def test_what_comes_after_the_end_is_an_incident() -> None:
+    parser = TaggedParser(PLAIN, controls=[END], stops=[END])
+    assert messages(parser.feed(["a", END, "tail"])) == [final("a")]
+    assert parser.ended == "<|im_end|>"
+    assert parser.close() == []
+
+
+@pytest.mark.spec("LMD-18")
+def test_a_stop_word_ends_the_reply_wherever_it_is_cut() -> None:
+    for cut in range(len("Hi### Human")):
+        parser = TaggedParser(PLAIN, stops=["###"])
+        text = "Hi### Human"
+        events = [*parser.feed([text[:cut]]), *parser.feed([text[cut:]]), *parser.close()]
+        assert messages(events) == [final("Hi")]
+        assert parser.ended == "###"
+
+
+def test_a_call_that_was_cut_off_is_not_a_call() -> None:
+    assert messages(read(QWEN, '<tool_call>{"name": "f", "arguments": {"a": 1')) == [call("f", '{"a": 1', End.NONE)]
+
+
+def test_what_is_no_call_is_set_aside_whole() -> None:
+    events = read(QWEN, "<tool_call>nonsense</tool_call>Yes", END)
+    assert messages(events) == [final("Yes")]
+    assert set_aside(events) == "nonsense"
+
+
+def test_strictness_raises_with_the_position() -> None:
+    with pytest.raises(ParseError, match=re.escape("unexpected tag: '</think>' (at offset 4).")) as raised:
+        read(QWEN, "Hm. </think>", strict=True)
+    assert raised.value.code == "unexpected_tag"
+
+
+def test_an_empty_reply_is_one_empty_message() -> None:
+    assert messages(read(QWEN, END)) == [final("")]
+    assert isinstance(read(QWEN, END)[0], MessageStarted)
+
+
+def test_reading_takes_time_in_proportion_to_the_text() -> None:
+    """A hundred thousand single characters in a call's arguments: quadratic reading would take minutes."""
+    parser = TaggedParser(QWEN, stops=[END])
+    parser.feed(['<tool_call>{"name": "f", "arguments": {"a": "'])
+    for _ in range(100_000):
+        parser.feed(["x"])
+    ended = [e for e in parser.feed(['"}}</tool_call>', END]) if isinstance(e, MessageEnded)]
+    assert isinstance(ended[0].message, Message)
+    assert len(ended[0].message.text) == 100_000 + len('{"a": ""}')
