@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -21,8 +21,9 @@ from antiphon.tokens import Control, Tokenizer
 
 from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
 from .lark import lark
-from .limits import LIMITS, Limits, check_pattern, check_schema
+from .limits import LIMITS, Limits, check_pattern
 from .matcher import Matcher
+from .schema import HeldSchema, hold
 
 _PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
 
@@ -65,12 +66,14 @@ class _Tokens:
 class CompiledGrammar:
     """A grammar that is known to compile: ``lark`` is for the engine, `matcher` for what the engine says.
 
-    ``digest`` is the same for equal texts. One value serves any number of requests.
+    ``digest`` is the same for equal texts. ``schemas`` are those that it holds, by their path in the request: with them
+    finished values are checked. One value serves any number of requests.
     """
 
     lark: str
     digest: str
     start: LLMatcher
+    schemas: Mapping[str, HeldSchema]
 
     def matcher(self) -> Matcher:
         """A new matcher at the beginning of a reply; one for each choice."""
@@ -82,16 +85,30 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
 
     Errors: `RequestError`, whose ``position.path`` is that of the schema or pattern at fault.
     """
+    held: dict[int, HeldSchema] = {}
     for leaf in leaves(grammar):
-        _check(leaf, limits)
-    text = lark(grammar, controls=vocabulary.controls, end_ids=vocabulary.end_ids)
+        match leaf:
+            case Regex(pattern, path):
+                check_pattern(pattern, path, limits)
+            case Json(schema, path, strict):
+                held[id(schema)] = hold(schema, path, strict=strict, limits=limits)
+            case _:
+                assert_never(leaf)
+    text = lark(
+        grammar,
+        controls=vocabulary.controls,
+        end_ids=vocabulary.end_ids,
+        engine_schema=lambda node: held[id(node.schema)].engine,
+    )
     if len(text) > limits.text:
         raise RequestError(f"tools and response format together make a grammar of more than {limits.text} characters")
     start = LLMatcher(vocabulary.tokens, text, log_level=0)
     fault = _first_fault(start)
     if fault:
-        raise _at_fault(grammar, vocabulary, fault)
-    return CompiledGrammar(text, hashlib.sha256(text.encode()).hexdigest(), start)
+        raise _at_fault(grammar, vocabulary, fault, held)
+    return CompiledGrammar(
+        text, hashlib.sha256(text.encode()).hexdigest(), start, {schema.path: schema for schema in held.values()}
+    )
 
 
 def _first_fault(start: LLMatcher) -> str:
@@ -104,10 +121,11 @@ def _first_fault(start: LLMatcher) -> str:
     return "nothing satisfies it" if fault == "NoExtensionBias" else fault
 
 
-def _at_fault(grammar: Grammar, vocabulary: Vocabulary, fault: str) -> RequestError:
+def _at_fault(grammar: Grammar, vocabulary: Vocabulary, fault: str, held: Mapping[int, HeldSchema]) -> RequestError:
     """The error, with the place of the schema or pattern that does not even compile alone."""
     for leaf in leaves(grammar):
-        alone = LLMatcher(vocabulary.tokens, lark(leaf, controls={}, end_ids=()), log_level=0)
+        text = lark(leaf, controls={}, end_ids=(), engine_schema=lambda node: held[id(node.schema)].engine)
+        alone = LLMatcher(vocabulary.tokens, text, log_level=0)
         reason = _first_fault(alone)
         if reason:
             return RequestError(reason, code="invalid_schema", position=Position(path=leaf.path))
@@ -133,13 +151,3 @@ def leaves(grammar: Grammar) -> list[Json | Regex]:
             case rest:
                 assert_never(rest)
     return list(found.values())
-
-
-def _check(leaf: Json | Regex, limits: Limits) -> None:
-    match leaf:
-        case Regex(pattern, path):
-            check_pattern(pattern, path, limits)
-        case Json(schema, path):
-            check_schema(schema, path, limits)
-        case _:
-            assert_never(leaf)

@@ -38,6 +38,12 @@ class Matcher:
                 self._violation = Violation(self.position, ids[taken], reason)
         return self._violation
 
+    def copy(self) -> Matcher:
+        """Another matcher at the same place."""
+        other = Matcher(self._matcher.deep_copy())
+        other._violation, other.position = self._violation, self.position
+        return other
+
     @property
     def accepting(self) -> bool:
         """Whether the reply may end here."""

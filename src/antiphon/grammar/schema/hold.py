@@ -1,0 +1,91 @@
+"""A JSON Schema → what the engine is shown of it, and what is left for the finished value.
+
+The engine knows a part of JSON Schema. A schema within that part is shown as it is. Any other is first brought to its
+canonical form by jsonschema-rs, which works out negations, conditions, dependencies and exclusive choices as sets of
+values; what of that form the engine still lacks is written with what it has (`lower`), or relaxed: then the engine lets
+through more than the schema does, never less, and the finished value is checked. It is checked in any case.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema_rs
+
+from antiphon.conversation import JsonSchema
+from antiphon.errors import Position, RequestError, UnsupportedError
+from antiphon.grammar.limits import LIMITS, Limits, check_schema
+
+from .direct import as_it_is, in_plain_terms
+from .lower import Relaxed, lowered
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldSchema:
+    """``engine`` is the schema for the engine, ``relaxed`` what of the original it does not hold while sampling."""
+
+    engine: JsonSchema
+    relaxed: tuple[Relaxed, ...]
+    path: str
+    validator: jsonschema_rs.Validator
+
+    def fault(self, text: str) -> str | None:
+        """Why the finished ``text`` is no JSON text of the schema; None when it is one."""
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            return f"not JSON: {error}"
+        return self.fault_of(value)
+
+    def fault_of(self, value: Any) -> str | None:
+        """Why the value does not fit the schema; None when it does."""
+        for error in self.validator.iter_errors(value):
+            where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+            return f"{error.message} (at {where or 'the top'})"
+        return None
+
+
+def hold(schema: JsonSchema, path: str = "", *, strict: bool = False, limits: Limits = LIMITS) -> HeldSchema:
+    """What an engine can hold of ``schema``, which stands at ``path`` of the request.
+
+    Errors: `RequestError` for what is no schema or goes beyond ``limits``; `UnsupportedError`, in ``strict`` mode, that
+    names a keyword which cannot be held while sampling, and its place.
+    """
+    check_schema(schema, path, limits)
+    validator, schema = _validator(schema, path)
+    engine = as_it_is(schema)
+    relaxed: tuple[Relaxed, ...] = ()
+    if engine is None:
+        engine, relaxed = lowered(schema)
+    if strict and relaxed:
+        raise UnsupportedError(
+            f"{relaxed[0].keyword} cannot be held while sampling",
+            code="invalid_schema",
+            position=Position(path=path + relaxed[0].path),
+            hint="Leave it out, or ask without strict: then it is checked when the answer is whole.",
+        )
+    return HeldSchema(engine, relaxed, path, validator)
+
+
+def _validator(schema: JsonSchema, path: str) -> tuple[jsonschema_rs.Validator, JsonSchema]:
+    """The judge of finished values. It fetches nothing, and its patterns give up rather than run on."""
+    if not isinstance(schema, dict | bool):
+        raise RequestError("a schema is an object or a boolean", code="invalid_schema", position=Position(path=path))
+    schema = in_plain_terms(schema)
+    try:
+        return (
+            jsonschema_rs.validator_for(
+                schema,
+                validate_formats=True,
+                offline=True,
+                pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000),
+            ),
+            schema,
+        )
+    except jsonschema_rs.ValidationError as error:
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+        raise RequestError(error.message, code="invalid_schema", position=Position(path=path + where)) from None
+    except (jsonschema_rs.ReferencingError, ValueError) as error:
+        raise RequestError(str(error).split("\n")[0], code="invalid_schema", position=Position(path=path)) from None

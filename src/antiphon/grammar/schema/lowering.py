@@ -1,0 +1,77 @@
+"""One schema on its way from canonical form to the engine's keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from jsonschema_rs import CanonicalSchema, canonical
+
+from antiphon.conversation import JsonSchema
+from antiphon.errors import RequestError
+
+MOST_NODES = 20_000
+"""How many nodes the engine's schema may have: cases multiply."""
+
+
+class Lowering:
+    """What the parts of a lowering share: definitions by name, the order of names, and what had to be relaxed."""
+
+    def __init__(
+        self,
+        form: CanonicalSchema,
+        ranks: dict[str, int],
+        node: Callable[[CanonicalSchema, Lowering], JsonSchema],
+    ) -> None:
+        self._form = form
+        self._ranks = ranks
+        self._node = node
+        self._names: dict[str, str] = {}
+        self._targets = form.definitions()
+        self._nodes = 0
+        self.relaxed: list[tuple[str, ...]] = []
+
+    def schema(self, node: CanonicalSchema) -> JsonSchema:
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            raise RequestError(
+                "the schema has too many cases", code="invalid_schema", hint="Use fewer oneOf, if, not or dependencies."
+            )
+        return self._node(node, self)
+
+    def relax(self, *keywords: str) -> JsonSchema:
+        """Leaves open what one of ``keywords`` said: anything goes."""
+        self.relaxed.append(keywords)
+        return True
+
+    def reference(self, uri: str) -> JsonSchema:
+        name = self._names.setdefault(uri, f"d{len(self._names)}")
+        return {"$ref": f"#/$defs/{name}"}
+
+    def target(self, node: CanonicalSchema) -> CanonicalSchema:
+        """What a reference stands for; any other node itself."""
+        for _ in range(32):
+            match node.view():
+                case canonical.ReferenceView(uri):
+                    node = self._definition(uri)
+                case _:
+                    break
+        return node
+
+    def definitions(self) -> dict[str, JsonSchema]:
+        """The definitions that were referred to, those that they refer to, and so on."""
+        written: dict[str, JsonSchema] = {}
+        while len(written) < len(self._names):
+            for uri, name in list(self._names.items()):
+                if name not in written:
+                    written[name] = self.schema(self._definition(uri))
+        return written
+
+    def in_order(self, names: Iterable[str]) -> list[str]:
+        """The names in their author's order."""
+        return sorted(names, key=lambda name: (self._ranks.get(name, len(self._ranks)), name))
+
+    def _definition(self, uri: str) -> CanonicalSchema:
+        found = self._targets.get(uri) or self._form.definition(uri)
+        if found is None:
+            raise RequestError(f"the schema refers to {uri!r}, which it does not have", code="invalid_schema")
+        return found

@@ -1,0 +1,74 @@
+"""Strings, with the engine's keywords; and patterns of names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+import jsonschema_rs
+from jsonschema_rs import canonical
+
+from antiphon.conversation import JsonSchema
+
+from .formats import CHECKED, PATTERNS
+from .lowering import Lowering
+
+LOOKS_AROUND = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?<?[=!]|\\[1-9]|\\k<)")
+"""A pattern that looks around or back, which no finite automaton does."""
+_SPECIAL = re.compile(r"[][\\^$.|?*+(){}/&~\-#]")
+
+
+def lower_string(view: canonical.StringView, lowering: Lowering) -> JsonSchema:
+    schema: dict[str, Any] = {"type": "string"}
+    patterns = [pattern for pattern in view.patterns if not _unheld(pattern, lowering)]
+    for format in view.formats:
+        if format in CHECKED:
+            lowering.relax("format")
+        elif format in PATTERNS:
+            patterns.append(PATTERNS[format])
+    if view.excluded:
+        patterns.append(other_than(view.excluded))
+    if view.excluded_patterns or view.excluded_formats:
+        lowering.relax("not", "oneOf", "if", "else")
+    if view.min_length is not None:
+        schema["minLength"] = view.min_length
+    if view.max_length is not None:
+        schema["maxLength"] = view.max_length
+    if patterns:
+        schema["pattern"] = patterns[0]
+    if len(patterns) > 1:
+        schema["allOf"] = [{"type": "string", "pattern": pattern} for pattern in patterns[1:]]
+    return schema
+
+
+def _unheld(pattern: str, lowering: Lowering) -> bool:
+    """Whether the engine cannot hold a pattern."""
+    if not LOOKS_AROUND.search(pattern):
+        return False
+    lowering.relax("pattern")
+    return True
+
+
+def quote(text: str) -> str:
+    """The text as a pattern of itself."""
+    return _SPECIAL.sub(r"\\\g<0>", text).replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
+
+
+def other_than(texts: Collection[str]) -> str:
+    """A pattern of every text but these: one that leaves all of them at some character, or ends before or after."""
+    return f"^(?s:{_beside('', texts)})$"
+
+
+def _beside(prefix: str, texts: Collection[str]) -> str:
+    following = sorted({text[len(prefix)] for text in texts if text.startswith(prefix) and text != prefix})
+    if not following:
+        return ".+"
+    ways = [f"[^{''.join(map(quote, following))}].*"]
+    ways += [f"{quote(char)}(?:{_beside(prefix + char, texts)})" for char in following]
+    return "|".join(ways if prefix in texts else ["", *ways])
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a name has the pattern, as the schema's dialect of patterns means it."""
+    return jsonschema_rs.is_valid({"pattern": pattern}, name)

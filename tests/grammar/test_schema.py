@@ -1,0 +1,339 @@
+"""JSON Schemas: what the engine is shown, what it accepts, and what is left for the finished value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.errors import RequestError
+from antiphon.grammar import EndOfTurn, Json, chain
+from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
+from antiphon.grammar.schema import Relaxed, hold
+from antiphon.grammar.schema.formats import PATTERNS
+from antiphon.grammar.schema.strings import other_than
+from antiphon.tokens import ByteTokenizer
+
+TOKENIZER = ByteTokenizer(["<eos>"])
+VOCABULARY = Vocabulary(TOKENIZER, [256])
+
+
+def compiled(schema: Any, *, strict: bool = True) -> CompiledGrammar:
+    return compile_grammar(chain(Json(schema, "s", strict=strict), EndOfTurn()), VOCABULARY)
+
+
+def accepts(grammar: CompiledGrammar, value: Any) -> bool:
+    matcher = grammar.matcher()
+    matcher.consume([*TOKENIZER.encode(json.dumps(value, separators=(",", ":"), ensure_ascii=False)), 256])
+    return matcher.accepting
+
+
+HELD: dict[str, tuple[Any, Sequence[Any], Sequence[Any]]] = {
+    "oneOf with a discriminator": (
+        {
+            "oneOf": [
+                {
+                    "type": "object",
+                    "properties": {"k": {"const": "a"}, "n": {"type": "integer"}},
+                    "required": ["k", "n"],
+                },
+                {"type": "object", "properties": {"k": {"const": "b"}}, "required": ["k"]},
+            ]
+        },
+        [{"k": "a", "n": 1}, {"k": "b"}],
+        [{"k": "a"}, {"k": "c"}, {"n": 1}],
+    ),
+    "oneOf that overlaps": (
+        {"oneOf": [{"type": "integer", "maximum": 5}, {"type": "integer", "minimum": 3}]},
+        [2, 6],
+        [4],
+    ),
+    "dependentRequired": (
+        {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "dependentRequired": {"a": ["b"]},
+        },
+        [{"a": 1, "b": 2}, {"b": 2}, {}],
+        [{"a": 1}],
+    ),
+    "dependencies": (
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "object",
+            "properties": {"card": {"type": "string"}, "address": {"type": "string"}},
+            "dependencies": {"card": ["address"]},
+            "additionalProperties": False,
+        },
+        [{"card": "x", "address": "y"}, {"address": "y"}, {}],
+        [{"card": "x"}, {"other": 1}],
+    ),
+    "dependentSchemas": (
+        {
+            "type": "object",
+            "properties": {"a": {"type": "boolean"}, "b": {"type": "integer"}},
+            "dependentSchemas": {"a": {"properties": {"b": {"minimum": 10}}, "required": ["b"]}},
+            "additionalProperties": False,
+        },
+        [{"a": True, "b": 10}, {"b": 1}],
+        [{"a": True}, {"a": True, "b": 1}],
+    ),
+    "if, then, else": (
+        {
+            "type": "object",
+            "properties": {"kind": {"enum": ["a", "b"]}, "n": {"type": "integer"}},
+            "required": ["kind"],
+            "additionalProperties": False,
+            "if": {"properties": {"kind": {"const": "a"}}},
+            "then": {"required": ["n"]},
+            "else": {"properties": {"n": False}},
+        },
+        [{"kind": "a", "n": 1}, {"kind": "b"}],
+        [{"kind": "a"}, {"kind": "b", "n": 1}],
+    ),
+    "not a type": ({"not": {"type": ["object", "array", "string"]}}, [1, None, True, 1.5], ["x", [], {}]),
+    "not a value": ({"type": "string", "not": {"enum": ["no", "non"]}}, ["", "n", "nope", "nonsense"], ["no", "non"]),
+    "not an integer": ({"type": "integer", "not": {"const": 5}}, [4, 6, -5, 55], [5]),
+    "not a property": ({"type": "object", "not": {"required": ["x"]}}, [{}, {"y": 1}], [{"x": 1}]),
+    "uniqueItems of few": (
+        {"type": "array", "items": {"enum": ["r", "g", "b"]}, "uniqueItems": True},
+        [[], ["g"], ["b", "r", "g"]],
+        [["r", "r"], ["x"]],
+    ),
+    "contains in a bounded array": (
+        {"type": "array", "items": {"type": "integer"}, "contains": {"const": 7}, "maxItems": 3},
+        [[7], [1, 7], [1, 2, 7]],
+        [[], [1, 2, 3], [1, 2, 3, 7]],
+    ),
+    "tuples of draft 7": (
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "array",
+            "items": [{"type": "integer"}, {"type": "string"}],
+            "additionalItems": False,
+        },
+        [[], [1], [1, "a"]],
+        [["a"], [1, "a", 2]],
+    ),
+    "exclusiveMinimum of draft 4": (
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "type": "integer",
+            "minimum": 3,
+            "exclusiveMinimum": True,
+        },
+        [4],
+        [3],
+    ),
+    "definitions that refer to themselves": (
+        {
+            "$ref": "#/$defs/node",
+            "$defs": {
+                "node": {
+                    "type": "object",
+                    "properties": {"v": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}},
+                    "required": ["v"],
+                    "additionalProperties": False,
+                }
+            },
+        },
+        [{"v": 1}, {"v": 1, "next": {"v": 2}}],
+        [{"v": 1, "next": {}}],
+    ),
+    "the document itself": (
+        {"type": "object", "properties": {"child": {"$ref": "#"}}, "additionalProperties": False},
+        [{}, {"child": {"child": {}}}],
+        [{"child": 1}],
+    ),
+    "allOf and unevaluatedProperties": (
+        {"type": "object", "allOf": [{"properties": {"a": {"type": "string"}}}], "unevaluatedProperties": False},
+        [{"a": "x"}, {}],
+        [{"b": 1}],
+    ),
+    "propertyNames": ({"type": "object", "propertyNames": {"pattern": "^x-"}}, [{"x-a": 1}, {}], [{"a": 1}]),
+    "patternProperties alone": (
+        {
+            "type": "object",
+            "patternProperties": {"^n": {"type": "integer"}, "^s": {"type": "string"}},
+            "additionalProperties": False,
+        },
+        [{"n1": 1, "s1": "x"}],
+        [{"n1": "x"}, {"other": 1}],
+    ),
+    "minProperties of a closed object": (
+        {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "additionalProperties": False,
+            "minProperties": 1,
+        },
+        [{"a": 1}, {"b": 1}, {"a": 1, "b": 2}],
+        [{}],
+    ),
+    "maxProperties of a closed object": (
+        {
+            "type": "object",
+            "properties": {name: {"type": "integer"} for name in "abc"},
+            "additionalProperties": False,
+            "maxProperties": 2,
+        },
+        [{}, {"a": 1, "c": 1}],
+        [{"a": 1, "b": 1, "c": 1}],
+    ),
+    "const": ({"const": {"a": [1, None]}}, [{"a": [1, None]}], [{"a": [1]}, 1]),
+    "nullable": ({"type": "string", "enum": ["a"], "nullable": True}, ["a", None], ["b"]),
+    "an unknown format": ({"type": "string", "format": "colour-of-the-sky"}, ["anything"], [1]),
+    "a format beside a pattern": (
+        {"type": "string", "format": "date", "pattern": "^2024"},
+        ["2024-02-29"],
+        ["2023-01-01", "2024"],
+    ),
+    "a whole number as a fraction": (
+        {"type": "array", "items": {"type": "null"}, "maxItems": 1.0},
+        [[None]],
+        [[None, None]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_a_keyword_beyond_the_engine_is_held_all_the_same(name: str) -> None:
+    schema, valid, invalid = HELD[name]
+    grammar = compiled(schema)
+    assert [value for value in valid if not accepts(grammar, value)] == []
+    assert [value for value in invalid if accepts(grammar, value)] == []
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_the_finished_value_is_judged_by_the_schema_itself(name: str) -> None:
+    schema, valid, invalid = HELD[name]
+    held = hold(schema)
+    assert [value for value in valid if held.fault(json.dumps(value)) is not None] == []
+    assert [value for value in invalid if held.fault(json.dumps(value)) is None] == []
+
+
+NOT_HELD: dict[str, tuple[Any, str, Any, Any]] = {
+    "uniqueItems": (
+        {"properties": {"a": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}}},
+        ".properties.a.uniqueItems",
+        {"a": [1, 2]},
+        {"a": [1, 1]},
+    ),
+    "contains": ({"type": "array", "contains": {"const": 1}}, ".contains", [0, 1], [0]),
+    "pattern": ({"type": "string", "pattern": "^(?!no)"}, ".pattern", "yes", "no"),
+    "format": ({"type": "string", "format": "regex"}, ".format", "a+", "("),
+    "not": ({"type": "string", "not": {"pattern": "a"}}, ".not", "b", "a"),
+}
+
+
+@pytest.mark.parametrize("keyword", NOT_HELD)
+def test_strict_refuses_what_cannot_be_held_and_names_it(keyword: str) -> None:
+    schema, path, _, _ = NOT_HELD[keyword]
+    with pytest.raises(RequestError) as refused:
+        hold(schema, "tools[0].function.parameters", strict=True)
+    assert refused.value.param == f"tools[0].function.parameters{path}"
+    assert keyword in refused.value.message
+
+
+@pytest.mark.parametrize("keyword", NOT_HELD)
+def test_without_strict_it_is_relaxed_reported_and_checked_afterwards(keyword: str) -> None:
+    schema, path, valid, invalid = NOT_HELD[keyword]
+    grammar = compiled(schema, strict=False)
+    held = grammar.schemas["s"]
+    assert held.relaxed == (Relaxed(keyword, path),)
+    assert accepts(grammar, valid)
+    assert held.fault(json.dumps(valid)) is None
+    assert held.fault(json.dumps(invalid)) is not None
+
+
+def test_a_fault_tells_where_in_the_value() -> None:
+    held = hold({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}})
+    assert ".a[1]" in str(held.fault('{"a":[1,"x"]}'))
+    assert "not JSON" in str(held.fault('{"a":'))
+
+
+def test_properties_come_in_their_authors_order_however_the_schema_is_rewritten() -> None:
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "integer"} for name in ("zeta", "alpha", "mid")},
+        "required": ["mid", "alpha", "zeta"],
+        "not": {"required": ["omega"]},
+    }
+    engine = hold(schema).engine
+    assert isinstance(engine, dict)
+    assert [name for name in engine["properties"] if name != "omega"] == ["zeta", "alpha", "mid"]
+
+
+def test_a_schema_that_the_engine_knows_is_shown_as_it_is() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"b": {"type": "string"}, "a": {"anyOf": [{"type": "null"}, {"enum": [2, 1]}]}},
+    }
+    assert hold({**schema, "title": "T", "$schema": "https://json-schema.org/draft/2020-12/schema"}).engine == schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ({"properties": {"a": {"type": "strin"}}}, "s.properties.a.type"),
+        ({"minItems": -1}, "s.minItems"),
+        ([], "s"),
+        ("", "s"),
+        ({"$ref": "http://127.0.0.1:9/x"}, "s"),
+        ({"$ref": "#/$defs/none"}, "s"),
+    ],
+)
+def test_what_is_no_schema_is_refused_at_its_place(schema: Any, path: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        hold(schema, "s")
+    assert refused.value.param == path
+
+
+def test_a_check_of_a_finished_value_gives_up_on_a_pattern_that_backtracks() -> None:
+    held = hold({"type": "string", "pattern": r"^(a+)+(?=b)$"})
+    assert held.fault(json.dumps("a" * 60)) is not None
+
+
+FORMATS = {
+    "date": (
+        ["2024-02-29", "2000-02-29", "1999-12-31"],
+        ["2023-02-29", "1900-02-29", "2024-13-01", "2024-04-31", "24-01-01"],
+    ),
+    "time": (["23:59:60Z", "00:00:00.123+05:30"], ["24:00:00Z", "12:00:00", "12:00Z"]),
+    "date-time": (["2024-02-29T12:00:00Z"], ["2024-02-29 12:00:00Z", "2024-02-30T12:00:00Z"]),
+    "duration": (["P3D", "PT5M", "P1Y2M3DT4H5M6S", "P4W"], ["P", "PT", "P1D2W", "3D"]),
+    "email": (["a.b@example.org", "a@[127.0.0.1]"], ["a@@b.c", ".a@b.c", "a b@c.d"]),
+    "ipv4": (["0.0.0.0", "255.255.255.255"], ["256.0.0.1", "1.2.3", "01.2.3.4"]),
+    "ipv6": (["::", "::1", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "1::8"], [":", "1:2:3:4:5:6:7", "1::2::3", "12345::"]),
+    "uri": (["https://a.b/c?d#e", "urn:x:y", "http://[::1]:80/"], ["//a", "a b:c", "http://a^b", "%20"]),
+    "uri-reference": (["../a?b", "#x", "", "//h"], ["a b", "\\", "a#b#c"]),
+    "uuid": (["2EB8AA08-aa98-11ea-b4aa-73b441d16380"], ["2eb8aa08aa9811eab4aa73b441d16380"]),
+    "json-pointer": (["", "/a~0b/~1"], ["a", "/~2"]),
+    "hostname": (["a", "a-b.example"], ["-a", "a-", "a..b", "a_b"]),
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_known_format_is_held_as_a_pattern(format: str) -> None:
+    valid, invalid = FORMATS[format]
+    grammar = compiled({"type": "string", "format": format})
+    assert [text for text in valid if not accepts(grammar, text)] == []
+    assert [text for text in invalid if accepts(grammar, text)] == []
+
+
+@pytest.mark.parametrize("format", PATTERNS)
+def test_every_format_compiles_within_strict(format: str) -> None:
+    compiled({"type": "string", "format": format})
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.text("ab<|", max_size=4), min_size=1, max_size=5), probe=st.text("ab<|\n", max_size=6))
+def test_every_text_but_some_is_a_pattern(texts: list[str], probe: str) -> None:
+    judge = jsonschema_rs.validator_for({"pattern": other_than(texts)})
+    assert all(not judge.is_valid(text) for text in texts)
+    assert judge.is_valid(probe) == (probe not in texts)
