@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -121,3 +122,29 @@ def chat(base: str, **fields: Any) -> Got:
     """A chat completion of one user message, unless ``messages`` says otherwise."""
     body = {"messages": [{"role": "user", "content": "Hi"}], **fields}
     return request(base, "POST", "/v1/chat/completions", json.dumps(body).encode(), content_type="application/json")
+
+
+async def in_process(application: Starlette, **fields: Any) -> Got:
+    """A chat completion without a socket: the application's own three calls."""
+    body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], **fields}).encode()
+    asked = [{"type": "http.request", "body": body, "more_body": False}]
+    told: list[MutableMapping[str, Any]] = []
+    never = asyncio.Event()
+
+    async def receive() -> MutableMapping[str, Any]:
+        if not asked:
+            await never.wait()
+        return asked.pop()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        told.append(message)
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "path": "/v1/chat/completions", "raw_path": b"/v1/chat/completions", "query_string": b"", "root_path": "",
+        "headers": [(b"content-type", b"application/json")], "client": None, "server": None,
+    }  # fmt: skip
+    await application(scope, receive, send)
+    start, *bodies = told
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Got(start["status"], headers, b"".join(message["body"] for message in bodies))

@@ -20,7 +20,7 @@ from .admission import Admission
 from .context import Context
 from .dialect import OPENAI, Dialect
 from .errors import error_response
-from .exchange import Envelope
+from .exchange import FAULTS, Envelope
 from .limits import Limits
 from .openapi import document
 from .routes.chat import ChatCompletions
@@ -100,11 +100,12 @@ def _lifespan(context: Context, *, preload: bool) -> Callable[[Starlette], Abstr
 
 
 async def _preload(context: Context) -> None:
+    """Until the model is there the server is not ready; when it cannot be loaded, the next request tries again."""
     context.lifecycle.loading = True
     try:
-        await context.source.get(context.source.default or "")
-    finally:
-        context.lifecycle.loading = False
+        await context.model(None)
+    except AntiphonError as error:
+        FAULTS.error("the default model is not loaded: %s", error)
 
 
 async def _openapi(request: Request) -> Response:

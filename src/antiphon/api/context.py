@@ -66,7 +66,9 @@ class Context:
 
     async def _load(self, name: str) -> Model:
         try:
-            return await self.source.get(name)
+            model = await self.source.get(name)
+            self.lifecycle.loading = False
+            return model
         except NotFoundError as error:
             raise NotFoundError(
                 error.message, code="model_not_found", position=Position(path="model"), hint=error.hint

@@ -185,10 +185,9 @@ class ChoiceReader:
             return FinishReason.STOP_SEQUENCE
         if self._called_alone:
             return FinishReason.TOOL_CALL
-        if self._parser.ended is None and end is EngineEnd.LENGTH_OUTPUT:
-            return FinishReason.LENGTH_OUTPUT
-        if self._parser.ended is None and end is EngineEnd.LENGTH_CONTEXT:
-            return FinishReason.LENGTH_CONTEXT
+        if self._parser.ended is None and end in (EngineEnd.LENGTH_OUTPUT, EngineEnd.LENGTH_CONTEXT):
+            full = len(self._plan.prompt_ids) + self.completion_tokens >= self._plan.model.context
+            return FinishReason.LENGTH_CONTEXT if full else FinishReason.LENGTH_OUTPUT
         return FinishReason.TOOL_CALL if self._called else FinishReason.STOP_EOS
 
 

@@ -1,0 +1,162 @@
+"""Who waits, who is sent away, and what a server that stops says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from antiphon.api import Limits, create_app
+from antiphon.errors import ModelError
+from antiphon.generation import Model
+from api.kit import END, app, chat, ids, in_process, request, running, scripted
+from api.kit import model as model_of
+
+SLOW = ids("word " * 200, END)
+
+
+async def started(application: object, count: int) -> None:
+    """Waits until ``count`` requests run."""
+    admission = application.state.context.admission  # type: ignore[attr-defined]  # any Starlette of ours
+    async with asyncio.timeout(10):
+        while admission.running + admission.waiting < count:
+            await asyncio.sleep(0.001)
+
+
+async def test_with_the_room_and_the_queue_full_the_next_is_refused_and_the_queue_is_served_in_order() -> None:
+    engine = scripted(ids("ok", END), delay=0.01)
+    application = app(engine, limits=Limits(max_concurrent=1, max_queue=2))
+    running_now = [
+        asyncio.ensure_future(in_process(application, messages=[{"role": "user", "content": str(i)}])) for i in range(3)
+    ]
+    await started(application, 3)
+    refused = await in_process(application)
+    assert (refused.status, refused.error["code"], refused.error["type"]) == (429, "queue_full", "engine_overloaded")
+    assert refused.headers["retry-after"] == "1"
+    assert [got.status for got in await asyncio.gather(*running_now)] == [200, 200, 200]
+    order = [chr(ids_[len("user\n") + 1]) for ids_, _, _ in engine.requests]
+    assert order == ["0", "1", "2"]
+
+
+async def test_a_request_that_waited_too_long_is_a_408_and_leaves_no_trace() -> None:
+    engine = scripted(SLOW, delay=0.01)
+    application = app(engine, limits=Limits(max_concurrent=1, queue_timeout=0.02))
+    first = asyncio.ensure_future(in_process(application))
+    await started(application, 1)
+    late = await in_process(application)
+    assert (late.status, late.error["code"]) == (408, "queue_timeout")
+    assert application.state.context.admission.waiting == 0
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert (application.state.context.admission.running, engine.running) == (0, 0)
+
+
+async def test_a_server_that_drains_takes_nothing_new() -> None:
+    application = app(ids("ok", END))
+    application.state.context.lifecycle.drain()
+    got = await in_process(application)
+    assert (got.status, got.error["code"], got.headers["retry-after"]) == (503, "draining", "5")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_at_the_deadline_what_still_runs_ends_with_an_error_that_can_be_read(stream: bool) -> None:
+    engine = scripted(SLOW, delay=0.01)
+    application = app(engine)
+    asked = asyncio.ensure_future(in_process(application, stream=stream))
+    async with asyncio.timeout(10):
+        while not engine.running:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        application.state.context.lifecycle.stop()
+        got = await asked
+    error = got.events[-1]["error"] if stream else got.error
+    assert (got.status, error["code"]) == (200 if stream else 503, "draining")
+    assert engine.running == 0
+
+
+class Unloadable:
+    """A source whose one model cannot be loaded the first time, or is slow to come."""
+
+    names: Sequence[str] = ("small",)
+    default: str | None = "small"
+
+    def __init__(self, model: Model | None, seconds: float = 0.0) -> None:
+        self._model, self._seconds = model, seconds
+
+    async def get(self, name: str) -> Model:
+        await asyncio.sleep(self._seconds)
+        if self._model is None:
+            raise ModelError("The file is broken.")
+        return self._model
+
+    async def aclose(self) -> None:
+        return None
+
+
+async def test_a_model_that_cannot_be_loaded_is_an_error_with_a_body_and_no_wish_for_retries() -> None:
+    got = await in_process(create_app(Unloadable(None)))
+    assert (got.status, got.error["code"], got.headers["x-should-retry"]) == (500, "model_error", "false")
+
+
+async def test_a_model_that_is_slow_to_load_is_a_503_and_goes_on_loading() -> None:
+    model = model_of(scripted(ids("ok", END)))
+    application = create_app(Unloadable(model, 0.1), limits=Limits(load_timeout=0.01))
+    got = await in_process(application)
+    assert (got.status, got.error["code"]) == (503, "loading")
+    assert len(application.state.context.loads) == 1
+    await asyncio.gather(*application.state.context.loads)
+
+
+def test_the_access_log_has_times_and_counts_and_no_content(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "antiphon.access")
+    with running(app(ids("secret answer", END))) as base:
+        chat(base, stream=True, messages=[{"role": "user", "content": "secret question"}])
+        request(base, "GET", "/nothing%0d%0aforged", user_agent="curl/8")
+    streamed, lost = (record.getMessage() for record in caplog.records if record.name == "antiphon.access")
+    assert streamed.startswith("POST /v1/chat/completions 200 stream  ttft ")
+    assert "  14 tok  " in streamed
+    assert "req_" in streamed
+    assert lost.startswith("GET /nothing??forged 404  req_")
+    assert lost.endswith("  curl/8")
+    assert not any("secret" in line or "\n" in line for line in (streamed, lost))
+
+
+PROGRAM = """
+import sys
+from api.kit import app, ids, scripted, END
+from antiphon.api import serve
+engine = scripted(ids("word " * 20, END), delay=0.01)
+serve(app(engine), port=0, drain=5, on_ready=lambda url: print(url, flush=True))
+print("ended", engine.running, flush=True)
+"""
+
+
+def test_sigterm_lets_a_stream_end_and_the_program_exits_with_0() -> None:
+    path = os.pathsep.join([*sys.path, os.path.dirname(os.path.dirname(__file__))])
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert program.stdout is not None
+    try:
+        address = program.stdout.readline().strip().removeprefix("http://")
+        with contextlib.closing(http.client.HTTPConnection(address, timeout=30)) as connection:
+            body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "stream": True})
+            connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+            response = connection.getresponse()
+            assert response.readline().startswith(b"data: ")
+            program.send_signal(signal.SIGTERM)
+            assert response.read().endswith(b"data: [DONE]\n\n")
+        assert program.stdout.read() == "ended 0\n"
+        assert program.wait(20) == 0
+    finally:
+        program.kill()
+        program.communicate()

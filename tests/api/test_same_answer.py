@@ -1,0 +1,90 @@
+"""Streaming and not streaming are the same changes: the same message, usage and finish reason, however it is cut."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api.kit import CALL, END, THINK, UNCALL, UNTHINK, app, call, ids, in_process, scripted
+
+TEXTS = st.text(alphabet=st.sampled_from('ab \n{}"é漢🜂<|>/'), min_size=1, max_size=12)
+ARGUMENTS = st.dictionaries(st.sampled_from("xyz"), TEXTS, max_size=2).map(json.dumps)
+PARTS = st.one_of(
+    TEXTS.map(lambda text: (text,)),
+    TEXTS.map(lambda text: (THINK, text, UNTHINK)),
+    ARGUMENTS.map(lambda arguments: call("look", arguments)),
+    st.sampled_from([(THINK,), (UNTHINK,), (CALL,), (UNCALL,), (CALL, "{"), ("<tool_call>",)]),
+)
+REPLIES = st.lists(PARTS, max_size=6).map(lambda parts: ids(*(piece for part in parts for piece in part), END))
+
+
+def assembled(events: list[Any]) -> dict[str, Any]:
+    """What a client puts together from a stream."""
+    choices: dict[int, dict[str, Any]] = {}
+    usage = None
+    for event in events:
+        usage = event.get("usage") or usage
+        for choice in event["choices"]:
+            whole = choices.setdefault(choice["index"], {"content": "", "reasoning": "", "calls": [], "finish": None})
+            assert whole["finish"] is None, "something was said after the finish"
+            whole["finish"] = choice["finish_reason"]
+            whole["content"] += choice["delta"].get("content", "")
+            whole["reasoning"] += choice["delta"].get("reasoning", "")
+            for delta in choice["delta"].get("tool_calls", ()):
+                if "id" in delta:
+                    assert delta["index"] == len(whole["calls"])
+                    whole["calls"].append([delta["id"], delta["function"]["name"], ""])
+                whole["calls"][delta["index"]][2] += delta["function"]["arguments"]
+    return {"choices": [choices[index] for index in sorted(choices)], "usage": usage}
+
+
+def collected(answer: dict[str, Any]) -> dict[str, Any]:
+    """The same of a whole answer."""
+    return {
+        "choices": [
+            {
+                "content": choice["message"]["content"] or "",
+                "reasoning": choice["message"].get("reasoning", ""),
+                "calls": [
+                    [call["id"], call["function"]["name"], call["function"]["arguments"]]
+                    for call in choice["message"].get("tool_calls", ())
+                ],
+                "finish": choice["finish_reason"],
+            }
+            for choice in answer["choices"]
+        ],
+        "usage": answer["usage"],
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    replies=st.lists(REPLIES, min_size=1, max_size=2),
+    cuts=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    limit=st.one_of(st.none(), st.integers(0, 40)),
+    stop=st.one_of(st.none(), st.lists(st.text(alphabet="ab é", min_size=1, max_size=3), max_size=3)),
+    parallel=st.booleans(),
+    expose=st.booleans(),
+)
+async def test_a_stream_and_a_whole_answer_agree(
+    replies: list[list[int]],
+    cuts: tuple[int, int],
+    limit: int | None,
+    stop: list[str] | None,
+    parallel: bool,
+    expose: bool,
+) -> None:
+    asked: dict[str, Any] = {"n": len(replies), "max_tokens": limit, "stop": stop, "parallel_tool_calls": parallel}
+    usage = {"stream": True, "stream_options": {"include_usage": True}}
+    one, other = (
+        app(scripted(lambda prompt, sampling, choice: replies[choice], chunk=cut), expose_reasoning=expose)
+        for cut in cuts
+    )
+    whole = await in_process(one, **asked)
+    streamed = await in_process(other, **asked, **usage)
+    assert (whole.status, streamed.status) == (200, 200), (whole.body, streamed.body)
+    assert streamed.events[-1] == "[DONE]"
+    assert assembled(streamed.events[:-1]) == collected(whole.json)

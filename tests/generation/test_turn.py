@@ -1,0 +1,189 @@
+"""A turn: what is planned, what is read, what ends it, what is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from antiphon.conversation import (
+    Conversation,
+    FinishReason,
+    Message,
+    ResponseFormat,
+    Role,
+    ToolChoice,
+    ToolSpec,
+)
+from antiphon.engines import EngineEnd, ScriptedEngine, Step
+from antiphon.errors import ContextError, RequestError, UnsupportedError
+from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.generation import Model, Reply, TurnRequest, collect, plan_turn, run_turn
+from antiphon.generation.turn import ChoiceReader
+from antiphon.tokens import ByteTokenizer, Control, Piece
+
+START, END = Control("<|im_start|>"), Control("<|im_end|>")
+THINK, UNTHINK = Control("<think>"), Control("</think>")
+CALL, UNCALL = Control("<tool_call>"), Control("</tool_call>")
+EOS = Control("<|endoftext|>")
+TOKENIZER = ByteTokenizer([START, END, THINK, UNTHINK, CALL, UNCALL, EOS])
+FORMAT = template_format(
+    "chatml", [START, END, THINK, UNTHINK, CALL, UNCALL],
+    tags=ReplyTags(reasoning=tags.THINK, calls=(tags.HERMES_CALL,)),
+)  # fmt: skip
+HI = Conversation((Message(role=Role.USER, text="Hi"),))
+PROMPT = len("user\nHi\nassistant\n") + 3
+
+
+def ids(*pieces: Piece) -> list[int]:
+    said: list[int] = []
+    for piece in pieces:
+        said += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
+    return said
+
+
+def call(name: str, arguments: str = "{}") -> tuple[Piece, ...]:
+    return (CALL, f'{{"name": "{name}", "arguments": {arguments}}}', UNCALL)
+
+
+def model(engine: ScriptedEngine) -> Model:
+    return Model(name="m", engine=engine, tokenizer=TOKENIZER, format=FORMAT)
+
+
+async def turn(reply: Sequence[int], *, chunk: int = 1, context: int = 8192, **asked: Any) -> Reply:
+    engine = ScriptedEngine(
+        reply, chunk=chunk, context=context, end_ids=frozenset({TOKENIZER.controls[EOS]}),
+        token_bytes=lambda id: piece if isinstance(piece := TOKENIZER.piece(id), bytes) else b"?",
+    )  # fmt: skip
+    plan = plan_turn(model(engine), TurnRequest(conversation=HI, **asked))
+    (answer,) = await collect(run_turn(plan))
+    assert engine.running == 0
+    return answer
+
+
+def text(reply: Reply) -> str:
+    return "".join(message.text for message in reply.messages)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 100])
+async def test_counts_do_not_depend_on_how_the_engine_cuts_its_steps(chunk: int) -> None:
+    reply = ids(THINK, "hmm", UNTHINK, "so: the stop is here", END)
+    answer = await turn(reply, chunk=chunk, stop=(" stop",))
+    assert (answer.reason, answer.matched) == (FinishReason.STOP_SEQUENCE, " stop")
+    assert [message.text for message in answer.messages] == ["hmm", "so: the"]
+    assert answer.usage.completion_tokens == len(ids(THINK, "hmm", UNTHINK, "so: the stop"))
+    assert answer.usage.reasoning_tokens == len("hmm")
+    assert answer.usage.prompt_tokens == PROMPT
+
+
+async def test_the_first_token_of_an_answer_has_its_log_probability_too() -> None:
+    answer = await turn(ids("Hé", END), logprobs=0)
+    assert b"".join(told.data for told in answer.logprobs) == "Hé".encode()
+
+
+async def test_hidden_tokens_have_no_log_probabilities_to_show() -> None:
+    answer = await turn(ids(THINK, "hmm", UNTHINK, "open", *call("f"), END), logprobs=0, chunk=4)
+    assert b"".join(told.data for told in answer.logprobs) == b"open"
+
+
+@pytest.mark.parametrize("chunk", [1, 100])
+async def test_without_parallel_calls_the_turn_ends_at_its_first_call(chunk: int) -> None:
+    reply = ids(*call("f"), *call("g"), END)
+    both = await turn(reply, chunk=chunk)
+    one = await turn(reply, chunk=chunk, parallel_tool_calls=False)
+    assert [message.recipient for message in both.messages] == ["functions.f", "functions.g"]
+    assert [message.recipient for message in one.messages] == ["functions.f"]
+    assert both.reason is one.reason is FinishReason.TOOL_CALL
+
+
+async def test_a_call_cut_by_the_limit_ends_for_length_and_not_as_a_call() -> None:
+    answer = await turn(ids(*call("f", '{"a": 1}'), END), max_tokens=35)
+    assert answer.reason is FinishReason.LENGTH_OUTPUT
+    assert answer.messages[-1].text.startswith('{"')
+
+
+async def test_ignoring_the_end_only_the_limit_ends() -> None:
+    reply = ids("a", END, "b", EOS, "c" * 50)
+    answer = await turn(reply, max_tokens=10, ignore_eos=True)
+    assert (answer.reason, answer.usage.completion_tokens) == (FinishReason.LENGTH_OUTPUT, 10)
+    assert text(answer) == "abcccccc"
+
+
+async def test_an_end_token_that_the_format_does_not_know_ends_the_reply_and_is_no_part_of_it() -> None:
+    answer = await turn(ids("done", EOS, "never"))
+    assert (text(answer), answer.reason) == ("done", FinishReason.STOP_EOS)
+
+
+async def test_a_full_context_is_another_reason_than_a_reached_limit() -> None:
+    assert (await turn(ids("x" * 99), context=PROMPT + 5)).reason is FinishReason.LENGTH_CONTEXT
+    assert (await turn(ids("x" * 99), max_tokens=5)).reason is FinishReason.LENGTH_OUTPUT
+
+
+async def test_a_limit_of_nothing_says_nothing_and_needs_no_engine() -> None:
+    answer = await turn(ids("x"), max_tokens=0)
+    assert (text(answer), answer.reason) == ("", FinishReason.LENGTH_OUTPUT)
+
+
+async def test_call_ids_go_on_from_the_conversation_s() -> None:
+    before = Message(role=Role.ASSISTANT, recipient="functions.f", channel="commentary", call_id="call_0", text="{}")
+    result = Message(role=Role.TOOL, name="functions.f", recipient="assistant", call_id="call_0", text="1")
+    engine = ScriptedEngine(ids(*call("f"), *call("f"), END))
+    plan = plan_turn(model(engine), TurnRequest(conversation=HI.add(before, result)))
+    (answer,) = await collect(run_turn(plan))
+    assert [message.call_id for message in answer.messages] == ["call_1", "call_2"]
+
+
+def test_an_engine_that_gives_text_is_read_like_one_that_gives_ids() -> None:
+    plan = plan_turn(model(ScriptedEngine([])), TurnRequest(conversation=HI))
+    reader = ChoiceReader(plan)
+    said = [*reader.read(Step(text="Hel")), *reader.read(Step(text="lo<|im_", end=None))]
+    said += reader.read(Step(text="end|>", end=EngineEnd.STOP))
+    assert "".join(getattr(event, "text", "") for event in said) == "Hello"
+    assert reader.over
+
+
+async def test_closing_a_turn_stops_the_engine() -> None:
+    engine = ScriptedEngine(ids("x" * 100))
+    events = run_turn(plan_turn(model(engine), TurnRequest(conversation=HI)))
+    await anext(events)
+    assert engine.running == 1
+    await events.aclose()
+    assert engine.running == 0
+
+
+def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers() -> None:
+    with pytest.raises(ContextError, match=rf"{PROMPT}.*{PROMPT}") as caught:
+        plan_turn(model(ScriptedEngine([], context=PROMPT)), TurnRequest(conversation=HI))
+    assert caught.value.param == "messages"
+
+
+WITH_TOOL = replace(HI, tools=(ToolSpec("f"),))
+UNKEPT = [
+    ("tool_choice", TurnRequest(conversation=WITH_TOOL, tool_choice=ToolChoice("required"))),
+    ("tool_choice", TurnRequest(conversation=WITH_TOOL, tool_choice=ToolChoice("auto", ("f",)))),
+    ("response_format", TurnRequest(conversation=replace(HI, response_format=ResponseFormat("json_object")))),
+]
+
+
+@pytest.mark.parametrize(("param", "request_"), UNKEPT)
+def test_what_only_a_grammar_can_promise_is_refused_without_one(param: str, request_: TurnRequest) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        plan_turn(model(ScriptedEngine([])), request_)
+    assert caught.value.param == param
+
+
+def test_what_the_engine_cannot_do_is_refused_by_name() -> None:
+    engine = ScriptedEngine([], unsupported=frozenset({"top_k"}))
+    plan_turn(model(engine), TurnRequest(conversation=HI, top_p=0.5))
+    with pytest.raises(UnsupportedError) as caught:
+        plan_turn(model(engine), TurnRequest(conversation=HI, top_k=5))
+    assert caught.value.param == "top_k"
+
+
+@pytest.mark.parametrize("temperature", [-0.1, 2.1, float("nan"), float("inf")])
+def test_a_temperature_out_of_range_is_refused(temperature: float) -> None:
+    with pytest.raises(RequestError) as caught:
+        plan_turn(model(ScriptedEngine([])), TurnRequest(conversation=HI, temperature=temperature))
+    assert caught.value.param == "temperature"
