@@ -16,15 +16,15 @@ def write(folder: Path, text: str) -> dict[str, str]:
 
 
 def test_a_flag_beats_the_environment_beats_the_file_beats_the_default(tmp_path: Path) -> None:
-    environ = write(tmp_path, 'model = "from-file"\n[server]\nport = 1\nhost = "from-file"\nqueue = 1\n')
+    environ = write(tmp_path, 'model = "from-file"\n[server]\nport = 1\nhost = "from-file"\nmax_queue = 1\n')
     environ |= {"ANTIPHON_SERVER_PORT": "2", "ANTIPHON_SERVER_HOST": "from-environment"}
     loaded = load_config(environ, {"server.port": 3, "server.host": None})
     server = loaded.config.server
-    assert (server.port, server.host, server.queue, server.drain) == (3, "from-environment", 1, 30.0)
+    assert (server.port, server.host, server.max_queue, server.drain) == (3, "from-environment", 1, 30.0)
     origins = {key: origin for key, _, origin in loaded.rows()}
     assert origins["server.port"] == "flag --port"
     assert origins["server.host"] == "environment ANTIPHON_SERVER_HOST"
-    assert origins["server.queue"] == str(tmp_path / "config.toml")
+    assert origins["server.max_queue"] == str(tmp_path / "config.toml")
     assert origins["server.drain"] == "default"
     assert origins["store.folder"] == "environment ANTIPHON_HOME"
 
@@ -101,9 +101,3 @@ def test_a_file_that_is_no_toml_is_told(tmp_path: Path) -> None:
 def test_a_named_file_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         load_config({"ANTIPHON_CONFIG": str(tmp_path / "absent.toml")})
-
-
-def test_keys_of_the_api_are_read_from_a_list_and_never_shown() -> None:
-    loaded = load_config({"ANTIPHON_SERVER_API_KEYS": "secret-one, secret-two"})
-    assert loaded.config.server.api_keys == ("secret-one", "secret-two")
-    assert "secret" not in str(loaded.rows())

@@ -17,8 +17,8 @@ from .entries import Catalogue, ModelEntry, builtin_catalogue
 
 PREFIX = "ANTIPHON_"
 HOME, FILE = "ANTIPHON_HOME", "ANTIPHON_CONFIG"
-NOT_OURS = frozenset({HOME, FILE, "ANTIPHON_CORPORA"})
-"""Variables with our prefix that are no key of the configuration: two say where it is, one is the tests'."""
+NOT_KEYS = frozenset({HOME, FILE, "ANTIPHON_CORPORA", "ANTIPHON_TEST_MODEL"})
+"""Variables with our prefix that are no key of the configuration: two say where it is, two are for the tests."""
 
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,13 +36,13 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in bytes, times in seconds. ``queue`` counts the requests that may wait for a slot."""
+    """``max_body`` in bytes, ``drain`` (what running requests get when the server stops) in seconds."""
 
     host: str = "127.0.0.1"
     port: int = 8080
-    api_keys: tuple[str, ...] = ()
-    queue: int = 64
-    max_body: int = 32 * 2**20
+    max_body: int = 8 * 2**20
+    max_concurrent: int = 64
+    max_queue: int = 256
     drain: float = 30.0
 
 
@@ -66,8 +66,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 Key = tuple[str, ...]
 """A path of tables: ``("server", "port")``. People read it with dots."""
 
-LISTS = frozenset({("server", "api_keys")})
-SECRETS = frozenset({("server", "api_keys")})
 PATHS = frozenset({"chat_template", "source", "folder"})
 """A file's relative paths are relative to the file."""
 
@@ -89,13 +87,10 @@ class LoadedConfig:
     given: Mapping[Key, Layered]
 
     def rows(self) -> list[tuple[str, Any, str]]:
-        """(key, value, origin) of every key, secrets hidden."""
+        """(key, value, origin) of every key."""
         values = flatten(msgspec.to_builtins(self.config))
         keys = [*known_keys(Config), *(key for key in self.given if key[0] == "models")]
-        return [
-            (".".join(key), "…" if key in SECRETS and values.get(key) else values.get(key), self.origin(key))
-            for key in keys
-        ]
+        return [(".".join(key), values.get(key), self.origin(key)) for key in keys]
 
     def origin(self, key: Key) -> str:
         return self.given[key].origin if key in self.given else "default"
@@ -159,16 +154,15 @@ def beside(file: Path, value: Any) -> Any:
 
 
 def environment_layer(environ: Mapping[str, str]) -> dict[Key, Layered]:
-    """Each key but those of models has a variable: ``server.port`` is ``ANTIPHON_SERVER_PORT``; lists have commas."""
+    """Each key but those of models has a variable: ``server.port`` is ``ANTIPHON_SERVER_PORT``."""
     keys = {PREFIX + "_".join(key).upper(): key for key in known_keys(Config)}
     layer = {}
     for name, text in environ.items():
-        if not name.startswith(PREFIX) or name in NOT_OURS:
+        if not name.startswith(PREFIX) or name in NOT_KEYS:
             continue
         if name not in keys:
             raise ConfigError(f"unknown environment variable {name}", code="unknown_key", hint=near(name, keys))
-        parts = [part.strip() for part in text.split(",") if part.strip()]
-        layer[keys[name]] = Layered(parts if keys[name] in LISTS else text, f"environment {name}")
+        layer[keys[name]] = Layered(text, f"environment {name}")
     return layer
 
 

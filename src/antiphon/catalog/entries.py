@@ -28,8 +28,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """One model by name: where its file comes from, and how it is to be run.
 
     ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or ``hf:OWNER/REPO/FILE``. ``sha256`` and
-    ``size`` (bytes) are of the model file. ``format`` None: the file's own chat template. ``context`` is in tokens;
-    0: as much as the model was trained for. ``engine`` "scripted" says ``reply`` and needs no file.
+    ``size`` (bytes) are of the model file. ``format`` None: the file's own chat template. ``context`` is in tokens.
+    ``engine`` "scripted" says ``reply`` and needs no file; ``delay`` is the seconds before each of its steps.
     """
 
     title: str = ""
@@ -52,12 +52,14 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def defaults(self) -> SamplingDefaults:
+        """What this model has an opinion about. A context that is given counts before the format's session length."""
         return SamplingDefaults(
             temperature=self.sampling.temperature,
             top_p=self.sampling.top_p,
             top_k=self.sampling.top_k,
             min_p=self.sampling.min_p,
             repetition_penalty=self.sampling.repetition_penalty,
+            session_len=self.context,
         )
 
 

@@ -12,10 +12,16 @@ import typer
 from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, RequestError
 
 COMMANDS = {
-    "pull": "Fetch a model into the store.",
+    "serve": "Serve models over an OpenAI-compatible HTTP API.",
+    "chat": "Talk to a model in the terminal, or ask one question.",
+    "pull": "Fetch models into the store.",
     "models": "List the models that are known, and which are here.",
-    "rm": "Remove a model from the store.",
+    "rm": "Remove models from the store.",
+    "render": "Write a conversation (JSON) as the prompt of a format.",
+    "parse": "Read a model's raw reply back into messages.",
+    "formats": "List the formats and chat templates.",
     "config": "Show the configuration and where each value comes from.",
+    "doctor": "Check this machine: Python, engine, models, port.",
 }
 OK, FAILED, USAGE, BROKEN = 0, 1, 2, 3
 

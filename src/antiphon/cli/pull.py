@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from antiphon.catalog.config import Config
 from antiphon.catalog.entries import ModelEntry, find_entry
 from antiphon.catalog.sources import Progress
 from antiphon.catalog.store import InstalledModel, ModelStore
@@ -42,6 +43,15 @@ def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:
         return store.pull(
             name, entry, progress, waiting=lambda: print(f"waiting: another process pulls {name}", file=sys.stderr)
         )
+
+
+def pull_missing(config: Config) -> None:
+    """Fetches the default model when the catalogue knows where from and it is not here."""
+    name, entry = find_entry(config.model, config.catalogue)
+    store = ModelStore(Path(config.store.folder))
+    if entry.source and store.path(name, entry) is None:
+        print(f"fetching {name} ({megabytes(entry.size) or entry.source}) once", file=sys.stderr)
+        pull(store, name, entry)
 
 
 @contextmanager

@@ -1,0 +1,75 @@
+"""Models by name, each loaded when it is first asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from antiphon.errors import NotFoundError, near
+from antiphon.generation import Model
+
+from .entries import Catalogue, ModelEntry, find_entry
+
+Load = Callable[[str, ModelEntry], Awaitable[Model]]
+"""(name, entry) → the model, ready to answer."""
+
+
+class Catalog:
+    """What a server or a program can answer with: a value that is handed around, closed by whoever made it.
+
+    ``listed`` are the names that callers are told of, the default first; an alias, and any other entry, is found too.
+    """
+
+    def __init__(self, entries: Catalogue, *, listed: Iterable[str], load: Load) -> None:
+        self._entries = entries
+        self._load = load
+        self._loading: dict[str, asyncio.Task[Model]] = {}
+        self.names = tuple(dict.fromkeys(find_entry(name, entries)[0] for name in listed))
+
+    @property
+    def default(self) -> str | None:
+        return self.names[0] if self.names else None
+
+    @property
+    def loaded(self) -> Mapping[str, Model]:
+        """The models that are ready now."""
+        return {name: task.result() for name, task in self._loading.items() if is_ready(task)}
+
+    async def get(self, name: str) -> Model:
+        """The model of that name or alias; several who ask at once wait for one loading, and a failed one is not kept.
+
+        Raises `NotFoundError` (``model_not_found``), `ModelError` when it cannot be loaded.
+        """
+        own, entry = self._find(name)
+        task = self._loading.get(own)
+        if task is None:
+            task = self._loading[own] = asyncio.create_task(self._load_entry(own, entry))
+        return await asyncio.shield(task)  # one who goes away does not take the model from the others
+
+    async def aclose(self) -> None:
+        """Stops every engine, those that are still loading too."""
+        tasks = list(self._loading.values())
+        self._loading.clear()
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Model):
+                await outcome.engine.aclose()
+
+    def _find(self, name: str) -> tuple[str, ModelEntry]:
+        """Only what the catalogue holds: a request over HTTP must not make us open a file of its choice."""
+        for own, entry in self._entries.items():
+            if name == own or name in entry.aliases:
+                return own, entry
+        raise NotFoundError(f"the model {name!r} does not exist", code="model_not_found", hint=near(name, self.names))
+
+    async def _load_entry(self, name: str, entry: ModelEntry) -> Model:
+        try:
+            return await self._load(name, entry)
+        except BaseException:
+            self._loading.pop(name, None)
+            raise
+
+
+def is_ready(task: asyncio.Task[Model]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None

@@ -1,0 +1,53 @@
+"""A GGUF file as a model of the embedded engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.errors import ModelError, TokenError
+from antiphon.formats import FormatRegistry
+from antiphon.generation import Model
+from antiphon.tokens import Tokenizer, gguf_tokenizer
+
+from .config import EngineConfig
+from .entries import ModelEntry
+from .format_choice import choose_format
+from .gguf_file import GgufValue, read_gguf_metadata
+from .loading import DEFAULT_CONTEXT, model_of
+
+
+async def load_embedded(
+    name: str, entry: ModelEntry, path: Path, config: EngineConfig, formats: FormatRegistry
+) -> Model:
+    """Everything that may be wrong with the file and its format is told before the engine takes its memory."""
+    metadata = await asyncio.to_thread(read_gguf_metadata, path)
+    tokenizer = await asyncio.to_thread(tokenizer_of, path, metadata)
+    format = choose_format(name, entry, metadata, tokenizer, formats)
+    engine = await LlamaCppEngine.start(engine_settings(path, entry, config, metadata))
+    created = int((await asyncio.to_thread(path.stat)).st_mtime)
+    return model_of(name, entry, engine, tokenizer, format, created=created)
+
+
+def engine_settings(
+    path: Path, entry: ModelEntry, config: EngineConfig, metadata: Mapping[str, GgufValue]
+) -> LlamaCppSettings:
+    """The entry's settings over the configuration's; never more context than the model was trained for."""
+    wanted = entry.context or config.context or DEFAULT_CONTEXT
+    trained = metadata.get(f"{metadata.get('general.architecture')}.context_length")
+    return LlamaCppSettings(
+        model=path,
+        context=min(wanted, trained) if isinstance(trained, int) and trained > 0 else wanted,
+        slots=entry.slots or config.slots,
+        threads=entry.threads or config.threads,
+    )
+
+
+def tokenizer_of(path: Path, metadata: Mapping[str, GgufValue]) -> Tokenizer:
+    """The file's vocabulary, with the very ids of the engine. Raises `ModelError` for a kind that we do not cover."""
+    try:
+        return gguf_tokenizer(metadata)
+    except TokenError as error:
+        raise ModelError(f"{path.name}: {error.message}", code=error.code) from None

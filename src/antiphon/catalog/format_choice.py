@@ -1,0 +1,75 @@
+"""Which format a model speaks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from antiphon.errors import ConfigError, TemplateError
+from antiphon.formats import Format, FormatRegistry
+from antiphon.formats.harmony.controls import CONTROLS
+from antiphon.formats.template import (
+    TemplateFormat,
+    load_template_json,
+    load_template_python,
+    register_templates,
+    template_format,
+)
+from antiphon.tokens import Control, Tokenizer
+
+from .entries import ModelEntry
+from .gguf_file import GgufValue
+
+log = logging.getLogger("antiphon.catalog")
+
+FALLBACK = "chatml"
+HARMONY_CONTROLS = CONTROLS
+KNOWN_CONTROLS = (*HARMONY_CONTROLS, Control("<|im_start|>"), Control("<|im_end|>"))
+"""The controls of a vocabulary that belongs to no model: of the scripted engine, and of a format by itself."""
+
+
+def builtin_formats() -> FormatRegistry:
+    """Every format by name: Harmony, and the chat templates."""
+    formats = FormatRegistry()
+    register_templates(formats)
+    return formats
+
+
+def choose_format(
+    name: str, entry: ModelEntry, metadata: Mapping[str, GgufValue], tokenizer: Tokenizer, formats: FormatRegistry
+) -> Format:
+    """The entry's own template, else its format, else Harmony where the vocabulary has its controls, else the file's.
+
+    A file without a chat template gets ChatML, with a warning: the model was perhaps never trained on it.
+    """
+    controls = tokenizer.controls
+    if entry.chat_template:
+        return template_file(Path(entry.chat_template).expanduser(), controls)
+    if entry.format:
+        return formats.get(entry.format, controls)
+    log.warning("%s has no chat template; it is spoken to in %s", name, FALLBACK)
+    return formats.get(FALLBACK, controls)
+
+
+def template_file(path: Path, controls: Collection[Control]) -> Format:
+    """A user's own template: the one class that a Python file registers, or the blocks of a JSON file.
+
+    Raises `ConfigError` when the file cannot be read, `TemplateError` with the position when it is wrong.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the chat template {path}: {error}") from None
+    match path.suffix:
+        case ".py":
+            templates, added = load_template_python(text, str(path))
+            return template_format(added[0], controls, templates=templates)
+        case ".json":
+            try:
+                name, template = load_template_json(text, default_name=path.stem)
+            except TemplateError as error:
+                raise TemplateError(f"{path}: {error.message}", code=error.code, hint=error.hint) from None
+            return TemplateFormat(name, template, controls)
+        case _:
+            raise ConfigError(f"{path} is no chat template by its name", hint="Known: .py and .json.")

@@ -1,0 +1,98 @@
+"""From an entry to a model: engine, tokenizer and format put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import assert_never
+
+import msgspec
+
+from antiphon.engines import Engine, ScriptedEngine
+from antiphon.errors import ModelError
+from antiphon.formats import Format, FormatRegistry, SamplingDefaults
+from antiphon.generation import Model
+from antiphon.tokens import ByteTokenizer, ControlScanner, Tokenizer, encode_pieces
+
+from .catalog import Catalog
+from .config import Config
+from .entries import ModelEntry, find_entry
+from .format_choice import KNOWN_CONTROLS, builtin_formats, choose_format
+from .store import ModelStore
+
+DEFAULT_CONTEXT = 4096
+"""Tokens, for a model of which nobody says how many it may have."""
+
+
+def open_catalog(config: Config) -> Catalog:
+    """The catalog that a configuration describes: its default model, the models of its file, what the store holds."""
+    store = ModelStore(Path(config.store.folder))
+    default, entry = find_entry(config.model, config.catalogue)
+    here = {model.name: ModelEntry(source=model.source) for model in store.installed()}
+    entries = {**here, **config.catalogue, default: with_flags(entry, config)}
+    chat = [name for name in [*config.models, *here] if entries[name].task == "chat"]
+    return Catalog(entries, listed=[default, *chat], load=Loader(config, store, builtin_formats()).load)
+
+
+def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
+    """The default model's entry with the format that a flag, or the configuration's top, asks for."""
+    if config.chat_template:
+        return msgspec.structs.replace(entry, chat_template=config.chat_template, format=None)
+    if config.format:
+        return msgspec.structs.replace(entry, format=config.format, chat_template=None)
+    return entry
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """Makes models of entries."""
+
+    config: Config
+    store: ModelStore
+    formats: FormatRegistry
+
+    async def load(self, name: str, entry: ModelEntry) -> Model:
+        """Raises `ModelError` when there is no such file or it cannot be run, `NotFoundError` for an unknown format."""
+        match entry.engine:
+            case "scripted":
+                return load_scripted(name, entry, self.formats)
+            case "llama_cpp":
+                path = self.store.path(name, entry)
+                if path is None:
+                    hint = f"Run antiphon pull {name}."
+                    raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
+                # An optional extra; and a program that runs no model need not wait for its import.
+                from .embedded import load_embedded
+
+                return await load_embedded(name, entry, path, self.config.engine, self.formats)
+            case _:
+                assert_never(entry.engine)
+
+
+def load_scripted(name: str, entry: ModelEntry, formats: FormatRegistry) -> Model:
+    """A model that always says its entry's ``reply``; control spellings in it are controls."""
+    tokenizer = ByteTokenizer(KNOWN_CONTROLS)
+    format = choose_format(name, entry, {}, tokenizer, formats)
+    scanner = ControlScanner(format.controls)
+    reply = [*scanner.feed(entry.reply), *scanner.close(), *format.stops[:1]]
+    engine = ScriptedEngine(
+        encode_pieces(reply, tokenizer), delay=entry.delay, context=entry.context or DEFAULT_CONTEXT
+    )
+    return model_of(name, entry, engine, tokenizer, format)
+
+
+def model_of(
+    name: str, entry: ModelEntry, engine: Engine, tokenizer: Tokenizer, format: Format, *, created: int = 0
+) -> Model:
+    """The parts as one. The entry's opinion about sampling and context counts before the format's."""
+    own = entry.defaults
+    said = {field.name: getattr(own, field.name) for field in fields(SamplingDefaults)}
+    return Model(
+        name=name,
+        engine=engine,
+        tokenizer=tokenizer,
+        format=format,
+        defaults=replace(format.defaults, **{setting: value for setting, value in said.items() if value is not None}),
+        created=created,
+        max_output_tokens=entry.max_output_tokens,
+    )

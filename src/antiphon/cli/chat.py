@@ -1,0 +1,49 @@
+"""``antiphon chat``: talk in the terminal, or ask one question."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from antiphon.catalog.loading import open_catalog
+
+from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure
+from .pull import pull_missing
+from .talk import Answers, Talk
+from .terminal import ask_once, converse
+
+INTERRUPTED = 130
+
+
+def command(
+    question: Annotated[str | None, typer.Argument(help="One question; without it, a conversation.")] = None,
+    model: ModelOption = None,
+    format: FormatOption = None,
+    chat_template: TemplateOption = None,
+    system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="0 is greedy; default: the model's own.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="The longest answer.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same answer.")] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Talk to a model. In a conversation /help tells the commands; Ctrl-C stops an answer and Ctrl-D leaves."""
+    loaded = configure(config, model=model, format=format, chat_template=chat_template)
+    pull_missing(loaded.config)
+    settings = Answers(temperature=temperature, max_tokens=max_tokens, seed=seed)
+    talk = Talk(answers=settings).told(system or "")
+
+    async def run() -> None:
+        catalog = open_catalog(loaded.config)
+        try:
+            ready = await catalog.get(loaded.config.model)
+            if question is None:
+                return await converse(ready, talk, as_json=json)
+            if not await ask_once(ready, talk, question, as_json=json):
+                raise typer.Exit(INTERRUPTED)
+        finally:
+            await catalog.aclose()
+
+    asyncio.run(run())

@@ -1,0 +1,113 @@
+"""``antiphon doctor``: can this machine do what the configuration says?"""
+
+from __future__ import annotations
+
+import errno
+import importlib.metadata
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+import typer
+
+from antiphon.catalog.config import Config
+from antiphon.catalog.entries import find_entry
+from antiphon.catalog.store import ModelStore, file_digest, writable
+from antiphon.errors import AntiphonError
+
+from .options import ConfigOption, JsonOption, configure, megabytes, print_json
+
+
+class State(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that was looked at; ``hint`` says what to do about it."""
+
+    state: State
+    what: str
+    hint: str = ""
+
+
+def command(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Check Python, the engine, the model files, the store and the port. Exit code 1 when something fails."""
+    findings = list(examine(configure(config).config))
+    if json:
+        print_json({"findings": findings})
+    else:
+        for finding in findings:
+            print(f"{finding.state:5} {finding.what}" + (f"  -> {finding.hint}" if finding.hint else ""))
+    if any(finding.state is State.FAIL for finding in findings):
+        raise typer.Exit(1)
+
+
+def examine(config: Config) -> Iterator[Finding]:
+    yield python()
+    yield from engine()
+    yield store(config)
+    yield model(config)
+    yield port(config)
+
+
+def python() -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Finding(State.OK, f"python {platform.python_version()}, {cores} cores, {sys.platform}")
+
+
+def engine() -> Iterator[Finding]:
+    for package in ("xllamacpp", "llguidance", "tokenizers"):
+        try:
+            yield Finding(State.OK, f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(State.FAIL, f"{package} is not installed", "pip install 'antiphon[local]'")
+
+
+def store(config: Config) -> Finding:
+    folder = Path(config.store.folder)
+    if not writable(folder):
+        return Finding(State.FAIL, f"the model store {folder} cannot be written", "set ANTIPHON_HOME")
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    free = shutil.disk_usage(there).free
+    return Finding(State.OK if free > 2**30 else State.WARN, f"model store {folder}, {megabytes(free)} free")
+
+
+def model(config: Config) -> Finding:
+    """Is the default model here, and is it the file that the catalogue means?"""
+    try:
+        name, entry = find_entry(config.model, config.catalogue)
+        path = ModelStore(Path(config.store.folder)).path(name, entry)
+    except AntiphonError as error:
+        return Finding(State.FAIL, f"model {config.model}: {error.message}", error.hint or "")
+    if entry.engine == "scripted":
+        return Finding(State.OK, f"model {name} is scripted")
+    if path is None:
+        return Finding(State.WARN, f"model {name} is not here", f"antiphon pull {name}")
+    if entry.sha256 and file_digest(path) != entry.sha256:
+        return Finding(
+            State.FAIL, f"{path} is damaged: its sha256 is another", f"antiphon rm {name}; antiphon pull {name}"
+        )
+    return Finding(
+        State.OK, f"model {name}, {megabytes(path.stat().st_size)}" + (", sha256 matches" if entry.sha256 else "")
+    )
+
+
+def port(config: Config) -> Finding:
+    server = config.server
+    with socket.socket(socket.AF_INET6 if ":" in server.host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((server.host, server.port))
+        except OSError as error:
+            busy = error.errno == errno.EADDRINUSE
+            hint = "another server runs, or set server.port" if busy else ""
+            return Finding(State.WARN if busy else State.FAIL, f"{server.host}:{server.port}: {error.strerror}", hint)
+    return Finding(State.OK, f"{server.host}:{server.port} is free")

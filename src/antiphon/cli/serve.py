@@ -1,0 +1,62 @@
+"""``antiphon serve``: models over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from antiphon import __version__
+from antiphon.api import Limits, create_app, serve
+from antiphon.catalog.entries import find_entry
+from antiphon.catalog.loading import open_catalog
+
+from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure, print_json
+from .pull import pull_missing
+
+
+def command(
+    model: ModelOption = None,
+    host: Annotated[str | None, typer.Option(help="Where to listen; loopback by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="0 takes a free one.")] = None,
+    format: FormatOption = None,
+    chat_template: TemplateOption = None,
+    context: Annotated[int | None, typer.Option(help="Tokens that prompt and answer may have together.")] = None,
+    slots: Annotated[int | None, typer.Option(help="Answers that are made at once.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Of the engine; 0: as many as help.")] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Serve models over an OpenAI-compatible API until Ctrl-C; the default model is fetched when it is not here."""
+    loaded = configure(
+        config, model=model, format=format, chat_template=chat_template,
+        server__host=host, server__port=port,
+        engine__context=context, engine__slots=slots, engine__threads=threads,
+    ).config  # fmt: skip
+    pull_missing(loaded)
+    name, _ = find_entry(loaded.model, loaded.catalogue)
+    server = loaded.server
+    limits = Limits(max_body=server.max_body, max_concurrent=server.max_concurrent, max_queue=server.max_queue)
+    serve(
+        create_app(open_catalog(loaded), limits=limits, preload=True),
+        host=server.host,
+        port=server.port,
+        drain=server.drain,
+        on_ready=lambda url: print_json({"url": url, "model": name}) if json else greet(url, name),
+    )
+
+
+def greet(url: str, model: str) -> None:
+    """What to do with a server that listens."""
+    print(
+        f"antiphon {__version__} serves {model} at {url}/v1  (Ctrl-C stops)\n\nTry:\n{curl_line(url, model)}\n",
+        flush=True,
+    )
+
+
+def curl_line(url: str, model: str) -> str:
+    question = '{"role": "user", "content": "What is the capital of France?"}'
+    return (
+        f"  curl {url}/v1/chat/completions -H 'content-type: application/json' \\\n"
+        f'    -d \'{{"model": "{model}", "messages": [{question}]}}\''
+    )

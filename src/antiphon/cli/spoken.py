@@ -1,0 +1,57 @@
+"""What `render` and `parse` need of a model: its format and its vocabulary, without running it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from antiphon.catalog.config import Config
+from antiphon.catalog.entries import find_entry
+from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats, choose_format
+from antiphon.catalog.gguf_file import read_gguf_metadata
+from antiphon.catalog.loading import with_flags
+from antiphon.catalog.store import ModelStore
+from antiphon.errors import ConfigError, ModelError
+from antiphon.formats import Format
+from antiphon.tokens import Tokenizer, gguf_tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """``tokenizer`` None: the format needs no vocabulary to be written as text."""
+
+    format: Format
+    tokenizer: Tokenizer | None
+
+
+def spoken_by(config: Config, *, named: str | None, ids: bool = False) -> Spoken:
+    """The format of the configured model, or the format that is ``named`` alone, with every known control.
+
+    ``ids`` asks for the model's vocabulary in any case. Raises `ModelError` when its file is needed and not here.
+    """
+    formats = builtin_formats()
+    if named and not ids:
+        return Spoken(formats.get(named, KNOWN_CONTROLS), None)
+    name, entry = find_entry(config.model, config.catalogue)
+    entry = with_flags(entry, config)
+    path = ModelStore(Path(config.store.folder)).path(name, entry)
+    if path is None:
+        raise ModelError(
+            f"the model {name!r} is not on this machine",
+            code="model_not_here",
+            hint=f"Run antiphon pull {name}, or name a --format.",
+        )
+    metadata = read_gguf_metadata(path)
+    tokenizer = gguf_tokenizer(metadata)
+    return Spoken(choose_format(name, entry, metadata, tokenizer, formats), tokenizer)
+
+
+def read_input(file: Path) -> bytes:
+    """A file's bytes; ``-`` is standard input."""
+    if str(file) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}", code="unreadable_input") from None

@@ -1,0 +1,123 @@
+"""A conversation as a value, and one answer to it that can be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from antiphon.conversation import (
+    Conversation,
+    End,
+    Event,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    Role,
+    TextDelta,
+    TurnEnded,
+)
+from antiphon.generation import Model, TurnRequest, plan_turn, run_turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """How answers are made; None: as the model's defaults say."""
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What was said so far, and how to go on: a value; each turn gives the next."""
+
+    conversation: Conversation = field(default_factory=Conversation)
+    answers: Answers = field(default_factory=Answers)
+
+    def told(self, system: str) -> Talk:
+        """With another system text, or none when it is empty; what was said stays."""
+        said = tuple(message for message in self.conversation.messages if message.role is not Role.SYSTEM)
+        first = (Message(role=Role.SYSTEM, text=system),) if system else ()
+        return replace(self, conversation=replace(self.conversation, messages=first + said))
+
+    def asked(self, question: str) -> Talk:
+        return replace(self, conversation=self.conversation.add(Message(role=Role.USER, text=question)))
+
+    def answered(self, *messages: Message) -> Talk:
+        return replace(self, conversation=self.conversation.add(*messages))
+
+    @property
+    def last_question(self) -> str | None:
+        users = [message.text for message in self.conversation.messages if message.role is Role.USER]
+        return users[-1] if users else None
+
+    def before_last_question(self) -> Talk:
+        """As it was when the last question had not been asked."""
+        messages = self.conversation.messages
+        last = max((i for i, message in enumerate(messages) if message.role is Role.USER), default=len(messages))
+        return replace(self, conversation=replace(self.conversation, messages=messages[:last]))
+
+
+Show = Callable[[Event], None]
+
+
+async def hear(model: Model, talk: Talk, show: Show) -> tuple[Talk, list[Event]]:
+    """The model's answer, shown while it comes. Ctrl-C stops it in the engine too; what was said by then is kept.
+
+    Raises what planning or the engine raises. Without a `TurnEnded` among the events the answer was stopped.
+    """
+    heard: list[Event] = []
+    listening = asyncio.create_task(listen(model, talk, heard, show))
+    with on_interrupt(listening.cancel):
+        await asyncio.wait([listening])
+    if not listening.cancelled():
+        listening.result()
+    return talk.answered(*said(heard)), heard
+
+
+async def listen(model: Model, talk: Talk, heard: list[Event], show: Show) -> None:
+    how = talk.answers
+    request = TurnRequest(
+        conversation=talk.conversation, temperature=how.temperature, max_tokens=how.max_tokens, seed=how.seed
+    )
+    async with aclosing(run_turn(plan_turn(model, request))) as turn:
+        async for happened in turn:
+            heard.append(happened.event)
+            show(happened.event)
+
+
+def said(events: Iterable[Event]) -> tuple[Message, ...]:
+    """The messages of an answer; one that was stopped in the middle ends where it was stopped."""
+    messages: list[Message] = []
+    begun: Message | None = None
+    for event in events:
+        match event:
+            case MessageStarted(message):
+                begun = message
+            case TextDelta(text):
+                begun = replace(begun, text=begun.text + text) if begun else None
+            case MessageEnded(message):
+                begun = None
+                messages.append(message)
+            case Incident() | TurnEnded():
+                pass
+            case _:
+                assert_never(event)
+    return (*messages, replace(begun, end=End.END)) if begun else tuple(messages)
+
+
+@contextmanager
+def on_interrupt(act: Callable[[], object]) -> Iterator[None]:
+    """Ctrl-C does ``act`` and nothing else meanwhile."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, act)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)

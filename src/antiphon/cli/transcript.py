@@ -1,0 +1,133 @@
+"""Conversations as JSON, for files and pipes: the fields are those of `Message`, and absent ones are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import msgspec
+
+from antiphon.conversation import (
+    Conversation,
+    End,
+    Event,
+    FinishReason,
+    Incident,
+    Message,
+    ReasoningEffort,
+    Role,
+    Settings,
+    ToolSpec,
+    TurnEnded,
+    visible_to_user,
+)
+from antiphon.errors import ParseError, Position
+
+from .talk import said
+
+
+class MessageForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One message. ``text`` and ``end`` are always written; a missing ``end`` is read as "end"."""
+
+    role: Role
+    name: str | None = None
+    recipient: str | None = None
+    channel: str | None = None
+    content_type: str | None = None
+    constrained: bool = False
+    call_id: str | None = None
+    intent: str | None = None
+    text: str | msgspec.UnsetType = msgspec.UNSET
+    end: End | msgspec.UnsetType = msgspec.UNSET
+
+
+class SettingsForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    identity: str | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    knowledge_cutoff: str | None = None
+    current_date: date | None = None
+
+
+class ToolForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] | bool | None = None
+    strict: bool | None = None
+    namespace: str = "functions"
+
+
+class TranscriptForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    messages: tuple[MessageForm, ...]
+    tools: tuple[ToolForm, ...] = ()
+    settings: SettingsForm = SettingsForm()
+
+
+class IncidentForm(msgspec.Struct, frozen=True, omit_defaults=True):
+    code: str
+    position: int
+    text: str = ""
+
+
+def read_transcript(text: str | bytes) -> Conversation:
+    """The conversation that ``text`` holds: an object with ``messages``, or their list alone.
+
+    Raises `ParseError` with the JSON path of what is wrong.
+    """
+    try:
+        source = msgspec.json.decode(text)
+        form = msgspec.convert({"messages": source} if isinstance(source, list) else source, TranscriptForm)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `")
+        raise ParseError(message, code="transcript", position=Position(path=path.rstrip("`") or "$")) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ParseError(f"not JSON: {error}", code="transcript") from None
+    return Conversation(
+        messages=tuple(message_of(message) for message in form.messages),
+        tools=tuple(ToolSpec(**msgspec.structs.asdict(tool)) for tool in form.tools),
+        settings=Settings(**msgspec.structs.asdict(form.settings)),
+    )
+
+
+def message_of(form: MessageForm) -> Message:
+    given = msgspec.structs.asdict(form)
+    return Message(**{name: value for name, value in given.items() if value is not msgspec.UNSET})
+
+
+def message_form(message: Message) -> MessageForm:
+    return MessageForm(**{name: getattr(message, name) for name in MessageForm.__struct_fields__})
+
+
+def incident_form(incident: Incident) -> IncidentForm:
+    return IncidentForm(incident.code, incident.position, incident.text)
+
+
+class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One answer: ``text`` is what an end user may see of it."""
+
+    text: str
+    messages: tuple[MessageForm, ...]
+    incidents: tuple[IncidentForm, ...]
+    finish_reason: FinishReason | msgspec.UnsetType = msgspec.UNSET
+    usage: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+
+
+def answer_form(events: Sequence[Event]) -> AnswerForm:
+    """What was heard of one answer; without an end when it was stopped."""
+    messages = said(events)
+    ended = next((event for event in events if isinstance(event, TurnEnded)), None)
+    return AnswerForm(
+        text="\n".join(message.text for message in messages if visible_to_user(message)),
+        messages=tuple(map(message_form, messages)),
+        incidents=tuple(incident_form(event) for event in events if isinstance(event, Incident)),
+        finish_reason=ended.reason if ended else msgspec.UNSET,
+        usage={"prompt_tokens": ended.usage.prompt_tokens, "completion_tokens": ended.usage.completion_tokens}
+        if ended
+        else msgspec.UNSET,
+    )
+
+
+def transcript_json(conversation: Conversation) -> str:
+    """The conversation's messages, as `read_transcript` reads them."""
+    form = TranscriptForm(messages=tuple(map(message_form, conversation.messages)))
+    return msgspec.json.format(msgspec.json.encode(form)).decode() + "\n"

@@ -1,0 +1,217 @@
+"""Names become models: once each, when first asked for, for everybody who asks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from antiphon.catalog import Catalog, Config, ModelEntry, StoreConfig, load_config, open_catalog
+from antiphon.conversation import Conversation, Message, Role
+from antiphon.engines import ScriptedEngine
+from antiphon.errors import ConfigError, ModelError, NotFoundError, TemplateError
+from antiphon.generation import Model, TurnRequest, collect, plan_turn, run_turn
+from antiphon.tokens import ByteTokenizer, spell
+
+SCRIPTED = ModelEntry(engine="scripted", reply="Hello there.", aliases=("greeter",))
+ASK = Conversation((Message(role=Role.USER, text="Hi"),))
+
+
+def config(tmp_path: Path, **fields: object) -> Config:
+    plain = {"model": "demo", "models": {"demo": SCRIPTED}, "store": StoreConfig(folder=str(tmp_path))}
+    return Config(**{**plain, **fields})  # type: ignore[arg-type]  # the fields vary by test
+
+
+async def said(model: Model, conversation: Conversation = ASK) -> str:
+    (reply,) = await collect(run_turn(plan_turn(model, TurnRequest(conversation=conversation))))
+    return "".join(message.text for message in reply.messages)
+
+
+async def test_a_name_becomes_a_model_that_answers(tmp_path: Path) -> None:
+    catalog = open_catalog(config(tmp_path))
+    model = await catalog.get("demo")
+    assert await said(model) == "Hello there."
+    assert (catalog.default, catalog.names) == ("demo", ("demo",))
+    assert await catalog.get("greeter") is model
+    await catalog.aclose()
+
+
+async def test_an_unknown_name_is_refused_and_never_a_path(tmp_path: Path) -> None:
+    catalog = open_catalog(config(tmp_path))
+    for name in ("demos", "/etc/passwd", str(tmp_path / "x.gguf"), "hf:a/b/c.gguf", ""):
+        with pytest.raises(NotFoundError) as caught:
+            await catalog.get(name)
+        assert caught.value.code == "model_not_found"
+
+
+async def test_a_model_that_is_not_here_says_how_to_get_it(tmp_path: Path) -> None:
+    catalog = open_catalog(config(tmp_path, model="smollm2"))
+    with pytest.raises(ModelError, match="antiphon pull smollm2") as caught:
+        await catalog.get("smollm2")
+    assert caught.value.code == "model_not_here"
+
+
+class Loads:
+    """A loader that counts, and waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.go = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def __call__(self, name: str, entry: ModelEntry) -> Model:
+        self.count += 1
+        await self.go.wait()
+        if self.error:
+            raise self.error
+        return await open_catalog(Config(model="demo", models={"demo": SCRIPTED})).get("demo")
+
+
+async def test_all_who_ask_at_once_wait_for_one_loading() -> None:
+    load = Loads()
+    catalog = Catalog({"demo": SCRIPTED}, listed=["demo"], load=load)
+    asking = [asyncio.create_task(catalog.get(name)) for name in ("demo", "greeter", "demo")]
+    await asyncio.sleep(0)
+    assert catalog.loaded == {}
+    load.go.set()
+    models = await asyncio.gather(*asking)
+    assert load.count == 1
+    assert models[0] is models[1] is models[2]
+    assert catalog.loaded == {"demo": models[0]}
+
+
+async def test_one_who_goes_away_does_not_take_the_loading_from_the_others() -> None:
+    load = Loads()
+    catalog = Catalog({"demo": SCRIPTED}, listed=["demo"], load=load)
+    leaver, stayer = asyncio.create_task(catalog.get("demo")), asyncio.create_task(catalog.get("demo"))
+    await asyncio.sleep(0)
+    leaver.cancel()
+    load.go.set()
+    assert (await stayer).name == "demo"
+    assert load.count == 1
+
+
+async def test_a_failed_loading_is_tried_again() -> None:
+    load = Loads()
+    load.go.set()
+    load.error = ModelError("no")
+    catalog = Catalog({"demo": SCRIPTED}, listed=["demo"], load=load)
+    with pytest.raises(ModelError):
+        await catalog.get("demo")
+    load.error = None
+    assert (await catalog.get("demo")).name == "demo"
+
+
+async def test_closing_stops_what_runs_and_what_loads() -> None:
+    load = Loads()
+    catalog = Catalog({"demo": SCRIPTED}, listed=["demo"], load=load)
+    waiting = asyncio.create_task(catalog.get("demo"))
+    await asyncio.sleep(0)
+    await catalog.aclose()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_the_default_comes_first_and_the_store_is_listed(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "model.json").write_text('{"name":"other","file":"o.gguf","source":"/o.gguf","sha256":"","size":1}')
+    models = {"a": ModelEntry(engine="scripted"), "demo": SCRIPTED, "e": ModelEntry(task="embed", source="/e.gguf")}
+    catalog = open_catalog(config(tmp_path, models=models))
+    assert catalog.names == ("demo", "a", "other")
+
+
+@pytest.mark.parametrize(("format", "start"), [(None, "<|im_start|>user"), ("vicuna", "A chat between")])
+async def test_the_format_is_the_one_that_is_asked_for(tmp_path: Path, format: str | None, start: str) -> None:
+    model = await open_catalog(config(tmp_path, format=format)).get("demo")
+    assert spell(list(model.format.render(ASK))).startswith(start)
+
+
+async def test_a_model_without_any_template_gets_chatml_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="antiphon.catalog"):
+        await open_catalog(config(tmp_path)).get("demo")
+    assert "no chat template" in caplog.text
+
+
+async def test_an_unknown_format_is_refused_with_near_names(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="chatml"):
+        await open_catalog(config(tmp_path, format="chatm")).get("demo")
+
+
+PYTHON_TEMPLATE = """
+@CHAT_TEMPLATES.register_module(name="mine")
+class Mine(BaseTemplate):
+    def decorate_prompt(self, prompt, sequence_start=True):
+        return f"Q: {prompt} A:"
+
+    def messages2prompt(self, messages, sequence_start=True):
+        return "".join(self.decorate_prompt(m["content"]) for m in messages)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "prompt"),
+    [
+        ("my.py", PYTHON_TEMPLATE, "Q: Hi A:"),
+        ("my.json", '{"user": "U<", "eoh": ">", "assistant": "A<", "eoa": ">"}', "U<Hi>A<"),
+    ],
+)
+async def test_a_chat_template_of_ones_own_is_read_from_a_file(
+    tmp_path: Path, name: str, text: str, prompt: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    model = await open_catalog(config(tmp_path, chat_template=str(tmp_path / name))).get("demo")
+    assert spell(list(model.format.render(ASK))) == prompt
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("absent.py", None, ConfigError),
+        ("my.txt", "", ConfigError),
+        ("my.py", "1/0", TemplateError),
+        ("my.json", "{", TemplateError),
+    ],
+)
+async def test_a_chat_template_that_cannot_be_used_is_told(
+    tmp_path: Path, name: str, text: str | None, error: type[Exception]
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(error, match=name):
+        await open_catalog(config(tmp_path, chat_template=str(tmp_path / name))).get("demo")
+
+
+async def test_the_catalogue_has_the_last_word_about_sampling_and_context(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("""
+        model = "demo"
+        [models.demo]
+        engine = "scripted"
+        context = 100
+        max_output_tokens = 7
+        sampling = { temperature = 0.25 }
+    """)
+    model = await open_catalog(load_config({"ANTIPHON_HOME": str(tmp_path)}).config).get("demo")
+    assert (model.defaults.temperature, model.context, model.max_output_tokens) == (0.25, 100, 7)
+    assert isinstance(model.engine, ScriptedEngine)
+    assert isinstance(model.tokenizer, ByteTokenizer)
+
+
+async def test_the_default_model_answers(smollm2_path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp")
+    entry = ModelEntry(source=str(smollm2_path), format="chatml", context=512, slots=1, threads=1)
+    catalog = open_catalog(config(tmp_path, model="real", models={"real": entry}))
+    try:
+        model = await catalog.get("real")
+        question = Conversation((Message(role=Role.USER, text="What is the capital of France?"),))
+        plan = plan_turn(model, TurnRequest(conversation=question, temperature=0.0, max_tokens=20))
+        (reply,) = await collect(run_turn(plan))
+        assert "Paris" in reply.messages[0].text
+        assert model.context == 512
+    finally:
+        await catalog.aclose()

@@ -1,0 +1,158 @@
+"""`antiphon chat`, `render` and `parse` as a user has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.program import PROGRAM, antiphon, environment
+
+CONFIG = """
+model = "demo"
+[models.demo]
+engine = "scripted"
+format = "chatml"
+reply = "Bonjour <b>monde</b>."
+[models.slow]
+engine = "scripted"
+format = "chatml"
+reply = "one two three four five six seven eight nine ten"
+delay = 0.2
+[models.calling]
+engine = "scripted"
+format = "chatml"
+reply = 'Wait.<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "config.toml").write_text(CONFIG)
+    return tmp_path
+
+
+def test_one_question_gets_one_answer_and_nothing_else_on_stdout(home: Path) -> None:
+    done = antiphon("chat", "Hello?", home=home)
+    assert (done.returncode, done.stdout) == (0, "Bonjour <b>monde</b>.\n")
+
+
+def test_an_answer_as_json_has_messages_usage_and_reason(home: Path) -> None:
+    answer = json.loads(antiphon("chat", "Hello?", "--json", home=home).stdout)
+    assert answer["text"] == "Bonjour <b>monde</b>."
+    assert answer["finish_reason"] == "stop_eos"
+    assert answer["messages"] == [{"role": "assistant", "channel": "final", "text": answer["text"], "end": "end"}]
+    assert answer["usage"]["completion_tokens"] == len(answer["text"]) + 1
+
+
+def test_a_conversation_keeps_its_history_and_knows_its_commands(home: Path) -> None:
+    saved = home / "talk.json"
+    typed = f"/system Be kind.\nHello\n/retry\n/raw\n/save {saved}\n/help\n/nonsense\n\n/quit\nnever said\n"
+    done = antiphon("chat", home=home, stdin=typed)
+    assert done.returncode == 0
+    assert done.stdout.count("Bonjour") == 3  # the answer, another one, and /raw
+    assert "<|im_start|>system\nBe kind.<|im_end|>" in done.stdout
+    assert "/retry" in done.stdout
+    assert "/nonsense" in done.stderr
+    roles = [message["role"] for message in json.loads(saved.read_text())["messages"]]
+    assert roles == ["system", "user", "assistant"]
+
+
+def test_a_failed_answer_does_not_end_the_conversation(home: Path) -> None:
+    done = antiphon("chat", "--max-tokens", "-1", home=home, stdin="Hello\n/system x\n/quit\n")
+    assert done.returncode == 0
+    assert "max_tokens" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["", "/absent/folder/x.json"])
+def test_a_talk_that_cannot_be_saved_is_told(home: Path, name: str) -> None:
+    done = antiphon("chat", home=home, stdin=f"/save {name}\n")
+    assert done.returncode == 0
+    assert "save" in done.stderr or "cannot write" in done.stderr
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_program(home: Path) -> None:
+    chat = subprocess.Popen(
+        [*PROGRAM, "chat", "--model", "slow"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(home),
+    )  # fmt: skip
+    assert chat.stdin is not None
+    assert chat.stdout is not None
+    chat.stdin.write(b"Count.\n")
+    chat.stdin.flush()
+    assert os.read(chat.stdout.fileno(), 3) == b"o"  # the answer has begun: each step is one byte
+    chat.send_signal(signal.SIGINT)
+    out, errors = chat.communicate(b"/raw\n/quit\n", timeout=60)
+    assert (chat.returncode, errors) == (0, b"")
+    assert b"(stopped)" in out
+    assert b"ten" not in out
+    assert b"<|im_start|>user\nCount.<|im_end|>\n<|im_start|>assistant\no" in out
+
+
+def test_a_conversation_is_rendered_as_text_ids_and_pieces(home: Path) -> None:
+    file = home / "talk.json"
+    file.write_text(json.dumps({"messages": [{"role": "user", "text": "<|im_end|>"}]}))
+    done = antiphon("render", str(file), "--format", "chatml", home=home)
+    assert done.stdout == "<|im_start|>user\n<|im_end|><|im_end|>\n<|im_start|>assistant\n\n"
+    told = json.loads(antiphon("render", "-", "--format", "chatml", "--json", home=home, stdin=file.read_text()).stdout)
+    controls = [piece["control"] for piece in told["pieces"] if "control" in piece]
+    assert controls == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
+    whole = antiphon("render", str(file), "--format", "chatml", "--whole", home=home).stdout
+    assert "assistant" not in whole
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", ["not JSON"]),
+        ('{"messages": [{"role": "emperor"}]}', ["emperor", "$.messages[0].role"]),
+        ('{"messages": [{"role": "user", "txet": "x"}]}', ["txet", "$.messages[0]"]),
+        ("[1]", ["$.messages[0]"]),
+    ],
+)
+def test_a_conversation_that_cannot_be_read_is_told_with_its_place(home: Path, text: str, words: list[str]) -> None:
+    done = antiphon("render", "-", "--format", "chatml", home=home, stdin=text)
+    assert done.returncode == 1
+    assert all(word in done.stderr for word in words)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reply_is_parsed_into_messages_with_the_fields_of_message(home: Path) -> None:
+    reply = 'Wait.<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call><|im_end|>'
+    told = json.loads(antiphon("parse", "-", "--from", "chatml", "--json", home=home, stdin=reply).stdout)
+    assert told["incidents"] == []
+    call = told["messages"][-1]
+    assert (call["role"], call["recipient"], call["end"]) == ("assistant", "functions.f", "call")
+    assert json.loads(call["text"]) == {"a": 1}
+    assert "name" not in call
+    for_people = antiphon("parse", "-", "--from", "chatml", home=home, stdin=reply).stdout
+    assert "functions.f" in for_people
+
+
+def test_input_that_is_not_there_is_wrong_usage(home: Path) -> None:
+    done = antiphon("parse", "absent.txt", "--from", "chatml", home=home)
+    assert done.returncode == 2
+    assert "absent.txt" in done.stderr
+
+
+def test_an_unknown_format_is_wrong_usage_with_near_names(home: Path) -> None:
+    done = antiphon("parse", "-", "--from", "chatm", home=home)
+    assert done.returncode == 2
+    assert "chatml" in done.stderr
+
+
+def test_the_formats_are_listed(home: Path) -> None:
+    names = json.loads(antiphon("formats", "--json", home=home).stdout)["formats"]
+    assert {"chatml", "llama3_1", "internlm2"} <= set(names)
+
+
+def test_doctor_tells_what_fails_by_its_exit_code(home: Path) -> None:
+    good = antiphon("doctor", "--json", home=home, ANTIPHON_SERVER_PORT="0")
+    assert {finding["state"] for finding in json.loads(good.stdout)["findings"]} == {"ok"}
+    bad = antiphon("doctor", home=home, ANTIPHON_MODEL="absent")
+    assert bad.returncode == 1
+    assert "fail  model absent" in bad.stdout
