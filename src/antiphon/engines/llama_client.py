@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 
 import aiohttp
@@ -21,10 +20,8 @@ from antiphon.errors import (
 
 from .engine import Embeddings, EngineEnd, Sampling, Step
 from .fragments import Fragments
+from .http import NO_LIMIT, SHORT, check_context, open_reply
 from .llama_wire import MAX_LOGPROBS, ChoiceReader, EventReader, Failure, Json, completion_body
-
-_NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=10)
-_SHORT = aiohttp.ClientTimeout(total=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +48,8 @@ class LlamaClient:
     ) -> None:
         """``side`` carries the short calls, so that they never wait behind replies."""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._streams = aiohttp.ClientSession(base, connector=connector, headers=headers, timeout=_NO_LIMIT)
-        self._calls = aiohttp.ClientSession(base, connector=side, headers=headers, timeout=_SHORT)
+        self._streams = aiohttp.ClientSession(base, connector=connector, headers=headers, timeout=NO_LIMIT)
+        self._calls = aiohttp.ClientSession(base, connector=side, headers=headers, timeout=SHORT)
         self._fragments = fragments
 
     async def model(self, *, embeddings: bool = False) -> Model:
@@ -81,7 +78,7 @@ class LlamaClient:
             return
         body = completion_body(prompt, sampling, n=n, grammar=grammar, context=model.context)
         choices = [ChoiceReader(i, sampling, model.ends, self._fragments) for i in range(n)]
-        async with self._reply(self._streams, "POST", "/completion", body) as reply:
+        async with open_reply(self._streams, "POST", "/completion", body, refuse) as reply:
             events = EventReader()
             async for data in reply.content.iter_any():
                 for event in events.feed(data):
@@ -121,30 +118,9 @@ class LlamaClient:
         await self._calls.close()
 
     async def _json(self, method: str, path: str, body: Json | None = None) -> object:
-        async with self._reply(self._calls, method, path, body) as reply:
+        async with open_reply(self._calls, method, path, body, refuse) as reply:
             found: object = msgspec.json.decode(await reply.read())
             return found
-
-    @asynccontextmanager
-    async def _reply(
-        self, session: aiohttp.ClientSession, method: str, path: str, body: Json | None
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A reply of status 200; leaving it closes the connection, which is what stops the work."""
-        content = None if body is None else msgspec.json.encode(body)
-        try:
-            reply = await session.request(method, path, data=content, headers={"Content-Type": "application/json"})
-        except aiohttp.ClientConnectorError as error:
-            raise OverloadedError("the engine cannot be reached") from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise EngineLostError("the engine died before it answered") from error
-        try:
-            if reply.status != 200:
-                raise refusal(_failure(reply.status, await reply.read()))
-            yield reply
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise EngineLostError("the engine died in the middle of a reply") from error
-        finally:
-            reply.close()
 
 
 def check(prompt: Sequence[int], sampling: Sampling, model: Model, *, n: int, grammar: str | None) -> None:
@@ -162,13 +138,6 @@ def check(prompt: Sequence[int], sampling: Sampling, model: Model, *, n: int, gr
     if grammar is not None and sampling.ignore_eos:
         hint = "A grammar says itself where a reply ends."
         raise UnsupportedError("ignore_eos together with a grammar", position=Position(path="ignore_eos"), hint=hint)
-
-
-def check_context(prompt: Sequence[int], context: int) -> None:
-    if not prompt:
-        raise RequestError("the prompt is empty", position=Position(path="prompt"))
-    if len(prompt) >= context:
-        raise ContextError(f"the prompt has {len(prompt)} tokens and the context holds {context}")
 
 
 def refusal(failure: Failure) -> Exception:
@@ -195,13 +164,14 @@ class _ErrorBody(msgspec.Struct):
     error: Failure
 
 
-def _failure(status: int, body: bytes) -> Failure:
+def refuse(status: int, body: bytes) -> Exception:
+    """An answer that is not 200, as one of our errors."""
     try:
-        found = msgspec.json.decode(body, type=_ErrorBody).error
+        failure = msgspec.json.decode(body, type=_ErrorBody).error
     except msgspec.MsgspecError:
-        return Failure(status, body[:200].decode("utf-8", "replace"))
-    found.code = status
-    return found
+        failure = Failure(message=body[:200].decode("utf-8", "replace"))
+    failure.code = status
+    return refusal(failure)
 
 
 def _at(value: object, *path: str | int) -> object:

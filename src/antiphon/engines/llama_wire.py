@@ -16,6 +16,7 @@ from antiphon.conversation import TokenLogprob
 
 from .engine import EngineEnd, Sampling, Step
 from .fragments import Fragments
+from .http import EventLines
 
 MAX_LOGPROBS = 20
 UNKNOWN_LOGPROB = -9999.0
@@ -129,21 +130,19 @@ class Event(msgspec.Struct):
 
 
 class EventReader:
-    """Bytes of a server-sent event stream → events; cut anywhere."""
+    """Bytes of the stream → events; cut anywhere."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._lines = EventLines()
         self._decoder = msgspec.json.Decoder(Event)
 
     def feed(self, data: bytes) -> list[Event]:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [self._event(line) for line in lines if line.startswith((b"data: {", b"error: {"))]
+        return [self._event(field, value) for field, value in self._lines.feed(data) if value.startswith(b"{")]
 
-    def _event(self, line: bytes) -> Event:
-        kind, _, body = line.partition(b": ")
-        if kind == b"error":
-            return Event(error=msgspec.json.decode(body, type=Failure))
-        return self._decoder.decode(body)
+    def _event(self, field: bytes, value: bytes) -> Event:
+        if field == b"error":
+            return Event(error=msgspec.json.decode(value, type=Failure))
+        return self._decoder.decode(value)
 
 
 class ChoiceReader:

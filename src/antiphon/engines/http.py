@@ -1,0 +1,65 @@
+"""What the engines behind HTTP share: one open reply, and the lines of an event stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import aiohttp
+import msgspec
+
+from antiphon.errors import ContextError, EngineLostError, OverloadedError, Position, RequestError
+
+NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=10)
+"""For replies: how long one may take is decided above."""
+SHORT = aiohttp.ClientTimeout(total=60)
+
+
+@asynccontextmanager
+async def open_reply(
+    session: aiohttp.ClientSession,
+    method: str,
+    path: str,
+    body: Mapping[str, object] | None,
+    refuse: Callable[[int, bytes], Exception],
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """A reply of status 200; leaving it closes the connection, which is what stops the work.
+
+    Any other status raises what ``refuse`` makes of it. OverloadedError when nobody answers there, EngineLostError
+    when it stops answering.
+    """
+    content = None if body is None else msgspec.json.encode(body)
+    try:
+        reply = await session.request(method, path, data=content, headers={"Content-Type": "application/json"})
+    except aiohttp.ClientConnectorError as error:
+        raise OverloadedError("the engine cannot be reached") from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise EngineLostError("the engine died before it answered") from error
+    try:
+        if reply.status != 200:
+            raise refuse(reply.status, await reply.read())
+        yield reply
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise EngineLostError("the engine died in the middle of a reply") from error
+    finally:
+        reply.close()
+
+
+class EventLines:
+    """Bytes of a server-sent event stream → (field, value) of each whole line; cut anywhere."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        parts = (line.rstrip(b"\r").partition(b":") for line in lines)
+        return [(field, value.removeprefix(b" ")) for field, _, value in parts if field]
+
+
+def check_context(prompt: Sequence[int], context: int) -> None:
+    """RequestError for an empty prompt; ContextError, with both numbers, for one that leaves no room."""
+    if not prompt:
+        raise RequestError("the prompt is empty", position=Position(path="prompt"))
+    if len(prompt) >= context:
+        raise ContextError(f"the prompt has {len(prompt)} tokens and the context holds {context}")

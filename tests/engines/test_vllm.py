@@ -1,0 +1,158 @@
+"""vLLM's wire as it documents it, spoken by a small server over a real socket. (A real vLLM is an optional job.)"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from antiphon.engines import Engine, EngineEnd, Sampling, Step
+from antiphon.engines.vllm import VllmEngine
+from antiphon.errors import EngineError, EngineLostError, OverloadedError, RequestError, UnsupportedError
+from antiphon.tokens import ByteTokenizer
+from engines.contract import GREEDY, EngineContract, ids_of, steps_of
+
+SAYS = [3, 1, 4, 15, 9, 2, 6, 5, 35, 8]
+END, CONTEXT = 8, 32
+
+
+class Vllm:
+    """Says `SAYS`. ``requests`` are the bodies that came; ``open`` counts the replies that are being written."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, object]] = []
+        self.open = 0
+        self.breaks_after: int | None = None
+        self.url = ""
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/v1/models", self.models)
+        app.router.add_post("/v1/completions", self.completions)
+        return app
+
+    async def models(self, request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": "toy", "max_model_len": CONTEXT}]})
+
+    async def completions(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.requests.append(body)
+        if body["prompt"] == [13]:
+            error = {"message": "no", "type": "BadRequestError", "param": None, "code": 400}
+            return web.json_response({"error": error}, status=400)
+        reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await reply.prepare(request)
+        self.open += 1
+        try:
+            for choice in range(body["n"]):
+                await self._say(reply, body, choice)
+            await reply.write(b"data: [DONE]\n\n")
+        finally:
+            self.open -= 1
+        return reply
+
+    async def _say(self, reply: web.StreamResponse, body: dict[str, object], choice: int) -> None:
+        limit, stops = body["max_tokens"], body["stop_token_ids"]
+        assert isinstance(limit, int)
+        assert isinstance(stops, list)
+        for count, id in enumerate(SAYS[:limit], 1):
+            if self.breaks_after == count:
+                raise ConnectionResetError
+            stopped = id in (END, *stops)
+            told = None
+            if "logprobs" in body:
+                top = {f"token_id:{id}": -0.5, f"token_id:{id + 1}": -1.0, f"token_id:{id + 2}": -2.0}
+                told = {"tokens": [f"token_id:{id}"], "token_logprobs": [-0.5], "top_logprobs": [top]}
+            reason = "stop" if stopped else "length" if count == limit else None
+            said = {"index": choice, "text": "", "token_ids": [id], "logprobs": told, "finish_reason": reason}
+            await reply.write(b"data: " + json.dumps({"choices": [said]}).encode() + b"\n\n")
+            await asyncio.sleep(0)
+            if stopped:
+                return
+
+
+@pytest_asyncio.fixture
+async def vllm() -> AsyncIterator[Vllm]:
+    server = Vllm()
+    runner = web.AppRunner(server.app())
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield server
+    await runner.cleanup()
+
+
+@pytest_asyncio.fixture
+async def subject(vllm: Vllm) -> AsyncIterator[Engine]:
+    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}), grammar=True)
+    yield engine
+    await engine.aclose()
+
+
+class TestVllmEngine(EngineContract):
+    @pytest.fixture
+    def prompt(self) -> list[int]:
+        return [1, 2, 3]
+
+
+async def test_settings_go_out_whole_and_the_grammar_as_lark(subject: Engine, vllm: Vllm) -> None:
+    sampling = Sampling(max_tokens=99, seed=2**63 + 5, logit_bias={7: -float("inf")}, min_p=0.1, top_k=0)
+    async with aclosing(subject.generate([1, 2], sampling, grammar="%llguidance {}\nstart: /.*/\n")) as steps:
+        last = [step async for step in steps][-1]
+    (sent,) = vllm.requests
+    assert (sent["model"], sent["prompt"], sent["seed"]) == ("toy", [1, 2], 5)
+    assert sent["max_tokens"] == CONTEXT - 2
+    assert sent["logit_bias"] == {"7": -100.0}
+    assert sent["structured_outputs"] == {"grammar": "%llguidance {}\nstart: /.*/\n"}
+    assert last.end is EngineEnd.STOP
+
+
+async def test_log_probabilities_carry_the_bytes_of_their_ids(subject: Engine) -> None:
+    (step, *_) = await steps_of(subject, [1], replace(GREEDY, logprobs=2))
+    (told,) = step.logprobs
+    assert (told.data, told.logprob) == (bytes([SAYS[0]]), -0.5)
+    assert [(other.id, other.logprob) for other in told.top] == [(3, -0.5), (4, -1.0)]
+
+
+async def test_a_reply_that_breaks_off_is_lost_and_what_came_was_said(subject: Engine, vllm: Vllm) -> None:
+    vllm.breaks_after = 3
+    said: list[Step] = []
+
+    async def listen() -> None:
+        async with aclosing(subject.generate([1], GREEDY)) as steps:
+            async for step in steps:
+                said.append(step)
+
+    with pytest.raises(EngineLostError):
+        await listen()
+    assert ids_of(said) == SAYS[:2]
+
+
+async def test_a_refusal_is_the_callers_mistake(subject: Engine) -> None:
+    with pytest.raises(RequestError, match="no"):
+        await steps_of(subject, [13], GREEDY)
+
+
+async def test_an_unknown_model_is_an_error_that_lists_what_there_is(vllm: Vllm) -> None:
+    with pytest.raises(EngineError, match="toy"):
+        await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset(), model="other")
+
+
+async def test_nobody_there_is_an_overload_that_passes(unused_tcp_port: int) -> None:
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    with pytest.raises(OverloadedError):
+        await VllmEngine.connect(url, tokenizer=ByteTokenizer(), end_ids=frozenset())
+
+
+async def test_a_grammar_is_refused_where_it_was_not_declared(vllm: Vllm) -> None:
+    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset())
+    with pytest.raises(UnsupportedError):
+        await anext(engine.generate([1], GREEDY, grammar='%llguidance {}\nstart: "a"\n'))
+    await engine.aclose()
