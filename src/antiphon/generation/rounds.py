@@ -65,11 +65,12 @@ class Rounds:
         seconds = self.limits.tool_seconds
         for _ in range(self.limits.rounds):
             said: list[Message] = []
-            async for event in self._turn(said):
-                if isinstance(event, TurnEnded):
-                    ended = event
-                else:
-                    yield event
+            async with aclosing(self._turn(said)) as turn:
+                async for event in turn:
+                    if isinstance(event, TurnEnded):
+                        ended = event
+                    else:
+                        yield event
             usage = _sum(usage, ended.usage)
             calls = [message for message in said if message.is_call and message.end is not End.NONE]
             own = [message for message in calls if self.router.serves(message.recipient or "")]
@@ -78,11 +79,12 @@ class Rounds:
                 yield replace(ended, usage=usage)
                 return
             results: list[Message] = []
-            async for tool_event in self._answers(own, seconds):
-                if isinstance(tool_event, ToolEnded):
-                    results.append(tool_event.result.message(envelope=self.envelope))
-                    seconds -= tool_event.result.seconds
-                yield tool_event
+            async with aclosing(self._answers(own, seconds)) as answers:
+                async for tool_event in answers:
+                    if isinstance(tool_event, ToolEnded):
+                        results.append(tool_event.result.message(envelope=self.envelope))
+                        seconds -= tool_event.result.seconds
+                    yield tool_event
             self._grow([*said, *_in_order(own, results)])
             if len(own) < len(calls):
                 yield replace(ended, usage=usage)

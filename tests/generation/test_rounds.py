@@ -1,0 +1,301 @@
+"""Rounds: turn → calls → results → turn, over every format, until an answer, a caller's function, or a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from antiphon.conversation import Channel, Conversation, FinishReason, Incident, Message, Role, TextDelta, TurnEnded
+from antiphon.engines import Sampling, ScriptedEngine
+from antiphon.errors import UnsupportedError
+from antiphon.formats import Format
+from antiphon.formats.harmony import Harmony
+from antiphon.formats.harmony.controls import CONTROLS
+from antiphon.formats.openchatml import OpenChatML, openchatml
+from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.generation import Model, TurnRequest, plan_turn
+from antiphon.generation.rounds import RoundEvent, RoundLimits, Rounds
+from antiphon.tokens import ByteTokenizer, Control, decode
+from antiphon.tools import FunctionTool, Router, ToolCancelled, ToolEnded, ToolLimits, ToolStarted
+
+CHATML = [Control("<|im_start|>"), Control("<|im_end|>")]
+Say = Callable[[Sequence[int], int], str]
+"""(prompt, round) → what the model says, controls spelled out."""
+
+
+def get_current_weather(location: str) -> dict[str, Any]:
+    """Tells the weather.
+
+    Args:
+        location: A city.
+    """
+    return {"sunny": True, "temperature": 20, "place": location}
+
+
+def harmony() -> tuple[Format, ByteTokenizer]:
+    return Harmony(), ByteTokenizer(CONTROLS)
+
+
+def openchat() -> tuple[Format, ByteTokenizer]:
+    return openchatml(CONTROLS), ByteTokenizer(CONTROLS)
+
+
+def chatml() -> tuple[Format, ByteTokenizer]:
+    return template_format("chatml", CHATML, tags=ReplyTags(calls=(tags.HERMES_CALL,))), ByteTokenizer(CHATML)
+
+
+REPLIES = {
+    harmony: (
+        "<|channel|>analysis<|message|>Ask the tool.<|end|><|start|>assistant to=functions.get_current_weather"
+        '<|channel|>commentary <|constrain|>json<|message|>{"location": "Tokyo"}<|call|>',
+        "<|channel|>final<|message|>Sunny, 20 degrees.<|return|>",
+    ),
+    openchat: (
+        "<|channel|>analysis<|message|>Ask the tool.<|end|><|start|>assistant to=functions.get_current_weather"
+        ' call_id=wx1<|channel|>commentary<|constrain|>json<|message|>{"location": "Tokyo"}<|call|>',
+        "<|channel|>final<|message|>Sunny, 20 degrees.<|return|>",
+    ),
+    chatml: (
+        '<tool_call>\n{"name": "get_current_weather", "arguments": {"location": "Tokyo"}}\n</tool_call><|im_end|>',
+        "Sunny, 20 degrees.<|im_end|>",
+    ),
+}  # fmt: skip
+
+
+def model(made: tuple[Format, ByteTokenizer], say: Say) -> tuple[Model, ScriptedEngine]:
+    format, tokenizer = made
+    engine: ScriptedEngine
+
+    def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
+        return ids(tokenizer, say(prompt, len(engine.requests) - 1))
+
+    engine = ScriptedEngine(script, chunk=3, context=100_000)
+    return Model(name="m", engine=engine, tokenizer=tokenizer, format=format), engine
+
+
+def ids(tokenizer: ByteTokenizer, text: str) -> list[int]:
+    """The text with each control's spelling as its id, as a model samples it."""
+    said: list[int] = []
+    while text:
+        control = next((c for c in tokenizer.controls if text.startswith(c.spelling)), None)
+        said += [tokenizer.controls[control]] if control else tokenizer.encode(text[0])
+        text = text[len(control.spelling) :] if control else text[1:]
+    return said
+
+
+def ask(text: str = "What is the weather in Tokyo?", *tools: FunctionTool) -> TurnRequest:
+    specs = tuple(tool.spec for tool in tools)
+    return TurnRequest(conversation=Conversation((Message(role=Role.USER, text=text),), tools=specs))
+
+
+async def run(rounds: Rounds) -> list[RoundEvent]:
+    async with aclosing(rounds.run()) as events:
+        return [event async for event in events]
+
+
+@pytest.mark.parametrize("made", REPLIES, ids=lambda made: made.__name__)
+@pytest.mark.spec("OCM-81", "OCM-82", "OCM-83", "OCM-84", "OCM-85", "HAR-61")
+async def test_the_weather_example_of_both_specifications_runs_to_its_answer(made: Any) -> None:
+    format, tokenizer = made()
+    tool = FunctionTool(get_current_weather)
+    served, engine = model((format, tokenizer), lambda prompt, number: REPLIES[made][number])
+    envelope = isinstance(format, OpenChatML)
+    rounds = Rounds(served, ask("What is the weather in Tokyo?", tool), Router([tool]), plan_turn, envelope=envelope)
+    events = await run(rounds)
+
+    kinds = [type(event) for event in events]
+    assert kinds.index(ToolStarted) < kinds.index(ToolEnded) < kinds.index(TurnEnded) == len(kinds) - 1
+    ended = events[-1]
+    assert isinstance(ended, TurnEnded)
+    assert ended.reason is FinishReason.STOP_EOS
+    assert ended.usage.prompt_tokens == sum(len(prompt) for prompt, *_ in engine.requests)
+
+    said = rounds.request.conversation.messages
+    assert said[-1].text == "Sunny, 20 degrees."
+    call, reply = (next(m for m in said if m.is_call), next(m for m in said if m.role is Role.TOOL))
+    assert call.text == '{"location": "Tokyo"}'
+    assert call.call_id == reply.call_id == ("wx1" if envelope else "call_0")
+    second = decode(tokenizer, engine.requests[1][0])
+    assert '"temperature": 20' in second, "the result is in the next prompt"
+    assert ("Ask the tool." in second) == (made is not chatml), "the open turn's reasoning is kept"
+    third = plan_turn(served, TurnRequest(conversation=rounds.request.conversation.add(ask().conversation.messages[0])))
+    assert "Ask the tool." not in decode(tokenizer, third.prompt_ids), "and dropped after the final answer"
+
+
+async def test_a_caller_s_own_function_goes_back_to_the_caller_once_ours_are_answered() -> None:
+    reply = (
+        "".join(f'<tool_call>{{"name": "{n}", "arguments": {{}}}}</tool_call>' for n in ("ours", "theirs"))
+        + "<|im_end|>"
+    )
+
+    def ours() -> str:
+        """Runs here."""
+        return "mine"
+
+    served, engine = model(chatml(), lambda prompt, number: reply)
+    rounds = Rounds(served, ask(), Router([FunctionTool(ours)]), plan_turn)
+    events = await run(rounds)
+    assert [e.result.text(envelope=False) for e in events if isinstance(e, ToolEnded)] == ["mine"]
+    assert isinstance(events[-1], TurnEnded)
+    assert events[-1].reason is FinishReason.TOOL_CALL
+    assert len(engine.requests) == 1
+    open_calls = {m.call_id for m in rounds.request.conversation.messages if m.is_call}
+    answered = {m.call_id for m in rounds.request.conversation.messages if m.role is Role.TOOL}
+    assert len(open_calls - answered) == 1
+
+
+@pytest.mark.spec("OCM-157")
+async def test_two_calls_of_one_turn_are_answered_in_the_order_of_the_calls_whatever_order_they_end_in() -> None:
+    gate = asyncio.Event()
+
+    async def slow() -> str:
+        """Ends last."""
+        await gate.wait()
+        return "slow"
+
+    async def fast() -> str:
+        """Ends first."""
+        gate.set()
+        return "fast"
+
+    both = "".join(f'<tool_call>{{"name": "{n}", "arguments": {{}}}}</tool_call>' for n in ("slow", "fast"))
+    replies = [both + "<|im_end|>", "done<|im_end|>"]
+    served, _ = model(chatml(), lambda prompt, number: replies[number])
+    rounds = Rounds(served, ask(), Router([FunctionTool(slow), FunctionTool(fast)]), plan_turn)
+    events = await run(rounds)
+    assert [e.result.text(envelope=False) for e in events if isinstance(e, ToolEnded)] == ["fast", "slow"]
+    results = [m for m in rounds.request.conversation.messages if m.role is Role.TOOL]
+    assert [(m.call_id, m.text) for m in results] == [("call_0", "slow"), ("call_1", "fast")]
+
+
+@pytest.mark.spec("OCM-158")
+async def test_a_call_that_breaks_its_schema_is_given_back_so_that_the_model_can_repair_it() -> None:
+    replies = [
+        '<tool_call>{"name": "get_current_weather", "arguments": {"city": "Tokyo"}}</tool_call><|im_end|>',
+        '<tool_call>{"name": "get_current_weather", "arguments": {"location": "Tokyo"}}</tool_call><|im_end|>',
+        "ok<|im_end|>",
+    ]
+    served, _ = model(chatml(), lambda prompt, number: replies[number])
+    rounds = Rounds(served, ask(), Router([FunctionTool(get_current_weather)]), plan_turn)
+    ended = [e.result for e in await run(rounds) if isinstance(e, ToolEnded)]
+    assert [result.ok for result in ended] == [False, True]
+    assert ended[0].error is not None
+    assert ended[0].error.code == "E-CALL-SCHEMA"
+
+
+async def test_a_model_that_calls_for_ever_is_stopped_with_a_clear_finish() -> None:
+    served, engine = model(
+        chatml(), lambda prompt, number: '<tool_call>{"name": "loop", "arguments": {}}</tool_call><|im_end|>'
+    )
+
+    def loop() -> int:
+        """Counts."""
+        return 1
+
+    events = await run(Rounds(served, ask(), Router([FunctionTool(loop)]), plan_turn, RoundLimits(rounds=5)))
+    assert len(engine.requests) == 5
+    assert [e.code for e in events if isinstance(e, Incident)] == ["tool_rounds_exceeded"]
+    assert isinstance(events[-1], TurnEnded)
+    assert events[-1].reason is FinishReason.LENGTH_OUTPUT
+
+
+async def test_the_time_for_all_tools_of_a_request_is_limited() -> None:
+    replies = ['<tool_call>{"name": "wait", "arguments": {}}</tool_call><|im_end|>', "late<|im_end|>"]
+
+    async def wait() -> None:
+        """Never ends."""
+        await asyncio.Event().wait()
+
+    served, _ = model(chatml(), lambda prompt, number: replies[number])
+    rounds = Rounds(served, ask(), Router([FunctionTool(wait)]), plan_turn, RoundLimits(tool_seconds=0.05))
+    events = await run(rounds)
+    assert any(isinstance(e, ToolCancelled) for e in events)
+    assert rounds.request.conversation.messages[-1].text == "late"
+
+
+async def test_closing_the_rounds_stops_the_engine_and_the_tools() -> None:
+    stopped = asyncio.Event()
+
+    async def wait() -> None:
+        """Waits to be cancelled."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    served, engine = model(chatml(), lambda p, n: '<tool_call>{"name": "wait", "arguments": {}}</tool_call><|im_end|>')
+    events = Rounds(served, ask(), Router([FunctionTool(wait)]), plan_turn).run()
+    async for event in events:
+        if isinstance(event, ToolStarted):
+            break
+    await events.aclose()
+    assert stopped.is_set()
+    assert engine.running == 0
+
+
+async def test_several_choices_with_server_side_tools_are_refused() -> None:
+    served, _ = model(chatml(), lambda prompt, number: "x<|im_end|>")
+    request = TurnRequest(conversation=ask().conversation, n=2)
+    with pytest.raises(UnsupportedError, match="n = 1"):
+        await run(Rounds(served, request, Router([]), plan_turn))
+
+
+async def test_a_thousand_turns_of_failing_tools_end_with_every_call_answered_once() -> None:
+    dice = random.Random(11)
+
+    async def flaky(kind: str) -> str:
+        """Does what it is told."""
+        match kind:
+            case "raise":
+                raise RuntimeError("no")
+            case "hang":
+                await asyncio.Event().wait()
+            case "exit":
+                raise SystemExit(1)
+        return kind
+
+    def say(prompt: Sequence[int], number: int) -> str:
+        kinds = [dice.choice(["fine", "raise", "hang", "exit", 7]) for _ in range(dice.randint(0, 4))]
+        calls = "".join(f'<tool_call>{{"name": "flaky", "arguments": {{"kind": {k!r}}}}}</tool_call>' for k in kinds)
+        return calls.replace("'", '"') + ("" if kinds else "the end") + "<|im_end|>"
+
+    router = Router([FunctionTool(flaky)], ToolLimits(deadline=0.002))
+    turns = 0
+    while turns < 1000:
+        served, engine = model(chatml(), say)
+        rounds = Rounds(served, ask(), router, plan_turn, RoundLimits(rounds=dice.randint(1, 6), tool_seconds=0.05))
+        events = await run(rounds)
+        turns += len(engine.requests)
+        messages = rounds.request.conversation.messages
+        called = [m.call_id for m in messages if m.is_call]
+        answered = [m.call_id for m in messages if m.role is Role.TOOL]
+        on_the_wire = [e.result.call.call_id for e in events if isinstance(e, ToolEnded)]
+        assert sorted(map(str, called)) == sorted(map(str, answered)) == sorted(on_the_wire)
+        assert len(set(called)) == len(called)
+        assert sum(isinstance(e, TurnEnded) for e in events) == 1
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+async def test_tools_never_get_what_was_thought() -> None:
+    seen: list[str] = []
+
+    def note(text: str) -> str:
+        """Keeps what it gets."""
+        seen.append(text)
+        return "noted"
+
+    first = (
+        "<|channel|>analysis<|message|>secret thought<|end|><|start|>assistant to=functions.note<|channel|>commentary"
+        '<|message|>{"text": "open"}<|call|>'
+    )
+    replies = [first, "<|channel|>final<|message|>ok<|return|>"]
+    served, _ = model(harmony(), lambda prompt, number: replies[number])
+    events = await run(Rounds(served, ask(), Router([FunctionTool(note)]), plan_turn))
+    assert seen == ["open"]
+    assert [e.text for e in events if isinstance(e, TextDelta)][-1:] != []
+    assert all(e.result.call.channel != Channel.ANALYSIS for e in events if isinstance(e, ToolEnded))
