@@ -1,0 +1,315 @@
+"""The values of `openai-harmony`: the same names, fields, defaults and fluent calls, and the same JSON form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from antiphon.conversation import Role, ToolNamespace
+from antiphon.formats.harmony import BROWSER, PYTHON
+
+Json = dict[str, Any]
+IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
+CHANNELS = ("analysis", "commentary", "final")
+
+
+class ReasoningEffort(StrEnum):
+    """On the wire with a capital letter."""
+
+    LOW = "Low"
+    MEDIUM = "Medium"
+    HIGH = "High"
+
+
+@dataclass
+class Author:
+    role: Role
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.role = Role(self.role)
+
+    @classmethod
+    def new(cls, role: Role, name: str) -> Self:
+        return cls(role, name)
+
+
+class Content:
+    """What a message holds."""
+
+    def to_dict(self) -> Json:
+        raise NotImplementedError
+
+
+@dataclass
+class TextContent(Content):
+    text: str
+
+    def to_dict(self) -> Json:
+        return {"type": "text", "text": self.text}
+
+
+@dataclass
+class ToolDescription:
+    name: str
+    description: str
+    parameters: Json | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.description, str):
+            raise ValueError(f"description must be a string, not {self.description!r}")
+
+    @classmethod
+    def new(cls, name: str, description: str, parameters: Json | None = None) -> Self:
+        return cls(name, description, parameters)
+
+    def to_dict(self) -> Json:
+        return _present(name=self.name, description=self.description, parameters=self.parameters)
+
+
+@dataclass
+class ChannelConfig:
+    valid_channels: list[str]
+    channel_required: bool
+
+    @classmethod
+    def require_channels(cls, channels: list[str]) -> Self:
+        return cls(channels, True)
+
+    def to_dict(self) -> Json:
+        return {"valid_channels": self.valid_channels, "channel_required": self.channel_required}
+
+
+@dataclass
+class ToolNamespaceConfig:
+    name: str
+    description: str | None = None
+    tools: list[ToolDescription] = field(default_factory=list)
+
+    @staticmethod
+    def browser() -> ToolNamespaceConfig:
+        return _namespace(BROWSER)
+
+    @staticmethod
+    def python() -> ToolNamespaceConfig:
+        return _namespace(PYTHON)
+
+    def to_dict(self) -> Json:
+        tools = [tool.to_dict() for tool in self.tools]
+        return _present(name=self.name, description=self.description, tools=tools)
+
+    @classmethod
+    def from_dict(cls, raw: Json) -> Self:
+        tools = [ToolDescription(t["name"], t["description"], t.get("parameters")) for t in raw["tools"]]
+        return cls(raw["name"], raw.get("description"), tools)
+
+
+@dataclass
+class SystemContent(Content):
+    model_identity: str | None = IDENTITY
+    reasoning_effort: ReasoningEffort | None = ReasoningEffort.MEDIUM
+    conversation_start_date: str | None = None
+    knowledge_cutoff: str | None = "2024-06"
+    channel_config: ChannelConfig | None = field(default_factory=lambda: ChannelConfig.require_channels([*CHANNELS]))
+    tools: dict[str, ToolNamespaceConfig] | None = None
+
+    @classmethod
+    def new(cls) -> Self:
+        return cls()
+
+    def with_model_identity(self, model_identity: str) -> Self:
+        self.model_identity = model_identity
+        return self
+
+    def with_reasoning_effort(self, reasoning_effort: ReasoningEffort) -> Self:
+        self.reasoning_effort = ReasoningEffort(reasoning_effort)
+        return self
+
+    def with_conversation_start_date(self, conversation_start_date: str) -> Self:
+        self.conversation_start_date = conversation_start_date
+        return self
+
+    def with_knowledge_cutoff(self, knowledge_cutoff: str) -> Self:
+        self.knowledge_cutoff = knowledge_cutoff
+        return self
+
+    def with_channel_config(self, channel_config: ChannelConfig) -> Self:
+        self.channel_config = channel_config
+        return self
+
+    def with_required_channels(self, channels: list[str]) -> Self:
+        return self.with_channel_config(ChannelConfig.require_channels(channels))
+
+    def with_tools(self, ns_config: ToolNamespaceConfig) -> Self:
+        self.tools = {**(self.tools or {}), ns_config.name: ns_config}
+        return self
+
+    def with_browser_tool(self) -> Self:
+        return self.with_tools(ToolNamespaceConfig.browser())
+
+    def with_python_tool(self) -> Self:
+        return self.with_tools(ToolNamespaceConfig.python())
+
+    def to_dict(self) -> Json:
+        return _present(
+            model_identity=self.model_identity,
+            reasoning_effort=self.reasoning_effort,
+            conversation_start_date=self.conversation_start_date,
+            knowledge_cutoff=self.knowledge_cutoff,
+            channel_config=self.channel_config and self.channel_config.to_dict(),
+            tools=_tools(self.tools),
+            type="system_content",
+        )
+
+    @classmethod
+    def from_dict(cls, raw: Json) -> Self:
+        """What is missing takes its default; what is null is not rendered."""
+        known = {key: raw[key] for key in cls.__dataclass_fields__ if key in raw}
+        if known.get("reasoning_effort") is not None:
+            known["reasoning_effort"] = ReasoningEffort(known["reasoning_effort"])
+        if known.get("channel_config") is not None:
+            config = known["channel_config"]
+            known["channel_config"] = ChannelConfig(config["valid_channels"], config["channel_required"])
+        return cls(**known | _read_tools(known))
+
+
+@dataclass
+class DeveloperContent(Content):
+    instructions: str | None = None
+    tools: dict[str, ToolNamespaceConfig] | None = None
+
+    @classmethod
+    def new(cls) -> Self:
+        return cls()
+
+    def with_instructions(self, instructions: str) -> Self:
+        self.instructions = instructions
+        return self
+
+    def with_tools(self, ns_config: ToolNamespaceConfig) -> Self:
+        self.tools = {**(self.tools or {}), ns_config.name: ns_config}
+        return self
+
+    def with_function_tools(self, tools: Sequence[ToolDescription]) -> Self:
+        return self.with_tools(ToolNamespaceConfig("functions", None, list(tools)))
+
+    def to_dict(self) -> Json:
+        return _present(instructions=self.instructions, tools=_tools(self.tools), type="developer_content")
+
+    @classmethod
+    def from_dict(cls, raw: Json) -> Self:
+        known = {key: raw[key] for key in cls.__dataclass_fields__ if key in raw}
+        return cls(**known | _read_tools(known))
+
+
+@dataclass
+class Message:
+    author: Author
+    content: list[Content] = field(default_factory=list)
+    channel: str | None = None
+    recipient: str | None = None
+    content_type: str | None = None
+
+    @classmethod
+    def from_author_and_content(cls, author: Author, content: str | Content) -> Self:
+        return cls(author).adding_content(content)
+
+    @classmethod
+    def from_role_and_content(cls, role: Role, content: str | Content) -> Self:
+        return cls.from_author_and_content(Author(role), content)
+
+    @classmethod
+    def from_role_and_contents(cls, role: Role, contents: Sequence[Content]) -> Self:
+        return cls(Author(role), list(contents))
+
+    def adding_content(self, content: str | Content) -> Self:
+        self.content.append(TextContent(content) if isinstance(content, str) else content)
+        return self
+
+    def with_channel(self, channel: str) -> Self:
+        self.channel = channel
+        return self
+
+    def with_recipient(self, recipient: str) -> Self:
+        self.recipient = recipient
+        return self
+
+    def with_content_type(self, content_type: str) -> Self:
+        self.content_type = content_type
+        return self
+
+    def to_dict(self) -> Json:
+        return {
+            "role": self.author.role,
+            "name": self.author.name,
+            "content": [content.to_dict() for content in self.content],
+            **_present(channel=self.channel, recipient=self.recipient, content_type=self.content_type),
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: Json) -> Self:
+        """Raises ValueError for an unknown role or kind of content."""
+        raw = data["content"]
+        items = [{"type": "text", "text": raw}] if isinstance(raw, str) else raw
+        contents = [_content(item) for item in items]
+        author = Author(Role(data["role"]), data.get("name"))
+        return cls(author, contents, data.get("channel"), data.get("recipient"), data.get("content_type"))
+
+
+@dataclass
+class Conversation:
+    messages: list[Message] = field(default_factory=list)
+
+    @classmethod
+    def from_messages(cls, messages: Sequence[Message]) -> Self:
+        return cls(list(messages))
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+    def to_dict(self) -> Json:
+        return {"messages": [message.to_dict() for message in self.messages]}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, payload: str) -> Self:
+        return cls([Message.from_dict(message) for message in json.loads(payload)["messages"]])
+
+
+def _content(raw: Json) -> Content:
+    match raw.get("type"):
+        case "text":
+            return TextContent(raw["text"])
+        case "system_content":
+            return SystemContent.from_dict(raw)
+        case "developer_content":
+            return DeveloperContent.from_dict(raw)
+        case _:
+            raise ValueError(f"Unknown content variant: {raw}")
+
+
+def _namespace(trained: ToolNamespace) -> ToolNamespaceConfig:
+    tools = [ToolDescription(t.name, t.description, t.parameters or None) for t in trained.tools]  # type: ignore[arg-type]  # never a bool here
+    return ToolNamespaceConfig(trained.name, trained.description, tools)
+
+
+def _tools(tools: dict[str, ToolNamespaceConfig] | None) -> Json | None:
+    return None if tools is None else {key: namespace.to_dict() for key, namespace in tools.items()}
+
+
+def _read_tools(fields: Json) -> Json:
+    if fields.get("tools") is None:
+        return {}
+    return {"tools": {key: ToolNamespaceConfig.from_dict(raw) for key, raw in fields["tools"].items()}}
+
+
+def _present(**fields: Any) -> Json:
+    return {key: value for key, value in fields.items() if value is not None}
