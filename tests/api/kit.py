@@ -7,7 +7,7 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -148,3 +148,22 @@ async def in_process(application: Starlette, **fields: Any) -> Got:
     start, *bodies = told
     headers = {name.decode(): value.decode() for name, value in start["headers"]}
     return Got(start["status"], headers, b"".join(message["body"] for message in bodies))
+
+
+@contextlib.asynccontextmanager
+async def serving(application: Starlette) -> AsyncIterator[int]:
+    """The port of the application, served by this test's own event loop."""
+    ready = asyncio.Event()
+    server = Server(application, on_ready=lambda url: ready.set())
+    task = asyncio.create_task(server.serve())
+    await ready.wait()
+    yield int(server.url.rpartition(":")[2])
+    server.should_exit = True
+    await task
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Waits for what must come; the event loop runs meanwhile."""
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.005)

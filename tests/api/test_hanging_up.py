@@ -6,28 +6,11 @@ import asyncio
 import gc
 import json
 import tracemalloc
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-
-from starlette.applications import Starlette
 
 from antiphon.api import Limits
-from antiphon.api.server import Server
-from api.kit import END, app, ids, scripted
+from api.kit import END, app, ids, scripted, serving, until
 
 ENDLESS = ids("word " * 1500)
-
-
-@asynccontextmanager
-async def serving(application: Starlette) -> AsyncIterator[int]:
-    """The port of the application, served by this test's own event loop."""
-    ready = asyncio.Event()
-    server = Server(application, on_ready=lambda url: ready.set())
-    task = asyncio.create_task(server.serve())
-    await ready.wait()
-    yield int(server.url.rpartition(":")[2])
-    server.should_exit = True
-    await task
 
 
 async def ask(port: int, *, stream: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -40,13 +23,6 @@ async def ask(port: int, *, stream: bool) -> tuple[asyncio.StreamReader, asyncio
     )
     await writer.drain()
     return reader, writer
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Waits for what must come; the event loop runs meanwhile."""
-    async with asyncio.timeout(20):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 async def test_two_hundred_clients_that_hang_up_in_mid_stream_leave_nothing() -> None:

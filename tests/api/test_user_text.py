@@ -9,7 +9,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
-from antiphon.formats.template import builtin_templates, template_format
+from antiphon.formats.template import builtin_templates, jinja_format, template_format
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Control
 from api.kit import in_process
@@ -28,8 +28,21 @@ CONTROLS = tuple(map(Control, SPELLINGS))
 NAMES = [name for name in builtin_templates().names if name != "hf"]
 
 
+JINJA = """{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}
+{% if m.content %}{{ m.content | trim }}{% endif %}
+<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+
 def format_of(name: str) -> Format:
-    return harmony(CONTROLS) if name == "harmony" else template_format(name, CONTROLS)
+    match name:
+        case "harmony":
+            return harmony(CONTROLS)
+        case "jinja":
+            return jinja_format(JINJA, CONTROLS, {"bos_token": "<s>"})
+        case _:
+            return template_format(name, CONTROLS)
 
 
 async def prompt_of(format: Format, text: str) -> tuple[int, ...]:
@@ -47,7 +60,7 @@ async def prompt_of(format: Format, text: str) -> tuple[int, ...]:
     return engine.requests[0][0]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "harmony"])
+@pytest.mark.parametrize("name", [*NAMES, "harmony", "jinja"])
 async def test_evil_text_has_the_structure_of_harmless_text(name: str) -> None:
     format = format_of(name)
     evil = EVIL + "".join(SPELLINGS)

@@ -1,0 +1,102 @@
+"""The default model behind the API: the whole way from a client's JSON to sampled tokens and back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+import pytest_asyncio
+from starlette.applications import Starlette
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines.gguf_file import read_gguf_metadata
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.formats.template import template_format
+from antiphon.generation import Model
+from antiphon.tokens import gguf_tokenizer
+from api.kit import serving, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+FRANCE: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine(smollm2_path: Path) -> AsyncIterator[LlamaCppEngine]:
+    pytest.importorskip("xllamacpp")
+    settings = LlamaCppSettings(model=smollm2_path, context=512, slots=4, threads=1, cache_mib=64)
+    engine = await LlamaCppEngine.start(settings)
+    yield engine
+    await engine.aclose()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(engine: LlamaCppEngine, smollm2_path: Path) -> AsyncIterator[tuple[Starlette, int]]:
+    tokenizer = gguf_tokenizer(read_gguf_metadata(smollm2_path))
+    format = template_format("chatml", tokenizer.controls.keys())
+    model = Model(name="smollm2", engine=engine, tokenizer=tokenizer, format=format)
+    application = create_app(StaticCatalog({"smollm2": model}))
+    async with serving(application) as port:
+        yield application, port
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(served: tuple[Starlette, int]) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{served[1]}/v1", api_key="x", max_retries=0) as client:
+        yield client
+
+
+async def test_greedy_it_knows_the_capital_of_france(client: openai.AsyncOpenAI) -> None:
+    answer = await client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=40)
+    assert "Paris" in (answer.choices[0].message.content or "")
+    assert answer.choices[0].finish_reason == "stop"
+
+
+async def test_with_a_seed_streamed_and_whole_answers_are_the_same(client: openai.AsyncOpenAI) -> None:
+    asked: dict[str, Any] = {
+        "model": "smollm2", "messages": FRANCE, "seed": 7, "temperature": 0.8, "max_tokens": 24, "n": 2,
+        "logprobs": True, "top_logprobs": 2, "stop": ["\n\n"],
+    }  # fmt: skip
+    whole = await client.chat.completions.create(**asked)
+    said, finished, usage = ["", ""], [""] * 2, None
+    async for chunk in await client.chat.completions.create(
+        **asked, stream=True, stream_options={"include_usage": True}
+    ):
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            said[choice.index] += choice.delta.content or ""
+            finished[choice.index] = choice.finish_reason or ""
+    assert said == [choice.message.content for choice in whole.choices]
+    assert finished == [choice.finish_reason for choice in whole.choices]
+    assert usage is not None
+    assert (usage.prompt_tokens, usage.completion_tokens) == (
+        whole.usage.prompt_tokens,
+        whole.usage.completion_tokens,
+    )
+    told = whole.choices[0].logprobs
+    assert "".join(entry.token for entry in told.content) == said[0]
+
+
+async def test_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEngine, served: tuple[Starlette, int]) -> None:
+    application, port = served
+    body = json.dumps({"messages": FRANCE, "stream": True, "ignore_eos": True, "max_tokens": 400}).encode()
+    head = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    )
+
+    async def one() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head % len(body) + body)
+        await reader.readuntil(b'"content":"')
+        writer.transport.abort()
+
+    await asyncio.gather(*(one() for _ in range(20)))
+    await until(lambda: application.state.context.admission.running == 0)
+    async with asyncio.timeout(10):
+        while await engine.busy_slots():
+            await asyncio.sleep(0.02)
