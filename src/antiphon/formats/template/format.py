@@ -15,7 +15,7 @@ from antiphon.tokens import Control, Piece
 from .base import BaseTemplate
 from .chat import ChatMessage, chat_messages
 from .declared import DeclaredTemplate
-from .marks import Held, Marks, Spellings, scan
+from .marks import Held, Marks, Spellings
 from .reply import TaggedParser
 from .tags import PLAIN, ReplyTags
 
@@ -34,12 +34,12 @@ class TemplateFormat:
         self.tags = tags
         self._vocabulary = frozenset(controls)
         self._own = _own_strings(template)
-        found = {piece for text in self._own for piece in scan(text, controls) if isinstance(piece, Control)}
+        self._spellings = Spellings(self._vocabulary)
+        found = {p for text in self._own for p in self._spellings.scan(text) if isinstance(p, Control)}
         tagged = {Control(spelling) for spelling in tags.spellings} & self._vocabulary
         declared = isinstance(template, DeclaredTemplate)
         self.controls: Collection[Control] = frozenset(found | tagged) if declared else self._vocabulary
-        self._spellings = Spellings(self._vocabulary)
-        self.stops = _stops(template, self._vocabulary)
+        self.stops = _stops(template, self._vocabulary, self._spellings)
         self.defaults = SamplingDefaults(
             temperature=template.temperature,
             top_p=template.top_p,
@@ -83,7 +83,7 @@ class TemplateFormat:
     ) -> Iterator[Piece]:
         held = Held("".join(self._own))
         if template.capability == "completion":
-            return held.pieces("".join(held.hold(message.content) for message in chat), ())
+            return held.pieces("".join(held.hold(message.content) for message in chat), Spellings(()))
         messages = [self._dict(message, held.hold) for message in _sayable(chat, template)]
         prompt = template.history(
             messages,
@@ -91,7 +91,7 @@ class TemplateFormat:
             continues=bool(chat) and chat[-1].open,
             opens_reply=reply_as is not None,
         )
-        return held.pieces(prompt, self.controls)
+        return held.pieces(prompt, self._spellings)
 
     def _own_class(self, chat: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Iterator[Piece]:
         if tools:
@@ -160,11 +160,11 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(getattr(value, field.name))
 
 
-def _stops(template: BaseTemplate, vocabulary: Collection[Control]) -> tuple[Control | str, ...]:
+def _stops(template: BaseTemplate, vocabulary: Collection[Control], spellings: Spellings) -> tuple[Control | str, ...]:
     """The stop words, as controls where the vocabulary has them; and the control that ends an assistant's message."""
     words = [Control(word) if Control(word) in vocabulary else word for word in template.stop_words or ()]
-    ending = scan(str(getattr(template, "eoa", "")).strip(), vocabulary)
-    ends = [piece for piece in ending[:1] if isinstance(piece, Control)]
+    ending = list(spellings.scan(str(getattr(template, "eoa", "")).strip()))[:1]
+    ends = [piece for piece in ending if isinstance(piece, Control)]
     return tuple(dict.fromkeys([*words, *ends]))
 
 

@@ -15,7 +15,7 @@ from antiphon.tokens import Control, Piece
 
 from .chat import ChatMessage, chat_messages
 from .format import begins_in_reasoning
-from .marks import Marks, Spellings, scan, unused
+from .marks import Marks, Spellings, unused
 from .reply import TaggedParser
 from .sandbox import CompiledTemplate, Limits
 from .tags import ReplyTags, detect_tags
@@ -231,7 +231,7 @@ class JinjaFormat:
         """The control that the template writes after an answer, and the model's end token."""
         answer = unused(1)[0]
         text = self._try([{"role": "user", "content": "U"}, {"role": "assistant", "content": answer}])
-        after = scan(text.rpartition(answer)[2], self.controls) if answer in text else []
+        after = self._spellings.scan(text.rpartition(answer)[2]) if answer in text else ()
         found = [piece for piece in after if isinstance(piece, Control)][:1]
         end = Control(self._special.get("eos_token", ""))
         return tuple(dict.fromkeys([*found, *([end] if end in self.controls else [])]))

@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from antiphon.tokens import Control, ControlScanner, Piece, SampledText
+from antiphon.tokens import Control, Piece, SampledText
 
 _PRIVATE_USE = range(0xE000, 0xF8FF)
+_PRIVATE = re.compile("[\ue000-\uf8ff]")
 
 
 def unused(count: int, *texts: str) -> list[str]:
     """Private-use characters that occur in none of the texts. (No text holds all 6,400 of them and is a prompt.)"""
-    present = {char for text in texts for char in set(text) if "\ue000" <= char <= "\uf8ff"}
-    return [char for char in map(chr, _PRIVATE_USE) if char not in present][:count]
-
-
-def scan(text: str, controls: Collection[Control]) -> list[Piece]:
-    """A template's own text: control spellings in it are controls."""
-    scanner = ControlScanner(controls)
-    return [*scanner.feed(text), *scanner.close()]
+    present = {char for text in texts for char in _PRIVATE.findall(text)}
+    return [char for char in map(chr, _PRIVATE_USE[: len(present) + count]) if char not in present][:count]
 
 
 def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -37,6 +32,39 @@ def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
         yield text
 
 
+class Spellings:
+    """The control spellings of a vocabulary, ready to be found."""
+
+    def __init__(self, controls: Collection[Control]) -> None:
+        self._controls = {control.spelling: control for control in controls if control.spelling}
+        spellings = sorted(self._controls, key=len, reverse=True)
+        self.whole = re.compile("|".join(map(re.escape, spellings)) or r"(?!)")
+        self.leads = re.compile("|".join(re.escape(lead) for lead in {s[:2] for s in spellings}) or r"(?!)")
+        self._prefixes = {s[:n] for s in spellings for n in range(1, len(s))}
+        self._reach = max(map(len, spellings), default=1) - 1
+
+    def scan(self, text: str) -> Iterator[Piece]:
+        """A template's own text: control spellings in it are controls, leftmost and longest first."""
+        start = 0
+        for found in self.whole.finditer(text):
+            if found.start() > start:
+                yield text[start : found.start()]
+            yield self._controls[found.group()]
+            start = found.end()
+        if start < len(text):
+            yield text[start:]
+
+    def suspicious(self, text: str) -> bool:
+        """The text holds the beginning of a spelling that is not whole."""
+        return self.leads.search(self.whole.sub("", text)) is not None
+
+    def open_end(self, text: str) -> int:
+        """Where the text's last solid character is, when a spelling may begin there and go on behind it; else -1."""
+        end = len(text.rstrip())
+        begins = (text[i:end] in self._prefixes for i in range(max(0, end - self._reach), end))
+        return end if any(begins) else -1
+
+
 class Held:
     """Places for texts: for templates that never look into a text. Exact, whatever the text holds."""
 
@@ -49,38 +77,16 @@ class Held:
         self._texts.append(text)
         return f"{self._open}{len(self._texts) - 1}{self._close}"
 
-    def pieces(self, prompt: str, controls: Collection[Control]) -> Iterator[Piece]:
+    def pieces(self, prompt: str, spellings: Spellings) -> Iterator[Piece]:
         """The rendered prompt with the texts in their places."""
-        return joined(self._apart(prompt, controls))
+        return joined(self._apart(prompt, spellings))
 
-    def _apart(self, prompt: str, controls: Collection[Control]) -> Iterator[Piece]:
+    def _apart(self, prompt: str, spellings: Spellings) -> Iterator[Piece]:
         for i, part in enumerate(re.split(f"{self._open}(\\d+){self._close}", prompt)):
             if i % 2:
                 yield self._texts[int(part)]
             else:
-                yield from scan(part, controls)
-
-
-class Spellings:
-    """The control spellings of a vocabulary, ready to be found."""
-
-    def __init__(self, controls: Collection[Control]) -> None:
-        self.controls = controls
-        spellings = sorted((c.spelling for c in controls if c.spelling), key=len, reverse=True)
-        self.whole = re.compile("|".join(map(re.escape, spellings)) or r"(?!)")
-        self.leads = re.compile("|".join(re.escape(lead) for lead in {s[:2] for s in spellings}) or r"(?!)")
-        self._prefixes = {s[:n] for s in spellings for n in range(1, len(s))}
-        self._reach = max(map(len, spellings), default=1) - 1
-
-    def suspicious(self, text: str) -> bool:
-        """The text holds the beginning of a spelling that is not whole."""
-        return self.leads.search(self.whole.sub("", text)) is not None
-
-    def open_end(self, text: str) -> int:
-        """Where the text's last solid character is, when a spelling may begin there and go on behind it; else -1."""
-        end = len(text.rstrip())
-        begins = (text[i:end] in self._prefixes for i in range(max(0, end - self._reach), end))
-        return end if any(begins) else -1
+                yield from spellings.scan(part)
 
 
 class Marks:
@@ -118,5 +124,5 @@ class Marks:
             if i % 2:
                 yield self.plain(part)
                 continue
-            for piece in scan(part, self._spellings.controls):
+            for piece in self._spellings.scan(part):
                 yield self.plain(piece) if isinstance(piece, str) else piece
