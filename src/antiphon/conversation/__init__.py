@@ -1,5 +1,6 @@
 """The nouns of a conversation: values only, no input or output."""
 
+from .builtins import BROWSER, PYTHON, TRAINED
 from .content import ChannelConfig, DeveloperContent, ReasoningEffort, SystemContent
 from .conversation import Conversation, Settings
 from .events import (
@@ -19,6 +20,7 @@ from .tools import FUNCTIONS, JsonSchema, ResponseFormat, ToolChoice, ToolNamesp
 from .visibility import DebugCapability, require_visible, visible_to_user
 
 __all__ = [
+    "BROWSER",
     "Channel",
     "ChannelConfig",
     "Conversation",
@@ -35,6 +37,7 @@ __all__ = [
     "MessageEnded",
     "MessageStarted",
     "OpaquePart",
+    "PYTHON",
     "ParserEvent",
     "Part",
     "ReasoningEffort",
@@ -42,6 +45,7 @@ __all__ = [
     "Role",
     "Settings",
     "SystemContent",
+    "TRAINED",
     "TextDelta",
     "TextPart",
     "TokenLogprob",

@@ -1,6 +1,7 @@
 """Harmony, the format of gpt-oss: exact where the reference is right, and right where it fails."""
 
-from .builtins import BROWSER, PYTHON
+from antiphon.conversation import BROWSER, PYTHON
+
 from .harmony import Harmony, harmony
 from .json_form import read_conversation, read_message, write_conversation, write_message
 from .parser import HarmonyParser

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from antiphon.conversation import (
     FUNCTIONS,
+    TRAINED,
     Channel,
     ChannelConfig,
     Conversation,
@@ -26,8 +27,6 @@ from antiphon.conversation import (
     ToolNamespace,
     ToolSpec,
 )
-
-from .builtins import TRAINED
 
 IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
 KNOWLEDGE_CUTOFF = "2024-06"

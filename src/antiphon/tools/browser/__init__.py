@@ -3,11 +3,10 @@
 from .backend import Backend, Hit
 from .corpus import Corpus
 from .page import Page, html_page, text_page
-from .tool import BROWSER, Browser, Citation
+from .tool import Browser, Citation
 from .web import SearxNG, Web, WebLimits
 
 __all__ = [
-    "BROWSER",
     "Backend",
     "Browser",
     "Citation",

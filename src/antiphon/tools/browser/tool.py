@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from antiphon.conversation import JsonSchema, ToolNamespace, ToolSpec
+from antiphon.conversation import BROWSER, JsonSchema, ToolNamespace, ToolSpec
 from antiphon.tools.call import ToolCall, ToolOutput
 from antiphon.tools.tool import Tool
 
@@ -23,15 +23,6 @@ MAX_MATCHES = 50
 SESSIONS = 256
 CURSORS = 128
 
-BROWSER = ToolNamespace(
-    "browser",
-    "Tool for browsing.\n"
-    "The `cursor` appears in brackets before each browsing display: `[{cursor}]`.\n"
-    "Cite information from the tool using the following format:\n"
-    "`【{cursor}†L{line_start}(-L{line_end})?】`, for example: `【6†L9-L11】` or `【8†L3】`.\n"
-    "Do not quote more than 10 words directly from the tool output.\n"
-    "sources=web (default: web)",
-)
 
 _CITATION = re.compile(r"【(\d{1,9})†L(\d{1,9})(?:-L?(\d{1,9}))?】")
 

@@ -7,23 +7,11 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from antiphon.conversation import JsonSchema, OpaquePart, ToolNamespace, ToolSpec
+from antiphon.conversation import PYTHON, JsonSchema, OpaquePart, ToolNamespace, ToolSpec
 from antiphon.tools.call import TOOL_FAILED, TOOL_TIMEOUT, ToolCall, ToolError, ToolOutput
 from antiphon.tools.tool import Tool, ToolFailure
 
 from .sandbox import Bubblewrap, Cell, Interpreter
-
-PYTHON = ToolNamespace(
-    "python",
-    "Use this tool to execute Python code in your chain of thought. The code will not be shown to the user. This tool "
-    "should be used for internal reasoning, but not for code that is intended to be visible to the user (e.g. when "
-    "creating plots, tables, or files).\n\n"
-    "When you send a message containing Python code to python, it will be executed in a stateful Jupyter notebook "
-    "environment. python will respond with the output of the execution or time out after 120.0 seconds. The drive at "
-    "'/mnt/data' can be used to save and persist user files. Internet access for this session is UNKNOWN. Depends on "
-    "the cluster.",
-)
-"""As gpt-oss was trained on it (reference vectors of Harmony); what the sandbox allows is in `SandboxLimits`."""
 
 
 class PythonTool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.conversation import ToolNamespace, ToolSpec
+from .tools import ToolNamespace, ToolSpec
 
 _TEXT = {"type": "string"}
 _UNSET = {"type": "number", "default": -1}

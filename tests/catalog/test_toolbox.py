@@ -1,0 +1,70 @@
+"""The operator's tools: what is named is open, what cannot be opened leaves nothing open."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import aclosing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from antiphon.catalog.toolbox import ToolSettings, open_toolbox
+from antiphon.errors import ConfigError
+from antiphon.tools import ToolCall
+
+SERVER = Path(__file__).parent.parent / "tools" / "mcp_server.py"
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.py"
+    file.write_text('def shout(text: str) -> str:\n    """Say it loud."""\n    return text.upper()\n')
+    return file
+
+
+@pytest.fixture
+def mcp(tmp_path: Path) -> Path:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"t": {"command": sys.executable, "args": [str(SERVER)]}}}))
+    return file
+
+
+async def test_files_built_ins_and_servers_come_together_in_one_router(mine: Path, mcp: Path) -> None:
+    settings = ToolSettings(names=("browser", str(mine)), mcp=mcp)
+    async with aclosing(await open_toolbox(settings)) as toolbox:
+        assert {spec.name for spec in toolbox.specs} == {"shout", "t__add", "t__fail", "t__die"}
+        assert [namespace.name for namespace in toolbox.builtins] == ["browser"]
+        call = ToolCall(call_id="c", recipient="functions.shout", body='{"text": "hi"}')
+        assert (await toolbox.router.call(call)).text(envelope=False) == "HI"
+
+
+async def test_the_pages_that_come_along_are_our_own_documentation() -> None:
+    async with aclosing(await open_toolbox(ToolSettings(names=("browser",)))) as toolbox:
+        call = ToolCall(call_id="c", recipient="browser.search", body='{"query": "tokenizer"}')
+        assert "tokens.md" in (await toolbox.router.call(call)).text(envelope=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("brwser", "browser"), ("none.py", "not a Python file"), ("", "unknown tool")]
+)
+async def test_what_is_unknown_is_refused_with_a_hint(name: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        await open_toolbox(ToolSettings(names=(name,)))
+    assert says in str(caught.value)
+
+
+async def test_a_failure_leaves_nothing_open(mine: Path, mcp: Path, tmp_path: Path) -> None:
+    twin = tmp_path / "again"
+    twin.mkdir()
+    (twin / "mine.py").write_text(mine.read_text())
+    with pytest.raises(ConfigError, match="two tools are called"):
+        await open_toolbox(ToolSettings(names=(str(mine), str(twin / "mine.py")), mcp=mcp))
+    assert not [child for child in psutil.Process().children(recursive=True) if str(SERVER) in child.cmdline()]
+
+
+async def test_a_file_that_fails_says_why(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("1 / 0")
+    with pytest.raises(ConfigError, match="ZeroDivisionError"):
+        await open_toolbox(ToolSettings(names=(str(tmp_path / "bad.py"),)))
