@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from antiphon.catalog import Catalog, Config, ModelEntry, StoreConfig, load_config, open_catalog
+from antiphon.catalog.format_choice import HARMONY_CONTROLS, builtin_formats, choose_format
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import ScriptedEngine
+from antiphon.engines.gguf_file import GgufValue
 from antiphon.errors import ConfigError, ModelError, NotFoundError, TemplateError
 from antiphon.generation import Model, TurnRequest, collect, plan_turn, run_turn
-from antiphon.tokens import ByteTokenizer, spell
+from antiphon.tokens import ByteTokenizer, Control, spell
 
 SCRIPTED = ModelEntry(engine="scripted", reply="Hello there.", aliases=("greeter",))
 ASK = Conversation((Message(role=Role.USER, text="Hi"),))
@@ -129,11 +131,29 @@ async def test_the_format_is_the_one_that_is_asked_for(tmp_path: Path, format: s
     assert spell(list(model.format.render(ASK))).startswith(start)
 
 
-async def test_a_model_without_any_template_gets_chatml_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_says_how_its_model_is_spoken_to(caplog: pytest.LogCaptureFixture) -> None:
+    tokens: list[GgufValue] = ["<s>", "</s>", "a"]
+    metadata: dict[str, GgufValue] = {
+        "tokenizer.chat_template": "{{ bos_token }}{% for m in messages %}[{{ m.content }}]{% endfor %}",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.bos_token_id": 0,
+    }
+    tokenizer = ByteTokenizer(["<s>", "</s>"])
+    format = choose_format("m", ModelEntry(), metadata, tokenizer, builtin_formats())
+    assert list(format.render(ASK)) == [Control("<s>"), "[Hi]"]
+    assert caplog.text == ""
+
+
+def test_a_vocabulary_with_harmonys_controls_is_spoken_to_in_harmony() -> None:
+    metadata: dict[str, GgufValue] = {"tokenizer.chat_template": "{{ messages }}"}
+    format = choose_format("m", ModelEntry(), metadata, ByteTokenizer(HARMONY_CONTROLS), builtin_formats())
+    assert format.name == "harmony"
+
+
+def test_a_model_without_any_template_gets_chatml_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="antiphon.catalog"):
-        await open_catalog(config(tmp_path)).get("demo")
+        format = choose_format("m", ModelEntry(), {}, ByteTokenizer(), builtin_formats())
+    assert format.name == "chatml"
     assert "no chat template" in caplog.text
 
 
@@ -157,6 +177,7 @@ class Mine(BaseTemplate):
     ("name", "text", "prompt"),
     [
         ("my.py", PYTHON_TEMPLATE, "Q: Hi A:"),
+        ("my.jinja", "{% for m in messages %}[{{ m.content }}]{% endfor %}", "[Hi]"),
         ("my.json", '{"user": "U<", "eoh": ">", "assistant": "A<", "eoa": ">"}', "U<Hi>A<"),
     ],
 )

@@ -133,6 +133,31 @@ def test_a_reply_is_parsed_into_messages_with_the_fields_of_message(home: Path) 
     assert "functions.f" in for_people
 
 
+def test_a_harmony_reply_and_a_whole_harmony_conversation_are_parsed(home: Path) -> None:
+    reply = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>4.<|return|>"
+    told = json.loads(antiphon("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)
+    assert told == {
+        "messages": [
+            {"role": "assistant", "channel": "analysis", "text": "hm", "end": "end"},
+            {"role": "assistant", "channel": "final", "text": "4.", "end": "return"},
+        ],
+        "incidents": [],
+    }
+    whole = "<|start|>user<|message|>hi<|end|><|start|>assistant" + reply
+    told = json.loads(antiphon("parse", "-", "--from", "harmony", "--whole", "--json", home=home, stdin=whole).stdout)
+    assert [message["role"] for message in told["messages"]] == ["user", "assistant", "assistant"]
+
+
+def test_a_broken_reply_is_repaired_with_incidents_or_refused_when_strict(home: Path) -> None:
+    reply = "<|channel|>final<|message|>4.<|end|>oops"
+    told = json.loads(antiphon("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)
+    assert told["messages"][0]["text"] == "4."
+    assert told["incidents"]
+    strict = antiphon("parse", "-", "--from", "harmony", "--strict", home=home, stdin=reply)
+    assert strict.returncode == 1
+    assert "unexpected_token" in strict.stderr
+
+
 def test_input_that_is_not_there_is_wrong_usage(home: Path) -> None:
     done = antiphon("parse", "absent.txt", "--from", "chatml", home=home)
     assert done.returncode == 2

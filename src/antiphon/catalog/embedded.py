@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
+from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import FormatRegistry
@@ -15,7 +16,6 @@ from antiphon.tokens import Tokenizer, gguf_tokenizer
 from .config import EngineConfig
 from .entries import ModelEntry
 from .format_choice import choose_format
-from .gguf_file import GgufValue, read_gguf_metadata
 from .loading import DEFAULT_CONTEXT, model_of
 
 

@@ -6,11 +6,14 @@ import logging
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from antiphon.engines.gguf_file import GgufValue
 from antiphon.errors import ConfigError, TemplateError
 from antiphon.formats import Format, FormatRegistry
-from antiphon.formats.harmony.controls import CONTROLS
+from antiphon.formats.harmony import Harmony, harmony
+from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import (
     TemplateFormat,
+    jinja_format,
     load_template_json,
     load_template_python,
     register_templates,
@@ -19,19 +22,20 @@ from antiphon.formats.template import (
 from antiphon.tokens import Control, Tokenizer
 
 from .entries import ModelEntry
-from .gguf_file import GgufValue
 
 log = logging.getLogger("antiphon.catalog")
 
 FALLBACK = "chatml"
-HARMONY_CONTROLS = CONTROLS
+HARMONY_CONTROLS = tuple(Harmony().controls)
 KNOWN_CONTROLS = (*HARMONY_CONTROLS, Control("<|im_start|>"), Control("<|im_end|>"))
 """The controls of a vocabulary that belongs to no model: of the scripted engine, and of a format by itself."""
 
 
 def builtin_formats() -> FormatRegistry:
-    """Every format by name: Harmony, and the chat templates."""
+    """Every format by name: Harmony, OpenChatML, and the chat templates."""
     formats = FormatRegistry()
+    formats.register("harmony", harmony)
+    formats.register("openchatml", openchatml)
     register_templates(formats)
     return formats
 
@@ -45,15 +49,31 @@ def choose_format(
     """
     controls = tokenizer.controls
     if entry.chat_template:
-        return template_file(Path(entry.chat_template).expanduser(), controls)
+        return template_file(Path(entry.chat_template).expanduser(), controls, special_tokens(metadata))
     if entry.format:
         return formats.get(entry.format, controls)
+    if all(control in controls for control in HARMONY_CONTROLS):
+        return formats.get("harmony", controls)
+    template = metadata.get("tokenizer.chat_template")
+    if isinstance(template, str) and template.strip():
+        return jinja_format(template, controls, special_tokens(metadata), name=f"{name}/chat_template")
     log.warning("%s has no chat template; it is spoken to in %s", name, FALLBACK)
     return formats.get(FALLBACK, controls)
 
 
-def template_file(path: Path, controls: Collection[Control]) -> Format:
-    """A user's own template: the one class that a Python file registers, or the blocks of a JSON file.
+def special_tokens(metadata: Mapping[str, GgufValue]) -> dict[str, str]:
+    """The vocabulary's beginning and end, under the names that Jinja templates know them by."""
+    tokens = metadata.get("tokenizer.ggml.tokens")
+    found = {}
+    for ours, files in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")):
+        id = metadata.get(f"tokenizer.ggml.{files}_token_id")
+        if isinstance(tokens, list) and isinstance(id, int) and 0 <= id < len(tokens):
+            found[f"{ours}_token"] = str(tokens[id])
+    return found
+
+
+def template_file(path: Path, controls: Collection[Control], special: Mapping[str, str]) -> Format:
+    """A user's own template: the first class that a Python file registers, the blocks of a JSON file, or Jinja.
 
     Raises `ConfigError` when the file cannot be read, `TemplateError` with the position when it is wrong.
     """
@@ -71,5 +91,7 @@ def template_file(path: Path, controls: Collection[Control]) -> Format:
             except TemplateError as error:
                 raise TemplateError(f"{path}: {error.message}", code=error.code, hint=error.hint) from None
             return TemplateFormat(name, template, controls)
+        case ".jinja" | ".jinja2":
+            return jinja_format(text, controls, special, name=path.stem)
         case _:
-            raise ConfigError(f"{path} is no chat template by its name", hint="Known: .py and .json.")
+            raise ConfigError(f"{path} is no chat template by its name", hint="Known: .py, .json and .jinja.")

@@ -17,7 +17,7 @@ from antiphon.tokens import ByteTokenizer, ControlScanner, Tokenizer, encode_pie
 from .catalog import Catalog
 from .config import Config
 from .entries import ModelEntry, find_entry
-from .format_choice import KNOWN_CONTROLS, builtin_formats, choose_format
+from .format_choice import FALLBACK, KNOWN_CONTROLS, builtin_formats, choose_format
 from .store import ModelStore
 
 DEFAULT_CONTEXT = 4096
@@ -70,9 +70,10 @@ class Loader:
 
 
 def load_scripted(name: str, entry: ModelEntry, formats: FormatRegistry) -> Model:
-    """A model that always says its entry's ``reply``; control spellings in it are controls."""
+    """A model that always says its entry's ``reply``; control spellings in it are controls. It speaks any format."""
     tokenizer = ByteTokenizer(KNOWN_CONTROLS)
-    format = choose_format(name, entry, {}, tokenizer, formats)
+    spoken = entry if entry.format or entry.chat_template else msgspec.structs.replace(entry, format=FALLBACK)
+    format = choose_format(name, spoken, {}, tokenizer, formats)
     scanner = ControlScanner(format.controls)
     reply = [*scanner.feed(entry.reply), *scanner.close(), *format.stops[:1]]
     engine = ScriptedEngine(

@@ -9,9 +9,9 @@ from pathlib import Path
 from antiphon.catalog.config import Config
 from antiphon.catalog.entries import find_entry
 from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats, choose_format
-from antiphon.catalog.gguf_file import read_gguf_metadata
 from antiphon.catalog.loading import with_flags
 from antiphon.catalog.store import ModelStore
+from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.errors import ConfigError, ModelError
 from antiphon.formats import Format
 from antiphon.tokens import Tokenizer, gguf_tokenizer
