@@ -15,7 +15,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from antiphon.conversation import Conversation, End, Message, Role, Settings, ToolSpec
 from antiphon.errors import RenderError, TemplateError
-from antiphon.formats.template import JinjaCache, JinjaFormat, Limits, jinja_format
+from antiphon.formats import Format
+from antiphon.formats.template import JinjaCache, JinjaFormat, Limits, jinja_format, template_format
 from antiphon.formats.template.sandbox import CompiledTemplate
 from antiphon.tokens import ByteTokenizer, Control, Piece, encode_pieces, spell
 
@@ -310,3 +311,17 @@ def test_tags_are_told_from_the_source() -> None:
     assert tags.reasoning is not None
     assert [call.open for call in tags.calls] == ["<tool_call>"]
     assert load("chatml").tags.spellings == frozenset()
+
+
+def test_a_schema_that_nests_without_end_is_an_error_and_no_crash() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(100_000):
+        schema = {"a": schema}
+    tool = ToolSpec(name="f", parameters=schema)
+    formats: list[Format] = [load("qwen3"), template_format("chatml", CONTROLS)]
+    for format in formats:
+        with pytest.raises(RenderError) as raised:
+            list(format.render(with_date(Conversation((USER,), tools=(tool,)))))
+        assert raised.value.code == "template_limit"
+    while schema:  # taken apart by hand: the interpreter would do it recursively
+        schema = schema["a"]

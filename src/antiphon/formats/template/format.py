@@ -66,6 +66,8 @@ class TemplateFormat:
             return self._own_class(chat, conversation.tools)
         except TemplateError as error:
             raise RenderError(error.message, code=error.code, hint=error.hint) from error
+        except RecursionError as error:
+            raise RenderError("a tool is nested too deeply", code="template_limit") from error
 
     def parser(
         self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False

@@ -73,7 +73,7 @@ class JinjaFormat:
         conversation: Conversation,
         *,
         reply_as: Role | None = Role.ASSISTANT,
-        history: HistoryPolicy = HistoryPolicy.REFERENCE,
+        history: HistoryPolicy = HistoryPolicy.GUIDE,
     ) -> Iterator[Piece]:
         if reply_as not in (None, Role.ASSISTANT):
             raise RenderError(
@@ -82,11 +82,18 @@ class JinjaFormat:
         chat = chat_messages(conversation.messages, history)
         offered = [_tool(tool) for tool in conversation.tools]
         kwargs = self._checked(conversation.settings)
-        texts = [*_texts([_plain(message) for message in chat]), *_texts(offered), *_texts(kwargs)]
         try:
+            texts = [
+                *_chat_texts(chat),
+                *_texts(offered),
+                *_texts(kwargs),
+                *_texts(conversation.extra.get("documents")),
+            ]
             return iter(self._pieces(chat, offered, kwargs, conversation, texts, opens_reply=reply_as is not None))
         except TemplateError as error:
             raise RenderError(error.message, code=error.code, hint=error.hint) from error
+        except RecursionError as error:
+            raise RenderError("a tool or an argument is nested too deeply", code="template_limit") from error
 
     def parser(
         self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
@@ -127,9 +134,11 @@ class JinjaFormat:
         beginning prevent that; they are taken unless the template looked at them and said something else.
         """
 
+        size = sum(map(len, texts))
+
         def rendered(*, thorough: bool) -> tuple[str, list[Piece]]:
             marks = Marks(self._spellings, texts, thorough=thorough)
-            text = self._text(chat, offered, kwargs, conversation, marks, opens_reply=opens_reply)
+            text = self._text(chat, offered, kwargs, conversation, marks, opens_reply=opens_reply, size=size)
             return marks.plain(text), marks.pieces(text)
 
         plain, pieces = rendered(thorough=False)
@@ -147,6 +156,7 @@ class JinjaFormat:
         marks: Marks,
         *,
         opens_reply: bool,
+        size: int,
     ) -> str:
         continues = bool(chat) and chat[-1].open
         messages = [self._message(message, marks.mark) for message in chat]
@@ -166,7 +176,7 @@ class JinjaFormat:
         }
         if conversation.settings.reasoning_effort is not None:
             variables.setdefault("reasoning_effort", conversation.settings.reasoning_effort.value)
-        text = self._template.render(variables, size=sum(map(len, _texts(messages))) + sum(map(len, _texts(offered))))
+        text = self._template.render(variables, size=size)
         if not continues:
             return text
         end = text.rfind(cut)
@@ -280,9 +290,16 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _plain(message: ChatMessage) -> dict[str, Any]:
-    calls = [[call.name, call.arguments, call.call_id or ""] for call in message.calls]
-    return {"texts": [message.content, message.reasoning, message.name or "", message.call_id or "", calls]}
+def _chat_texts(chat: Sequence[ChatMessage]) -> Iterator[str]:
+    for message in chat:
+        yield message.content
+        yield message.reasoning
+        yield message.name or ""
+        yield message.call_id or ""
+        for call in message.calls:
+            yield call.name
+            yield call.arguments
+            yield call.call_id or ""
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -305,7 +322,9 @@ def _marked(value: Any, mark: Callable[[str], str]) -> Any:
         return {mark(str(key)): _marked(inner, mark) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_marked(inner, mark) for inner in value]
-    return value
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    raise TemplateError(f"a {type(value).__name__} is no JSON value", code="bad_template_kwargs")
 
 
 def _controls(pieces: Sequence[Piece]) -> int:

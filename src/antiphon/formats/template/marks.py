@@ -41,6 +41,7 @@ class Spellings:
         self.whole = re.compile("|".join(map(re.escape, spellings)) or r"(?!)")
         self.leads = re.compile("|".join(re.escape(lead) for lead in {s[:2] for s in spellings}) or r"(?!)")
         self._prefixes = {s[:n] for s in spellings for n in range(1, len(s))}
+        self._firsts = {spelling[0] for spelling in spellings}
         self._reach = max(map(len, spellings), default=1) - 1
 
     def scan(self, text: str) -> Iterator[Piece]:
@@ -61,8 +62,9 @@ class Spellings:
     def open_end(self, text: str) -> int:
         """Where the text's last solid character is, when a spelling may begin there and go on behind it; else -1."""
         end = len(text.rstrip())
-        begins = (text[i:end] in self._prefixes for i in range(max(0, end - self._reach), end))
-        return end if any(begins) else -1
+        tail = text[max(0, end - self._reach) : end]
+        begins = any(char in self._firsts and tail[i:] in self._prefixes for i, char in enumerate(tail))
+        return end if begins else -1
 
 
 class Held:

@@ -98,6 +98,9 @@ class Budget:
 
     def binop(self, operator: str, left: Any, right: Any) -> None:
         """An operation whose result may be far larger than its operands."""
+        if operator == "+" and isinstance(left, str) and isinstance(right, str):
+            self.chars(len(left) + len(right))
+            return
         if isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() * (max(abs(right), 1) if operator == "**" else 1) + right.bit_length()
             if bits > _MAX_BITS:
