@@ -1,32 +1,77 @@
-"""OpenChatML 2.2: transcripts and prompts."""
+"""OpenChatML 2.2: transcripts, prompts and replies, events, JSON, HIP-1, the compliance suite's runner."""
 
+from .body import CallArguments, read_arguments
+from .conformance import Case, Implementation, Outcome, check, finding_to_json, read_cases, run_conformance
 from .document import OURS, Capabilities, DocumentHeader, HarmonyProfile
+from .events import EventStream, sse
 from .finding import SUMMARIES, Finding
 from .frames import Trivia
+from .hip1 import Loss, Translated, from_harmony, to_harmony
+from .legacy import is_v01, read_v01
 from .openchatml import OpenChatML, for_prompt, openchatml
+from .projection import from_json, message_from_json, message_to_json, to_json, turn_to_json
 from .reader import Envelope, Reader, iter_read, read, repair, validate
-from .writer import Writer, iter_write, unwritable, write, write_bytes
+from .tool_reply import ToolFailure, ToolReply, read_tool_reply
+from .view import Reflection, reflections, show, shown
+from .writer import Writer, envelope_of, iter_write, unwritable, write, write_bytes
 
 __all__ = [
+    # transcripts
+    "Reader",
+    "iter_read",
+    "read",
+    "repair",
+    "validate",
+    "Writer",
+    "iter_write",
+    "unwritable",
+    "write",
+    "write_bytes",
+    "is_v01",
+    "read_v01",
+    # what stands in them
     "Capabilities",
     "DocumentHeader",
     "Envelope",
     "Finding",
     "HarmonyProfile",
     "OURS",
-    "OpenChatML",
-    "Reader",
     "SUMMARIES",
     "Trivia",
-    "Writer",
-    "iter_read",
+    "envelope_of",
+    # a model's format
+    "OpenChatML",
     "for_prompt",
-    "iter_write",
     "openchatml",
-    "read",
-    "repair",
-    "unwritable",
-    "validate",
-    "write",
-    "write_bytes",
+    # other forms
+    "EventStream",
+    "sse",
+    "Loss",
+    "Translated",
+    "from_harmony",
+    "to_harmony",
+    "from_json",
+    "message_from_json",
+    "message_to_json",
+    "to_json",
+    "turn_to_json",
+    # tools
+    "CallArguments",
+    "ToolFailure",
+    "ToolReply",
+    "read_arguments",
+    "read_tool_reply",
+    # what people see
+    "Reflection",
+    "reflections",
+    "show",
+    "shown",
+    # the compliance suite
+    "Case",
+    "Implementation",
+    "Outcome",
+    "check",
+    "finding_to_json",
+    "read_cases",
+    "run_conformance",
 ]

@@ -26,6 +26,7 @@ class Rules:
     ) -> None:
         profile = header.harmony if header else HarmonyProfile()
         self._harmony = harmony or profile.enabled
+        self._whole_turns = harmony
         self._require_channels = bool(profile.require_channels) if profile.enabled else harmony
         self._tool_calls_in = profile.tool_calls_in if profile.enabled else (Channel.COMMENTARY,)
         self._builtins_in = profile.builtins_in
@@ -57,7 +58,7 @@ class Rules:
             return
         yield Finding(
             E_TRUNCATED, "no <|return|> or <|call|> at the end", end,
-            "An assistant's turn ends with a final answer or a call.", warning=not self._harmony,
+            "An assistant's turn ends with a final answer or a call.", warning=not self._whole_turns,
         )  # fmt: skip
 
     @staticmethod

@@ -1,0 +1,172 @@
+"""HIP-1: Harmony ⇄ OpenChatML, as functions on conversations (§12). Neither side is written or read here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from antiphon.conversation import Channel, Conversation, End, Intent, Message, Role, ToolNamespace
+
+from .document import DocumentHeader
+from .head import ToolNames
+from .reader import Envelope
+from .writer import envelope_of
+
+HARD_STOPS = ("<|return|>", "<|call|>")
+"""HIP-1.8: what ends inference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that the other side cannot hold. ``derivable``: a rule restores it on the way back."""
+
+    path: str
+    what: str
+    severity: Literal["semantic", "derivable"] = "semantic"
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    conversation: Conversation
+    losses: tuple[Loss, ...] = ()
+
+
+def to_harmony(conversation: Conversation) -> Translated:
+    """The conversation as Harmony can say it. What it cannot say is listed, and nothing else is lost."""
+    losses: list[Loss] = list(_header_losses(conversation))
+    messages: list[Message] = []
+    channels: dict[str | None, str] = {}
+    for i, message in enumerate(conversation.messages):
+        translated = _message_to_harmony(message, channels)
+        losses += _message_losses(f"messages[{i}]", message, translated)
+        messages.append(translated)
+    return Translated(replace(conversation, messages=tuple(messages)), tuple(losses))
+
+
+def _message_to_harmony(message: Message, channels: dict[str | None, str]) -> Message:
+    extra = {key: value for key, value in message.extra.items() if key != "openchatml"}
+    call_id = None if extra.pop("synthetic_call_id", False) else message.call_id
+    bare = replace(message, intent=None, call_id=call_id, extra=extra)
+    match message.role:
+        case Role.ASSISTANT if message.is_call:
+            # HIP-1.2 to 1.5: calls name their channel, and JSON arguments say that they are JSON.
+            channel = message.channel or Channel.COMMENTARY
+            channels[message.call_id] = channel
+            is_json = message.constrained or (message.content_type is None and _is_object(message.text))
+            content_type = "json" if is_json and message.content_type is None else message.content_type
+            return replace(bare, channel=channel, constrained=is_json, content_type=content_type)
+        case Role.ASSISTANT:
+            # HIP-1.6: Harmony shows all commentary to nobody as a preamble, so what is none must not be there.
+            hidden = message.channel == Channel.COMMENTARY and not message.is_preamble
+            return replace(bare, channel=Channel.ANALYSIS if hidden else message.effective_channel)
+        case Role.TOOL:
+            # A-H04: a reply stands on its call's channel and goes to the assistant.
+            channel = message.channel or channels.get(message.call_id, Channel.COMMENTARY)
+            return replace(bare, channel=channel, recipient=message.recipient or "assistant")
+        case _:
+            return replace(bare, channel=None)
+
+
+def _header_losses(conversation: Conversation) -> Iterator[Loss]:
+    header = envelope_of(conversation).header or DocumentHeader()
+    kept = {"reasoning_effort", "builtin_tools"}
+    yield from (Loss(f"header.{key}", key) for key in header.fields if key not in ("generation_settings", "profiles"))
+    yield from (Loss(f"header.generation_settings.{key}", key) for key in header.generation_settings if key not in kept)
+
+
+def _message_losses(path: str, message: Message, harmony: Message) -> Iterator[Loss]:
+    if message.intent is not None and not message.is_preamble:
+        yield Loss(f"{path}.intent", f"intent={message.intent}")
+    if message.call_id is not None:
+        synthetic = harmony.call_id is None
+        yield Loss(f"{path}.call_id", f"call_id={message.call_id}", "derivable" if synthetic else "semantic")
+    if message.role is not Role.TOOL and message.name is not None:
+        yield Loss(f"{path}.name", f"name={message.name}")
+    if message.channel is not None and message.channel != harmony.channel:
+        yield Loss(f"{path}.channel", f"channel {message.channel}")
+
+
+def from_harmony(conversation: Conversation) -> Translated:
+    """A Harmony conversation with what OpenChatML asks for: call ids by position (A-O12), preambles marked (A-H09).
+
+    Its header enables the profile and declares what the conversation does, so that `to_harmony` gives it back.
+    """
+    losses: list[Loss] = []
+    messages: list[Message] = []
+    open_calls: list[tuple[str, str | None]] = []
+    taken = {message.call_id for message in conversation.messages}
+    numbers = (id for id in (f"call_{n}" for n in range(len(taken) + len(conversation.messages))) if id not in taken)
+    for i, message in enumerate(conversation.messages):
+        call_id = message.call_id
+        if message.is_call:
+            call_id = call_id or next(numbers)
+            open_calls.append((call_id, message.recipient))
+        elif message.role is Role.TOOL:
+            call_id = call_id or _answered(open_calls, message.name)
+        if call_id != message.call_id:
+            losses.append(Loss(f"messages[{i}].call_id", f"{call_id} is added", "derivable"))
+        messages.append(_message_from_harmony(message, call_id))
+    header = _header(conversation, messages)
+    named = {namespace.name: namespace for namespace in conversation.builtins}
+    builtins = tuple(named.get(name, ToolNamespace(name)) for name in header.builtin_tools)
+    extra = {**conversation.extra, "openchatml": Envelope(header)}
+    return Translated(replace(conversation, messages=tuple(messages), builtins=builtins, extra=extra), tuple(losses))
+
+
+def _message_from_harmony(message: Message, call_id: str | None) -> Message:
+    announces = message.role is Role.ASSISTANT and message.channel == Channel.COMMENTARY and message.recipient is None
+    added = call_id is not None and message.call_id is None
+    return replace(
+        message,
+        call_id=call_id,
+        intent=Intent.PREAMBLE if announces and message.intent is None else message.intent,
+        end=End.CALL if message.is_call and message.end is not End.NONE else message.end,
+        extra={**message.extra, "synthetic_call_id": True} if added else message.extra,
+    )
+
+
+def _answered(open_calls: list[tuple[str, str | None]], name: str | None) -> str | None:
+    """A-O15: the oldest open call of that tool."""
+    found = next((call for call in open_calls if call[1] == name), None)
+    if found is None:
+        return None
+    open_calls.remove(found)
+    return found[0]
+
+
+def _header(conversation: Conversation, messages: Sequence[Message]) -> DocumentHeader:
+    calls = [message for message in messages if message.is_call]
+    spoken = [message for message in messages if message.role in (Role.ASSISTANT, Role.TOOL)]
+    profile: dict[str, object] = {"enabled": True}
+    if all(message.channel is not None for message in spoken):
+        profile["require_channels"] = list(Channel)
+    names = [call.recipient or "" for call in calls] + [m.name for m in spoken if m.role is Role.TOOL and m.name]
+    functions = [call for call in calls if (call.recipient or "").startswith("functions.")]
+    builtins = [call for call in calls if call not in functions]
+    profile["tool_calls_in"] = _channels([Channel.COMMENTARY], functions)
+    profile["builtins_in"] = _channels([Channel.ANALYSIS, Channel.COMMENTARY], builtins)
+    fields: dict[str, object] = {"profiles": {"harmony": {k: _plain(v) for k, v in profile.items()}}}
+    header = DocumentHeader(fields=fields)
+    declared = [namespace.name for namespace in conversation.builtins]
+    unknown = dict.fromkeys(name.partition(".")[0] for name in names if not ToolNames().declare(declared).knows(name))
+    effort = conversation.settings.reasoning_effort
+    return header.with_settings(
+        reasoning_effort=effort.value if effort else None, builtin_tools=[*declared, *unknown] or None
+    )
+
+
+def _plain(value: object) -> object:
+    return [str(word) for word in value] if isinstance(value, list) else value
+
+
+def _channels(usual: list[Channel], calls: Iterable[Message]) -> list[str]:
+    return list(dict.fromkeys([*usual, *(call.effective_channel for call in calls)]))
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

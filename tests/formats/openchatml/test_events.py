@@ -1,0 +1,182 @@
+"""The streaming events: what a user interface gets, and what it never gets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.conversation import (
+    DebugCapability,
+    Event,
+    FinishReason,
+    Message,
+    MessageEnded,
+    Role,
+    TextDelta,
+    TurnEnded,
+    Usage,
+    visible_to_user,
+)
+from antiphon.errors import VisibilityError
+from antiphon.formats.openchatml import (
+    OURS,
+    SUMMARIES,
+    Capabilities,
+    EventStream,
+    openchatml,
+    reflections,
+    show,
+    shown,
+    sse,
+)
+
+REPLY = (
+    " intent=preamble<|channel|>commentary<|message|>Plan<|end|><|start|>assistant<|channel|>analysis<|message|>secret"
+    "<|end|><|start|>assistant<|channel|>final<|message|>One.\n\nTwo.<|return|>"
+)
+
+
+def events(reply: str, reason: FinishReason = FinishReason.STOP_EOS) -> list[Event]:
+    parser = openchatml([]).parser()
+    return [*parser.feed([reply]), *parser.close(), TurnEnded(reason, Usage())]
+
+
+def sent(reply: str, reason: FinishReason = FinishReason.STOP_EOS, **options: Any) -> list[dict[str, Any]]:
+    stream = EventStream("r1", **options)
+    return [wire for event in events(reply, reason) for wire in stream.feed(event)]
+
+
+def told(wire: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
+    return [(event["type"], event.get("delta")) for event in wire]
+
+
+@pytest.mark.spec("OCM-100", "OCM-102", "OCM-105", "OCM-167", "OCM-05")
+def test_a_turn_is_deltas_with_boundaries_and_a_done() -> None:
+    wire = sent(REPLY)
+    assert told(wire) == [
+        ("response.delta", "Plan"),
+        ("response.delta.flush", None),
+        ("response.delta", "One.\n\n"),
+        ("response.delta.flush", None),
+        ("response.delta", "Two."),
+        ("response.delta.flush", None),
+        ("response.done", None),
+    ]
+    assert [event["seq"] for event in wire] == list(range(7))
+    assert [event.get("channel") for event in wire][:3] == ["commentary", None, "final"]
+    assert wire[-1]["end_reason"] == "return"
+
+
+@pytest.mark.spec("OCM-104")
+def test_each_message_has_its_own_id_so_streams_may_interleave() -> None:
+    assert [event["message_id"] for event in sent(REPLY)] == ["r1.0"] * 2 + ["r1.2"] * 5
+
+
+@pytest.mark.spec("OCM-55", "OCM-78", "OCM-112", "OCM-51")
+def test_reasoning_is_sent_to_nobody_without_the_debug_capability() -> None:
+    assert "secret" not in json.dumps(sent(REPLY))
+    privileged = sent(REPLY, debug=DebugCapability("tests"))
+    assert ("response.reasoning_text.delta", "secret") in told(privileged)
+
+
+@pytest.mark.spec("OCM-101")
+def test_a_cancelled_turn_says_stop_rendering() -> None:
+    assert told(sent("<|message|>Hal", FinishReason.CANCELLED))[-1] == ("response.cancel", None)
+
+
+@pytest.mark.spec("OCM-105", "OCM-139")
+@pytest.mark.parametrize("reason", [FinishReason.LENGTH_OUTPUT, FinishReason.ERROR, FinishReason.TIMEOUT])
+def test_a_turn_that_breaks_off_is_an_error_and_not_done(reason: FinishReason) -> None:
+    wire = sent("<|message|>Hal", reason)
+    assert (wire[-1]["type"], wire[-1]["code"]) == ("error", "E-STREAM-TRUNCATED")
+    assert "response.done" not in [event["type"] for event in wire]
+
+
+@pytest.mark.spec("OCM-103", "OCM-92")
+def test_a_cancelled_call_names_its_id_and_reason() -> None:
+    [event] = EventStream("r1").tool_cancel("wx1", "deadline")
+    assert (event["type"], event["call_id"], event["reason"]) == ("tool.cancel", "wx1", "deadline")
+
+
+@pytest.mark.spec("OCM-19", "OCM-15")
+def test_only_what_the_other_side_takes_is_sent() -> None:
+    assert {event["type"] for event in sent(REPLY, accept=["response.delta", "x"])} == {"response.delta"}
+    theirs = Capabilities(streaming=("response.delta", "x"), channels=("final",))
+    agreed = OURS.negotiate(theirs)
+    assert agreed.streaming == ("response.delta",)
+    assert agreed.channels == ("final",)
+    assert agreed.roles == OURS.roles
+
+
+@given(st.text("a\n", max_size=12), st.integers(0, 12))
+def test_boundaries_are_the_same_wherever_the_text_is_cut(text: str, cut: int) -> None:
+    def boundaries(*parts: str) -> list[int]:
+        stream, passed, found = EventStream("r"), 0, []
+        for event in events("<|message|>")[:1]:
+            stream.feed(event)
+        for part in parts:
+            for wire in stream.feed(TextDelta(part)):
+                passed += len(wire.get("delta", ""))
+                found += [passed] if wire["type"] == "response.delta.flush" else []
+        return found
+
+    assert boundaries(text[:cut], text[cut:]) == boundaries(text)
+
+
+def test_an_event_is_a_server_sent_event_of_its_type() -> None:
+    assert sse({"type": "response.delta", "delta": "é\n"}) == (
+        b'event: response.delta\ndata: {"type": "response.delta", "delta": "\\u00e9\\n"}\n\n'
+    )
+
+
+@pytest.mark.spec("OCM-03", "OCM-48", "OCM-52", "OCM-112", "OCM-165", "OCM-168")
+def test_users_see_their_own_words_answers_and_preambles() -> None:
+    hidden = [
+        Message(role=Role.SYSTEM, text="s"),
+        Message(role=Role.DEVELOPER, text="d"),
+        Message(role=Role.ASSISTANT, text="a", channel="analysis", intent="preamble"),
+        Message(role=Role.ASSISTANT, text="c", channel="commentary"),
+        Message(role=Role.ASSISTANT, text="c", channel="commentary", intent="status"),
+        Message(role=Role.ASSISTANT, text="{}", channel="final", recipient="functions.f"),
+        Message(role=Role.TOOL, text="t", name="functions.f"),
+    ]
+    visible = [m.message for m in events(REPLY) if isinstance(m, MessageEnded) and m.message.channel != "analysis"]
+    assert shown([*hidden, *visible]) == visible
+    assert all(visible_to_user(m) for m in visible)
+
+
+@pytest.mark.spec("OCM-49", "OCM-140", "OCM-55")
+def test_hidden_content_needs_the_debug_capability() -> None:
+    thought = Message(role=Role.ASSISTANT, text="secret", channel="analysis")
+    with pytest.raises(VisibilityError) as raised:
+        show(thought)
+    assert raised.value.code == "E-PERM-VISIBILITY"
+    assert "secret" not in str(raised.value)
+    assert show(thought, debug=DebugCapability("tests")) == "secret"
+    assert shown([thought], debug=DebugCapability("tests")) == [thought]
+
+
+@pytest.mark.spec("OCM-45")
+def test_the_roles_are_ordered_by_authority() -> None:
+    assert [a.outranks(b) for a, b in zip(list(Role), list(Role)[1:], strict=False)] == [True] * 4
+
+
+@pytest.mark.spec("OCM-76", "OCM-77")
+def test_reasoning_can_be_split_at_its_markers() -> None:
+    text = "a<|start_reflect|>b<|end_reflect|>c<|start_reason|>d<|start_introspect|>e"
+    assert [(r.kind, r.text) for r in reflections(text)] == [
+        (None, "a"), ("reflect", "b"), (None, "c"), ("reason", "d"), ("introspect", "e"),
+    ]  # fmt: skip
+
+
+@pytest.mark.spec("OCM-133", "OCM-134", "OCM-135", "OCM-136", "OCM-137", "OCM-138", "OCM-139", "OCM-140", "OCM-141")
+def test_every_code_has_a_summary_that_is_safe_for_users() -> None:
+    assert set(SUMMARIES) == {
+        "E-PARSE-HEADER", "E-PARSE-CHANNEL-MISSING", "E-BODY-CONSTRAINT-VIOLATION", "E-CALL-SCHEMA", "E-TOOL-TIMEOUT",
+        "E-TOOL-CANCELLED", "E-STREAM-TRUNCATED", "E-PERM-VISIBILITY",
+    }  # fmt: skip
+    assert all("<|" not in summary and "E-" not in summary for summary in SUMMARIES.values())
