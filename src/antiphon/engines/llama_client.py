@@ -98,7 +98,8 @@ class LlamaClient:
         if not inputs:
             return Embeddings((), 0)
         body: Json = {"input": [list(input) for input in inputs], "encoding_format": "float"}
-        told = await self._json("POST", "/v1/embeddings", body)
+        async with open_reply(self._streams, "POST", "/v1/embeddings", body, refuse) as reply:
+            told: object = msgspec.json.decode(await reply.read())
         rows = msgspec.convert(_at(told, "data"), list[_Vector])
         vectors = tuple(row.embedding for row in sorted(rows, key=lambda row: row.index))
         return Embeddings(vectors, sum(map(len, inputs)))
@@ -131,10 +132,10 @@ def check(prompt: Sequence[int], sampling: Sampling, model: Model, *, n: int, gr
         raise UnsupportedError(f"this engine cannot make {n} choices", position=Position(path="n"), hint=hint)
     if (sampling.logprobs or 0) > MAX_LOGPROBS:
         raise UnsupportedError(f"at most {MAX_LOGPROBS} alternatives", position=Position(path="top_logprobs"))
-    unknown = [id for id in (*sampling.logit_bias, *prompt) if not 0 <= id < model.vocabulary]
-    if unknown:
-        where = "prompt" if unknown[0] not in sampling.logit_bias else "logit_bias"
-        raise RequestError(f"the model has no token {unknown[0]}", position=Position(path=where))
+    for where, ids in (("logit_bias", sampling.logit_bias), ("prompt", prompt)):
+        unknown = next((id for id in ids if not 0 <= id < model.vocabulary), None)
+        if unknown is not None:
+            raise RequestError(f"the model has no token {unknown}", position=Position(path=where))
     if grammar is not None and sampling.ignore_eos:
         hint = "A grammar says itself where a reply ends."
         raise UnsupportedError("ignore_eos together with a grammar", position=Position(path="ignore_eos"), hint=hint)
