@@ -2,8 +2,9 @@
 
 python bench/engine.py MODEL.gguf [--streams 1,4,8] [--tokens 64] [--rounds 3] [--threads 1]
 
-The columns run in turn, round after round, and the middle ratio counts, so that a busy machine hurts all alike. The
-peer is llama.cpp's server core called in its own process, with no socket, no client and no Python event loop about it.
+The layers run in turn, round after round, and the middle ratio counts, so that a busy machine hurts all alike; the
+processor time of a token, in all processes that a layer needs, depends less on who else is there. The peer is
+llama.cpp's server core called in its own process, with no socket, no client and no Python event loop about it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -20,7 +22,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
-from antiphon.engines import Engine, Sampling
+import psutil
+
+from antiphon.engines import Sampling
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 
 Prompt = Sequence[int]
@@ -28,10 +32,11 @@ Prompt = Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One round of one column: seconds from the start to each stream's first token, and to the end of all."""
+    """One round of one layer: seconds to the end of all streams, of processor time, and to each first token."""
 
     tokens: int
     seconds: float
+    processor: float
     firsts: tuple[float, ...]
 
     @property
@@ -43,11 +48,17 @@ class Run:
         return statistics.median(self.firsts)
 
 
-Column = Callable[[Sequence[Prompt], int], Awaitable[Run]]
-"""(prompts, tokens of each answer) → what it took. A new layer is one more entry of `columns`."""
+Layer = Callable[[Sequence[Prompt], int], Awaitable[Run]]
+"""(prompts, tokens of each answer) → what it took. A new layer is one more entry of `layers`."""
 
 
-def through_engine(engine: Engine) -> Column:
+def processor_seconds(*pids: int) -> float:
+    """Spent so far by these processes and by this one."""
+    times = [psutil.Process(pid).cpu_times() for pid in (os.getpid(), *pids)]
+    return sum(time.user + time.system for time in times)
+
+
+def through_engine(engine: LlamaCppEngine) -> Layer:
     async def one(prompt: Prompt, tokens: int, start: float) -> tuple[int, float]:
         count, first = 0, 0.0
         sampling = Sampling(max_tokens=tokens, temperature=0, ignore_eos=True)
@@ -59,10 +70,11 @@ def through_engine(engine: Engine) -> Column:
         return count, first
 
     async def run(prompts: Sequence[Prompt], tokens: int) -> Run:
-        start = time.perf_counter()
+        assert engine.pid is not None
+        start, before = time.perf_counter(), processor_seconds(engine.pid)
         found = await asyncio.gather(*(one(prompt, tokens, start) for prompt in prompts))
-        seconds = time.perf_counter() - start
-        return Run(sum(count for count, _ in found), seconds, tuple(first for _, first in found))
+        seconds, spent = time.perf_counter() - start, processor_seconds(engine.pid) - before
+        return Run(sum(count for count, _ in found), seconds, spent, tuple(first for _, first in found))
 
     return run
 
@@ -116,8 +128,10 @@ class Inner:
         return self._process.stdout.readline()
 
     async def run(self, prompts: Sequence[Prompt], tokens: int) -> Run:
+        before = processor_seconds(self._process.pid)
         seconds, found = json.loads(await asyncio.to_thread(self._ask, [list(map(list, prompts)), tokens]))
-        return Run(sum(count for count, _ in found), seconds, tuple(first for _, first in found))
+        spent = processor_seconds(self._process.pid) - before
+        return Run(sum(count for count, _ in found), seconds, spent, tuple(first for _, first in found))
 
     def close(self) -> None:
         self._process.kill()
@@ -135,17 +149,17 @@ async def main() -> None:
     settings = LlamaCppSettings(model=chosen.model, context=512, slots=8, threads=chosen.threads, cache_mib=256)
     inner, engine = Inner(settings), await LlamaCppEngine.start(settings)
     # The first is the peer of all others. `POST /v1/chat/completions` over `engine` belongs here as the third.
-    columns: dict[str, Column] = {"inner engine": inner.run, "Engine.generate": through_engine(engine)}
+    layers: dict[str, Layer] = {"inner engine": inner.run, "Engine.generate": through_engine(engine)}
     words = await engine.tokenize("Tell me something about the number ")
     salt = 0
     try:
         for streams in map(int, chosen.streams.split(",")):
-            runs: dict[str, list[Run]] = {name: [] for name in columns}
+            runs: dict[str, list[Run]] = {name: [] for name in layers}
             for _ in range(chosen.rounds + 1):
                 prompts = [[*words, *await engine.tokenize(str(salt + i)), *words * 2] for i in range(streams)]
                 salt += streams
-                for name, column in columns.items():
-                    runs[name].append(await column(prompts, chosen.tokens))
+                for name, layer in layers.items():
+                    runs[name].append(await layer(prompts, chosen.tokens))
             report(streams, {name: found[1:] for name, found in runs.items()})  # The first round warms up.
     finally:
         inner.close()
@@ -158,10 +172,15 @@ def report(streams: int, runs: dict[str, list[Run]]) -> None:
         rate = statistics.median(run.rate for run in found)
         first = statistics.median(run.first for run in found)
         ratio = statistics.median(mine.rate / its.rate for mine, its in zip(found, peer, strict=True))
+        work = statistics.median(run.processor / run.tokens for run in found) * 1e3
+        dearer = statistics.median(
+            (mine.processor / mine.tokens) / (its.processor / its.tokens) for mine, its in zip(found, peer, strict=True)
+        )
         later = statistics.median(mine.first - its.first for mine, its in zip(found, peer, strict=True))
         print(
-            f"{streams:>3} streams  {name:<24} {rate:>8.1f} tokens/s {ratio:>6.2f} x {peer_name}   "
-            f"first token {first * 1e3:>7.1f} ms ({later * 1e3:+.1f})"
+            f"{streams:>3} streams  {name:<20} {rate:>7.1f} tokens/s ({ratio:.2f} x {peer_name})   "
+            f"first token {first * 1e3:>7.1f} ms ({later * 1e3:+.1f})   "
+            f"processor {work:>6.2f} ms a token ({dearer:.3f} x)"
         )
 
 
