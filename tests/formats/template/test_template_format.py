@@ -135,3 +135,17 @@ def test_generation_settings_are_the_formats_defaults() -> None:
 
 def test_words_that_are_no_controls_of_the_vocabulary_stop_as_text() -> None:
     assert template_format("yi-vl", CONTROLS).stops == ("###",)
+
+
+def test_a_call_is_said_as_text_where_the_template_knows_no_tools() -> None:
+    call = said("assistant", '{"a": 1}', recipient="functions.f", channel="commentary", end=End.CALL)
+    for name in ("vicuna", "chatglm"):
+        prompt = spell(
+            render(template_format(name, ()), said("user", "U"), call, said("tool", "42", name="functions.f"))
+        )
+        assert 'Tool call (f): {"a": 1}' in prompt
+
+
+def test_a_template_that_pairs_rounds_refuses_what_it_would_drop() -> None:
+    with pytest.raises(RenderError, match="in turn"):
+        render(template_format("llama2@seed", ()), said("user", "U"), said("user", "V"))

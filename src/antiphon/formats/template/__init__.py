@@ -1,14 +1,15 @@
 """Chat templates: declared ones in the manner of LMDeploy, a user's own, and the model's Jinja template."""
 
 from .base import BaseTemplate
+from .blocks import Blocks, Rule
+from .budget import Limits
 from .builtin import register_templates, template_format
-from .declared import Blocks, DeclaredTemplate, Rule
+from .declared import DeclaredTemplate
 from .format import TemplateFormat
 from .jinja import JinjaCache, JinjaFormat, jinja_format
 from .load import load_template_json, load_template_python
 from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
 from .reply import TaggedParser
-from .sandbox import Limits
 from .tags import CallTag, ReplyTags, Tag
 
 __all__ = [

@@ -1,108 +1,16 @@
-"""Templates that are data: marker strings, and a rule for how they are joined (docs/templates.md)."""
+"""Templates that are data, and how they are said."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import fields, replace
+from typing import Any, ClassVar
 
 from antiphon.errors import TemplateError
 
 from .base import BaseTemplate, ChatDict, content_of, role_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
-    """The marker strings, by LMDeploy's names: ``user`` U ``eoh`` ``assistant`` A ``eoa`` ``separator``.
-
-    ``meta_instruction`` None: no system block where the conversation has no system text; "": an empty one.
-    """
-
-    system: str = ""
-    meta_instruction: str | None = ""
-    eosys: str = ""
-    user: str = ""
-    eoh: str = ""
-    assistant: str = ""
-    eoa: str = ""
-    separator: str = ""
-    tool: str = ""
-    eotool: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replies:
-    """How results of tools are written; neighbours share one ``open`` and ``close``."""
-
-    open: str = ""
-    each: str
-    end: str
-    close: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calls:
-    """How an assistant's tool calls are written: JSON with the arguments under the key ``arguments``."""
-
-    open: str
-    close: str
-    between: str = ""
-    after: str = ""
-    arguments: str = "arguments"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offers:
-    """How the tools are made known, after the system text and in its block."""
-
-    open: str
-    each: str
-    end: str
-    close: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Infilling:
-    """CodeLlama's fill-in-the-middle: the user's text holds ``mark`` where text is wanted."""
-
-    mark: str
-    prefix_first: str
-    suffix_first: str
-    stop_words: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """Where a template departs from the common rule.
-
-    ``start``: before a first turn. ``resume``: before a follow-up turn (None: the separator). ``cue``: after the last
-    assistant marker of a history; ``cue_after_prefix``: even after an open answer. ``preface``: before the default
-    system text of a history. ``meta`` always: the default system text stays although the history has one.
-    ``prefill``: what a last assistant message becomes: an open answer (``strip``: where it has an end to strip;
-    ``open``: always), or a whole one after which a new one is opened (``reopen``). ``clip``: the last character is
-    dropped, of the assistant ``marker`` only, or of whatever ends the ``prompt``. ``reading``: message by message, or
-    paired in rounds (of which some are ``numbered``). ``system`` dropped: a system text is not said. ``alone``: blocks
-    of a single user text. ``names``: what a named message's marker says.
-    """
-
-    start: str = ""
-    resume: str | None = None
-    cue: str = ""
-    cue_after_prefix: bool = False
-    preface: str = ""
-    meta: Literal["default", "always"] = "default"
-    prefill: Literal["strip", "open", "reopen"] = "strip"
-    clip: Literal["none", "marker", "prompt"] = "none"
-    reading: Literal["sequence", "rounds", "numbered", "jinja"] = "sequence"
-    system: Literal["said", "dropped"] = "said"
-    alone: dict[str, str] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    replies: Replies | None = None
-    calls: Calls | None = None
-    offers: Offers | None = None
-    infilling: Infilling | None = None
-
+from .blocks import Blocks, Infilling, Replies, Rule
 
 Offer = Mapping[str, Any] | str
 """A tool that is offered; a text is its JSON already."""
@@ -196,6 +104,15 @@ class DeclaredTemplate(BaseTemplate):
     @property
     def knows_system(self) -> bool:
         return self.rule.system == "said" and self.rule.reading != "numbered"
+
+    @property
+    def knows_calls(self) -> bool:
+        return self.rule.calls is not None and self.rule.reading == "sequence"
+
+    @property
+    def pairs_rounds(self) -> bool:
+        """It can only say users and answers in turn."""
+        return self.rule.reading == "rounds"
 
     @property
     def _opens_last_answer(self) -> bool:

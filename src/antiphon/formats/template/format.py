@@ -20,7 +20,8 @@ from .reply import TaggedParser
 from .tags import PLAIN, ReplyTags
 
 TOOL_MARK = "Tool result"
-"""Resolution X-07: what a tool's answer is called in a template that knows no tools; it is said as the user's text."""
+CALL_MARK = "Tool call"
+"""Resolution X-07: what they are called in a template without tools: text of the user's, and of the assistant's."""
 
 
 class TemplateFormat:
@@ -86,7 +87,10 @@ class TemplateFormat:
         held = Held("".join(self._own))
         if template.capability == "completion":
             return held.pieces("".join(held.hold(message.content) for message in chat), Spellings(()))
-        messages = [self._dict(message, held.hold) for message in _sayable(chat, template)]
+        sayable = list(_sayable(chat, template))
+        if template.pairs_rounds:
+            _require_turns(sayable)
+        messages = [self._dict(message, held.hold) for message in sayable]
         prompt = template.history(
             messages,
             tools=[held.hold(_tool_json(tool)) for tool in tools],
@@ -174,10 +178,14 @@ def _sayable(chat: Sequence[ChatMessage], template: DeclaredTemplate | None) -> 
     """Resolution X-07, and no text lost: what the template has no block for is said as the user's text."""
     knows_tools = template is not None and template.knows_tool_replies
     knows_system = template is None or template.knows_system
+    knows_calls = template is not None and template.knows_calls
     lead = ""
     for message in chat:
         content = message.content
-        if message.role == "tool" and not knows_tools:
+        if message.calls and not knows_calls:
+            calls = [f"{CALL_MARK} ({call.name}): {call.arguments}" for call in message.calls]
+            message = ChatMessage(role="assistant", content="\n".join([*([content] if content else []), *calls]))
+        elif message.role == "tool" and not knows_tools:
             name = f" ({message.name})" if message.name else ""
             message = ChatMessage(role="user", content=f"{TOOL_MARK}{name}:\n{content}")
         elif message.role == "system" and not knows_system:
@@ -186,6 +194,16 @@ def _sayable(chat: Sequence[ChatMessage], template: DeclaredTemplate | None) -> 
         elif message.role == "user" and lead:
             message, lead = ChatMessage(role="user", content=lead + content), ""
         yield message
+
+
+def _require_turns(chat: Sequence[ChatMessage]) -> None:
+    """A template that pairs users and answers would drop what stands alone."""
+    roles = [message.role for message in chat]
+    turns = roles[1:] if roles[:1] == ["system"] else roles
+    if any(role != ("user", "assistant")[i % 2] for i, role in enumerate(turns)):
+        raise TemplateError(
+            "this template can only say users and answers in turn", code="roles_not_in_turn", hint="Join neighbours."
+        )
 
 
 def _tool_json(tool: ToolSpec) -> str:

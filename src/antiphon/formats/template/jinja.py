@@ -13,11 +13,12 @@ from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy, Parser, SamplingDefaults
 from antiphon.tokens import Control, Piece
 
+from .budget import Limits
 from .chat import ChatMessage, chat_messages
 from .format import begins_in_reasoning
 from .marks import Marks, Spellings, unused
 from .reply import TaggedParser
-from .sandbox import CompiledTemplate, Limits
+from .sandbox import CompiledTemplate
 from .tags import ReplyTags, detect_tags
 
 RESERVED = frozenset(

@@ -12,9 +12,10 @@ import msgspec
 
 from antiphon.errors import Position, TemplateError
 
-from . import base, declared
+from . import base
 from .base import BaseTemplate
-from .declared import DeclaredTemplate, Rule
+from .blocks import Blocks, Rule
+from .declared import DeclaredTemplate
 from .registry import TemplateRegistry, builtin_templates, class_of
 
 _TEMPLATE_MODULES = ("antiphon.formats.template", "lmdeploy.chat_template", "lmdeploy.model")
@@ -57,7 +58,7 @@ def load_template_json(
     fields = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
     fields.pop("model_name", None)
     fields.pop("model_path", None)
-    template = registry.get(name) if name in registry else class_of(name, declared.Blocks(), {}, Rule())
+    template = registry.get(name) if name in registry else class_of(name, Blocks(), {}, Rule())
     return name, template(**fields)
 
 

@@ -12,7 +12,8 @@ import msgspec
 from antiphon.errors import TemplateError, near
 
 from .base import BaseTemplate
-from .declared import Blocks, DeclaredTemplate, Rule
+from .blocks import Blocks, Rule
+from .declared import DeclaredTemplate
 
 AnyTemplate = TypeVar("AnyTemplate", bound=type[BaseTemplate])
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from types import CodeType
 from typing import Any
 
@@ -24,122 +23,15 @@ from jinja2.visitor import NodeTransformer
 
 from antiphon.errors import Position, TemplateError
 
-_CHARS_A_STEP = 64
+from .budget import CHARS_A_STEP, Budget, Exhausted, Limits
+
 _CALL_STEPS = 5
-_MAX_WIDTH = 10_000
-_MAX_BITS = 4096
-_MAX_DEPTH = 200
 _FILTERS = (
     *("abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "format", "groupby"),
     *("indent", "int", "items", "join", "last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr"),
     *("replace", "reverse", "round", "safe", "select", "selectattr", "sort", "string", "sum", "title", "trim"),
     *("truncate", "unique", "upper", "wordcount"),
 )
-_WIDTH_METHODS = ("center", "ljust", "rjust", "zfill", "expandtabs")
-_WIDE = re.compile(r"\d{5,}|\*|\{[^{}]*\{")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """``source`` and ``output`` in characters; ``steps`` of work (a step is well under a microsecond … a few)."""
-
-    source: int = 256_000
-    output: int = 4_000_000
-    steps: int = 1_000_000
-
-
-class Exhausted(Exception):
-    """A template asked for more work than it may."""
-
-
-class Budget:
-    """What one render may still do."""
-
-    def __init__(self, steps: int, output: int) -> None:
-        self.steps = steps
-        self.output = output
-
-    def charge(self, steps: int = 1) -> None:
-        self.steps -= steps
-        if self.steps < 0:
-            raise Exhausted("the chat template does too much work")
-
-    def chars(self, count: int) -> None:
-        if count > self.output:
-            raise Exhausted("the chat template makes too long a text")
-        self.charge(1 + count // _CHARS_A_STEP)
-
-    def out(self, text: str) -> None:
-        self.output -= len(text)
-        self.chars(len(text) if self.output >= 0 else self.output + len(text) + 1)
-
-    def value(self, value: object, depth: int = 0) -> None:
-        """A made value with all that it holds, each time anew: so no value can outgrow the budget."""
-        if depth > _MAX_DEPTH:
-            raise Exhausted("the chat template nests values too deeply")
-        if isinstance(value, str):
-            self.chars(len(value))
-        elif isinstance(value, Mapping):
-            self.charge(1 + len(value))
-            for key, inner in value.items():
-                self.value(key, depth + 1)
-                self.value(inner, depth + 1)
-        elif isinstance(value, (list, tuple)):
-            self.charge(1 + len(value))
-            for inner in value:
-                self.value(inner, depth + 1)
-        else:
-            self.charge()
-
-    def each(self, values: Iterable[Any], weight: int = 1) -> Iterator[Any]:
-        for value in values:
-            self.charge(weight)
-            yield value
-
-    def binop(self, operator: str, left: Any, right: Any) -> None:
-        """An operation whose result may be far larger than its operands."""
-        if operator == "+" and isinstance(left, str) and isinstance(right, str):
-            self.chars(len(left) + len(right))
-            return
-        if isinstance(left, int) and isinstance(right, int):
-            bits = left.bit_length() * (max(abs(right), 1) if operator == "**" else 1) + right.bit_length()
-            if bits > _MAX_BITS:
-                raise Exhausted("the chat template makes too large a number")
-        elif operator == "*":
-            sized, times = (left, right) if isinstance(left, Sized) else (right, left)
-            if isinstance(sized, Sized) and isinstance(times, int):
-                self.chars(len(sized) * max(times, 0) * (1 if isinstance(sized, str) else _CHARS_A_STEP))
-        elif operator == "%" and isinstance(left, str):
-            self.width(left)
-        elif operator == "+" and isinstance(left, Sized) and isinstance(right, Sized):
-            self.chars(len(left) + len(right))
-        self.charge()
-
-    def width(self, pattern: str) -> None:
-        if _WIDE.search(pattern):
-            raise Exhausted("the chat template formats too wide a text")
-
-    def method(self, function: Any, args: Sequence[Any]) -> None:
-        """Methods of strings that make a long text of a short one."""
-        method = getattr(function, "__wrapped__", function)  # the sandbox wraps str.format
-        text, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
-        if not isinstance(text, str):
-            return
-        if name in _WIDTH_METHODS and args and isinstance(args[0], int) and args[0] > _MAX_WIDTH:
-            raise Exhausted("the chat template makes too wide a text")
-        if name in ("format", "format_map"):
-            self.width(text)
-        if name == "replace" and len(args) > 1:
-            self.replace(text, args[0], args[1])
-        if name == "join" and args:
-            self.joined(args[0], text)
-
-    def replace(self, text: str, old: object, new: object) -> None:
-        self.chars(len(text) + text.count(str(old)) * len(str(new)))
-
-    def joined(self, values: object, between: str) -> None:
-        if isinstance(values, (list, tuple)):
-            self.chars(sum(len(v) if isinstance(v, str) else 16 for v in values) + len(between) * len(values))
 
 
 class _Generation(Extension):
@@ -158,7 +50,7 @@ class _Charged(NodeTransformer):
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
         text = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
-        node.iter = _filtered(node.iter, "_each", nodes.Const(1 + text // _CHARS_A_STEP))
+        node.iter = _filtered(node.iter, "_each", nodes.Const(1 + text // CHARS_A_STEP))
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
@@ -220,7 +112,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         budget = __self.budget
-        budget.charge(_CALL_STEPS + sum(len(arg) // _CHARS_A_STEP for arg in args if isinstance(arg, str)))
+        budget.charge(_CALL_STEPS + sum(len(arg) // CHARS_A_STEP for arg in args if isinstance(arg, str)))
         budget.charge(sum(len(arg) for arg in args if isinstance(arg, (list, tuple, range, dict))))
         budget.method(__obj, args)
         made = super().call(__context, __obj, *args, **kwargs)

@@ -1,0 +1,71 @@
+"""Where a JSON value ends in a stream."""
+
+from __future__ import annotations
+
+import re
+
+
+class JsonValue:
+    """Finds where a JSON value ends, fed in pieces; it looks at brackets and strings only."""
+
+    _outside = re.compile(r'["{}\[\]]')
+    _inside = re.compile(r'["\\]')
+    _scalar_end = re.compile(r"[,}\]\s]")
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.in_string = False
+        self.done = False
+        self._escaped = False
+        self._started = False
+        self._scalar = False
+
+    def feed(self, text: str, start: int) -> int:
+        """How far the value reaches in ``text`` from ``start``."""
+        i = start
+        while i < len(text) and not self.done:
+            if not self._started:
+                i = self._begin(text, i)
+            elif self._scalar:
+                found = self._scalar_end.search(text, i)
+                self.done, i = found is not None, found.start() if found else len(text)
+            elif self.in_string:
+                i = self._in_string(text, i)
+            else:
+                i = self._between(text, i)
+        return i
+
+    def _begin(self, text: str, i: int) -> int:
+        self._started = True
+        if text[i] not in '"{[':
+            self._scalar = True
+            return i
+        return self._between(text, i)
+
+    def _in_string(self, text: str, i: int) -> int:
+        if self._escaped:
+            self._escaped = False
+            return i + 1
+        found = self._inside.search(text, i)
+        if found is None:
+            return len(text)
+        if found.group() == "\\":
+            self._escaped = True
+        else:
+            self.in_string = False
+            self.done = self.depth == 0
+        return found.end()
+
+    def _between(self, text: str, i: int) -> int:
+        found = self._outside.search(text, i)
+        if found is None:
+            return len(text)
+        match found.group():
+            case '"':
+                self.in_string = True
+            case "{" | "[":
+                self.depth += 1
+            case _:
+                self.depth -= 1
+                self.done = self.depth <= 0
+        return found.end()
