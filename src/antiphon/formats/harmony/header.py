@@ -47,7 +47,10 @@ class Section:
 
 @dataclass(slots=True)
 class Header:
-    """What a header says. ``repairs`` are (code, text); ``rest`` is what of an unfinished header is content."""
+    """What a header says. ``repairs`` are (code, text); ``rest`` is what of an unfinished header is content.
+
+    ``spelled`` is its text as it came.
+    """
 
     role: Role
     name: str | None = None
@@ -58,6 +61,7 @@ class Header:
     unknown_role: str | None = None
     repairs: list[tuple[str, str]] = field(default_factory=list)
     rest: str = ""
+    spelled: str = ""
 
     def message(self, text: str = "", end: End = End.END) -> Message:
         """A message under this header. Resolution A-H09: commentary to nobody is a preamble."""
@@ -93,6 +97,7 @@ class HeaderReader:
     def read(self, sections: Sequence[Section], opened: Opened) -> Header:
         """The fields of all sections, in their order."""
         self._opened = opened
+        self._header.spelled = "".join(section.text for section in sections)
         for i, section in enumerate(sections):
             last = i == len(sections) - 1
             self._section(section, ends_in_content=last and not self._whole)

@@ -140,7 +140,7 @@ class HarmonyParser:
     # Controls
 
     def _control(self, control: Control) -> None:
-        if self._state is _State.OVER:
+        if self._is_over:
             return
         if control in ENDS:
             self._ended = self._ended or (control.spelling if control != END else None)
@@ -169,7 +169,8 @@ class HarmonyParser:
                 self._end(End.END, "")
             case _:
                 self._set_aside()
-        self._open_header(Opened.START)
+        if not self._is_over:
+            self._open_header(Opened.START)
 
     def _on_message(self) -> None:
         match self._state:
@@ -188,6 +189,8 @@ class HarmonyParser:
             case _State.CONTENT | _State.HELD:
                 self._incident("missing-end")
                 self._end(End.END, "")
+                if self._is_over:
+                    return
                 self._open_header(Opened.MISSING)
                 self._incident("missing-start")
             case _State.BETWEEN:
@@ -245,7 +248,7 @@ class HarmonyParser:
         self._state = _State.OVER
         self._ended = self._ended or START.spelling
         self._aside_at = self.position
-        self._aside = [header.name or header.role.value, " ", *self.parts]
+        self._aside = [header.spelled, *self.parts]
 
     # Ends
 
@@ -289,7 +292,6 @@ class HarmonyParser:
         assert self._header is not None
         name, text = self._header.unknown_role or "", "".join(self.parts)
         if end is not End.CALL:
-            self._header.name = name
             self._set_over(self._header)
             return
         self._incident("role-as-recipient", name)
@@ -370,6 +372,10 @@ class HarmonyParser:
         """Text that shows no field of a header."""
         header = HeaderReader(self._reply_as, self._tools, whole=False).read(self._sections, self._opened)
         return header.rest == self._spelled.lstrip(BLANK)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._state is _State.OVER
 
     # Incidents
 

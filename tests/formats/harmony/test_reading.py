@@ -1,0 +1,309 @@
+"""The default reader: never raises, keeps all text, lets no control into a field, and does not mind how it is fed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.conversation import (
+    Conversation,
+    End,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    Role,
+    TextDelta,
+)
+from antiphon.errors import ParseError
+from antiphon.formats import HistoryPolicy
+from antiphon.formats.harmony import Harmony, HarmonyParser, StreamParser, TokenDeltas, parse_completion
+from antiphon.formats.harmony.controls import CALL, CONTROLS, RETURN, START
+from antiphon.tokens import ByteTokenizer, Control, Piece, PieceDecoder, Tokenizer
+from harmony_corpora import codes, ended, events
+
+ODD = (Control("<|endoftext|>"), Control("<|reserved_200013|>"))
+BYTES = ByteTokenizer((*CONTROLS, *ODD))
+WORDS = [
+    *(
+        "assistant",
+        "user",
+        "tool",
+        "functions.f",
+        " to=functions.f",
+        "commentary",
+        "analysis",
+        "final",
+        "finals",
+        "bash",
+    ),
+    *(
+        " json",
+        "code",
+        "to=",
+        "to:x",
+        "x",
+        " y ",
+        "\n",
+        "天気",
+        '{"a":1}',
+        "assistantfinal",
+        "??",
+        "<|end|>",
+        "é",
+        "to=a.",
+    ),
+    "word " * 60,
+]
+pieces = st.one_of(st.sampled_from((*CONTROLS, *ODD)), st.sampled_from(WORDS), st.text(max_size=4))
+streams = st.lists(pieces, max_size=14)
+well_formed = st.sampled_from(
+    [
+        [
+            "<|channel|>",
+            "analysis",
+            "<|message|>",
+            "think",
+            "<|end|>",
+            "<|start|>",
+            "assistant",
+            "<|channel|>",
+            "final",
+        ],
+        ["<|message|>", "yes", "<|return|>"],
+        ["<|channel|>", "commentary to=functions.f ", "<|constrain|>", "json", "<|message|>", '{"a":1}', "<|call|>"],
+        [" to=functions.f", "<|channel|>", "commentary", " json", "<|message|>", "{}", "<|call|>"],
+        ["<|start|>", "functions.f to=assistant", "<|channel|>", "commentary", "<|message|>", "r", "<|end|>"],
+    ]
+)
+SPELLED = {control.spelling: control for control in CONTROLS}
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> list[Piece]:
+    """Well-formed frames, some pieces of which were lost, doubled, or replaced."""
+    frames = draw(st.lists(well_formed, min_size=1, max_size=3))
+    stream: list[Piece] = [SPELLED.get(piece, piece) for frame in frames for piece in frame]
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(stream) - 1)) if stream else 0
+        stream[at : at + draw(st.integers(0, 2))] = draw(st.lists(pieces, max_size=2))
+    return stream
+
+
+anything = st.one_of(streams, mutated())
+replies = st.sampled_from([Role.ASSISTANT, Role.ASSISTANT, None, Role.USER])
+
+
+def read(stream: Sequence[Piece], role: Role | None = Role.ASSISTANT) -> list[ParserEvent]:
+    parser = HarmonyParser(role)
+    return [*parser.feed(stream), *parser.close()]
+
+
+@settings(max_examples=400)
+@given(anything, replies)
+def test_no_text_is_lost(stream: list[Piece], role: Role | None) -> None:
+    said = read(stream, role)
+    kept = "".join(_texts(said))
+    for piece in stream:
+        if not isinstance(piece, Control):
+            for word in piece.split():
+                assert all(character in kept for character in word), (word, said)
+
+
+def _texts(said: list[ParserEvent]) -> list[str]:
+    texts: list[str] = []
+    for event in said:
+        match event:
+            case MessageEnded(m):
+                texts += [m.text, m.role, m.name or "", m.recipient or "", m.channel or "", m.content_type or "", "to="]
+            case Incident(_, _, text):
+                texts.append(text)
+            case _:
+                pass
+    return texts
+
+
+@settings(max_examples=200)
+@given(st.lists(st.one_of(st.sampled_from((*CONTROLS, *ODD)), st.integers(0, 25)), max_size=14), replies)
+def test_each_generated_word_is_found_again(stream: list[Control | int], role: Role | None) -> None:
+    """Words that are no field of a header, each at most once: every one is in a message or in an incident."""
+    words = [item if isinstance(item, Control) else f" w{item}x{i} " for i, item in enumerate(stream)]
+    kept = " ".join(_texts(read(words, role)))
+    assert all(word.strip() in kept for word in words if isinstance(word, str))
+
+
+@settings(max_examples=200)
+@given(anything, replies)
+def test_no_control_reaches_a_field(stream: list[Piece], role: Role | None) -> None:
+    typed = "".join(piece for piece in stream if isinstance(piece, str))
+    for message in ended(read(stream, role)):
+        fields = (message.text, message.name, message.recipient, message.channel, message.content_type)
+        for control in (*CONTROLS, *ODD):
+            assert control.spelling in typed or not any(control.spelling in field for field in fields if field)
+
+
+@settings(max_examples=200)
+@given(anything, st.data())
+def test_cutting_the_reply_anywhere_gives_the_same_messages(stream: list[Piece], data: st.DataObject) -> None:
+    ids = [id for piece in stream for id in _ids(piece)]
+    cuts = data.draw(st.lists(st.integers(0, len(ids)), max_size=8))
+    whole = events(HarmonyParser(), ids, BYTES)
+    assert ended(events(HarmonyParser(), ids, BYTES, cuts)) == ended(whole)
+    assert ended(events(HarmonyParser(), ids, BYTES, range(1, len(ids)))) == ended(whole)
+
+
+def _ids(piece: Piece) -> list[int]:
+    return [BYTES.controls[piece]] if isinstance(piece, Control) else BYTES.encode(piece)
+
+
+@settings(max_examples=200)
+@given(anything)
+def test_the_deltas_of_a_message_are_its_text(stream: list[Piece]) -> None:
+    said, text, header = read(stream), "", None
+    for event in said:
+        match event:
+            case MessageStarted(message):
+                assert header is None
+                header, text = message, ""
+            case TextDelta(more):
+                text += more
+            case MessageEnded(message):
+                assert header is not None
+                assert (message.text, message.recipient, message.channel) == (text, header.recipient, header.channel)
+                header = None
+            case Incident():
+                pass
+    assert header is None
+
+
+@settings(max_examples=150)
+@given(st.lists(st.integers(0, 300), max_size=40))
+def test_ids_are_never_too_strange(ids: list[int]) -> None:
+    single, whole = StreamParser(BYTES), StreamParser(BYTES)
+    for id in ids:
+        single.feed(id)
+        assert single.content == "".join(single._parts)
+    single.close()
+    whole.feed(ids)
+    whole.close()
+    assert single.messages == whole.messages
+    assert [i.code for i in single.incidents] == [i.code for i in whole.incidents]
+
+
+@pytest.mark.spec("HAR-22", "HAR-23")
+def test_the_stream_parser_has_everything_at_hand_after_each_id(o200k: Tokenizer) -> None:
+    parser = StreamParser(TokenDeltas(o200k))
+    controls = {control.spelling: id for control, id in o200k.controls.items()}
+    for id in [controls["<|channel|>"], *o200k.encode("commentary to=functions.f"), controls["<|message|>"]]:
+        assert parser.content == ""
+        parser.feed(id)
+    assert (parser.role, parser.channel, parser.recipient) == (Role.ASSISTANT, "commentary", "functions.f")
+    seen = []
+    for id in o200k.encode('{"city": "東京 🗼"}'):
+        parser.feed(id)
+        seen.append(parser.delta)
+    assert None in seen  # half a character waits
+    assert "".join(delta for delta in seen if delta) == parser.content == '{"city": "東京 🗼"}'
+    parser.feed(controls["<|call|>"])
+    assert (parser.ended, parser.channel, parser.content, len(parser.messages)) == ("<|call|>", None, "", 1)
+
+
+@pytest.mark.spec("HAR-21")
+def test_a_completion_is_read_with_its_stop_token_or_without(o200k: Tokenizer) -> None:
+    controls = {control.spelling: id for control, id in o200k.controls.items()}
+
+    def frame(header: str, text: str) -> list[int]:
+        return [controls["<|channel|>"], *o200k.encode(header), controls["<|message|>"], *o200k.encode(text)]
+
+    final, call = frame("final", "4"), frame("commentary to=functions.f", "{}")
+    assert parse_completion(final, o200k).messages == parse_completion([*final, controls["<|return|>"]], o200k).messages
+    assert parse_completion(call, o200k).messages[0].end is End.CALL
+    assert parse_completion(frame("analysis", "hm"), o200k).messages[0].end is End.NONE
+    assert parse_completion(frame("analysis", "hm"), o200k, stop=RETURN).messages[0].end is End.RETURN
+
+
+@pytest.mark.spec("HAR-34", "HAR-38", "HAR-42")
+@pytest.mark.parametrize("stop", [RETURN, CALL])
+def test_a_reply_ends_with_return_and_with_call(stop: Control) -> None:
+    parser = HarmonyParser()
+    assert stop in Harmony().stops
+    parser.feed([Control("<|channel|>"), "final", Control("<|message|>"), "x", stop])
+    assert parser.ended == stop.spelling
+
+
+@pytest.mark.spec("HAR-17", "HAR-37")
+@pytest.mark.parametrize("channel", ["analysis", "commentary", "final"])
+def test_a_call_is_a_call_on_any_channel(channel: str) -> None:
+    stream: list[Piece] = [Control("<|channel|>"), f"{channel} to=python code", Control("<|message|>"), "1+1", CALL]
+    (message,) = ended(read(stream))
+    assert (message.is_call, message.content_type, message.channel) == (True, "code", channel)
+
+
+@pytest.mark.spec("HAR-01", "HAR-10", "HAR-35")
+def test_what_the_renderer_writes_the_reader_reads() -> None:
+    messages = (
+        Message(role=Role.USER, text="go"),
+        Message(role=Role.ASSISTANT, channel="analysis", text="hm"),
+        Message(role=Role.ASSISTANT, channel="final", recipient="functions.f", content_type="json", constrained=True),
+        Message(role=Role.TOOL, name="functions.f", recipient="assistant", channel="commentary", text="1"),
+        Message(role=Role.ASSISTANT, channel="final", text="done"),
+    )
+    for harmony in (Harmony(dialect="a"), Harmony(dialect="b")):
+        conversation = Conversation(messages, verbatim=True)
+        rendered = harmony.render(conversation, reply_as=None, history=HistoryPolicy.KEEP_ALL)
+        said = read(list(rendered), None)
+        assert codes(said) == []
+        assert [(m.role, m.name, m.recipient, m.channel, m.content_type, m.text) for m in ended(said)] == [
+            (m.role, m.name, m.recipient, m.channel, m.content_type, m.text) for m in messages
+        ]
+
+
+def test_the_reader_of_a_continued_message_starts_inside_it() -> None:
+    started = Message(role=Role.ASSISTANT, channel="final", text="The answer", end=End.NONE)
+    prompt = list(Harmony().render(Conversation((started,))))
+    parser = Harmony().parser(prompt=prompt)
+    said = [*parser.feed([" is 4.", RETURN]), *parser.close()]
+    assert [(m.channel, m.text) for m in ended(said)] == [("final", " is 4.")]
+    assert codes(said) == []
+
+
+def test_strict_pieces_raise_where_the_default_repairs() -> None:
+    stream: list[Piece] = [Control("<|channel|>"), "final", Control("<|message|>"), "x", Control("<|end|>"), RETURN]
+    parser = Harmony().parser(strict=True)
+    with pytest.raises(ParseError, match="Unexpected token"):
+        parser.feed(stream)
+    parser = Harmony().parser(strict=True)
+    said = [*parser.feed(stream[:-2]), *parser.close()]
+    assert [(m.channel, m.text, m.end) for m in ended(said)] == [("final", "x", End.NONE)]
+    assert codes(read(stream)) == ["stray-stop"]
+
+
+def test_a_header_without_end_is_bounded_and_its_text_kept() -> None:
+    parser = HarmonyParser()
+    said = parser.feed([START, "assistant"])
+    for _ in range(100_000):
+        said += parser.feed([" word"])
+    said += parser.feed([RETURN])
+    (message,) = ended(said)
+    assert message.text.count("word") == 100_000
+    assert codes(said) == ["dup-start", "missing-message"]
+    markers = HarmonyParser()
+    assert len(ended([*markers.feed([Control("<|channel|>")] * 100_000), *markers.close()])) <= 100_000
+
+
+def test_bytes_that_are_no_text_become_replacement_characters(o200k: Tokenizer) -> None:
+    decoder = PieceDecoder(o200k)
+    body = [125, 125, o200k.encode("a")[0], 125, 250_000]
+    stream: list[Piece] = [
+        Control("<|channel|>"),
+        "final",
+        Control("<|message|>"),
+        *decoder.feed(body),
+        *decoder.close(),
+    ]
+    (message,) = ended(read(stream))
+    assert set(message.text) == {"\ufffd", "a"}
