@@ -113,15 +113,17 @@ asyncio.run(main())
 """
 
 
-def test_the_child_dies_with_its_parent(smollm2_path: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(smollm2_path)], stdout=subprocess.PIPE, env=environment
-    ) as parent:
-        assert parent.stdout is not None
-        child = psutil.Process(int(parent.stdout.readline()))
-        parent.kill()
-        assert psutil.wait_procs([child], timeout=5)[1] == []
+def test_the_child_dies_with_its_parent_and_removes_its_socket(smollm2_path: Path) -> None:
+    command = [sys.executable, "-c", PARENT, str(smollm2_path)]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": folder}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as parent:
+            assert parent.stdout is not None
+            child = psutil.Process(int(parent.stdout.readline()))
+            assert list(Path(folder).iterdir()) != []
+            parent.kill()
+            assert psutil.wait_procs([child], timeout=5)[1] == []
+        assert list(Path(folder).iterdir()) == []
 
 
 async def test_a_file_that_is_not_there_or_not_a_model_or_cut_is_a_clear_error(

@@ -7,6 +7,7 @@ gone, and then this process goes too, whatever it is doing.
 
 import json
 import os
+import shutil
 import sys
 import threading
 
@@ -16,7 +17,7 @@ def main() -> None:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     told = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=leave_with_parent, daemon=True).start()
+    threading.Thread(target=leave_with_parent, args=(told["folder"],), daemon=True).start()
     guard(told["memory"])
     try:
         server = load(told)
@@ -30,9 +31,10 @@ def main() -> None:
     del server
 
 
-def leave_with_parent() -> None:
+def leave_with_parent(folder: str) -> None:
     while os.read(0, 4096):  # Not through `sys.stdin`, whose lock would be held when the interpreter ends.
         pass
+    shutil.rmtree(folder, ignore_errors=True)  # A parent that was killed cannot.
     os._exit(0)
 
 
