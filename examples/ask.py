@@ -1,4 +1,4 @@
-"""A turn in ten lines: a catalog, a model, a question, the events as they come. The scripted engine needs no model file.
+"""One turn: a catalog, a model, a question, the events as they come. The scripted engine needs no model file.
 
 python examples/ask.py
 """

@@ -29,7 +29,9 @@ def blocks(page: Path) -> Iterator[tuple[int, str, bool]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs_from_its_top_to_its_end(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_page_runs_from_its_top_to_its_end(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "docs"}
     for line, source, to_run in blocks(page):
