@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOT_RUN = "<!-- not run"
-"""On the line before a block that needs what a test has not: a model of yours, a server. It must be valid Python still."""
+"""On the line before a block that needs what a test has not: a model of yours, a server. It is compiled still."""
 
 
 def blocks(page: Path) -> Iterator[tuple[int, str, bool]]:
@@ -29,9 +29,7 @@ def blocks(page: Path) -> Iterator[tuple[int, str, bool]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs_from_its_top_to_its_end(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "docs"}
     for line, source, to_run in blocks(page):
