@@ -69,23 +69,21 @@ async def ask_until_answered(engine: LlamaCppEngine) -> tuple[list[OverloadedErr
                 await asyncio.sleep(refusal.retry_after / 4)
 
 
-async def test_closing_ends_the_child_and_leaves_nothing_behind(settings: LlamaCppSettings) -> None:
-    before = sockets()
-    engine = await LlamaCppEngine.start(settings)
-    assert engine.pid is not None
-    child = psutil.Process(engine.pid)
-    (folder,) = sockets() - before
-    assert folder.stat().st_mode & 0o777 == 0o700
-    await engine.aclose()
-    await engine.aclose()
-    assert not child.is_running()
-    assert not folder.exists()
+async def test_closing_ends_the_child_and_leaves_nothing_behind(
+    settings: LlamaCppSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as private:
+        monkeypatch.setattr(tempfile, "tempdir", private)
+        engine = await LlamaCppEngine.start(settings)
+        child = psutil.Process(engine.pid)
+        (folder,) = Path(private).iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        await engine.aclose()
+        await engine.aclose()
+        assert not child.is_running()
+        assert not folder.exists()
     with pytest.raises(EngineError, match="closed"):
         await anext(engine.generate(FRANCE, SHORT))
-
-
-def sockets() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("antiphon-*"))
 
 
 async def test_the_key_and_the_prompts_are_in_no_argument_list(settings: LlamaCppSettings) -> None:
