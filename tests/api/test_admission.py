@@ -121,7 +121,8 @@ def test_the_access_log_has_times_and_counts_and_no_content(caplog: pytest.LogCa
     with running(app(ids("secret answer", END))) as base:
         chat(base, stream=True, messages=[{"role": "user", "content": "secret question"}])
         request(base, "GET", "/nothing%0d%0aforged", user_agent="curl/8")
-    streamed, lost = (record.getMessage() for record in caplog.records if record.name == "antiphon.access")
+    told = [record.getMessage() for record in caplog.records if record.name == "antiphon.access"]
+    lost, streamed = sorted(told)
     assert streamed.startswith("POST /v1/chat/completions 200 stream  ttft ")
     assert "  14 tok  " in streamed
     assert "req_" in streamed

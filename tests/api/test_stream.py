@@ -104,14 +104,21 @@ def test_an_error_of_ours_on_another_route_has_the_body_too() -> None:
 
 
 async def test_what_waits_in_the_outbox_is_taken_as_one_and_the_writer_waits_when_it_is_full() -> None:
-    outbox = Outbox(limit=4)
+    outbox = Outbox(limit=4, patience=60)
     await outbox.put(b"a")
     await outbox.put(b"b")
     full = asyncio.ensure_future(outbox.put(b"cde"))
     await asyncio.sleep(0)
     assert not full.done()
-    assert await outbox.take(1) == b"abcde"
+    assert await outbox.take() == b"abcde"
     await full
-    assert await outbox.take(0.001) == b""
     outbox.close(AntiphonError("x"))
-    assert await outbox.take(1) is None
+    assert await outbox.take() is None
+
+
+async def test_a_silent_outbox_says_a_comment_and_goes_on() -> None:
+    outbox = Outbox(limit=100, patience=0.01)
+    assert await outbox.take() == await outbox.take() == b": keep-alive\n\n"
+    await outbox.put(b"a")
+    assert await outbox.take() == b"a"
+    outbox.close()

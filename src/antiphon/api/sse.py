@@ -27,46 +27,67 @@ def event(json: bytes) -> bytes:
 
 
 class Outbox:
-    """Between a stream's writer and its sender. What waits is sent as one; at ``limit`` bytes the writer waits."""
+    """Between a stream's writer and its sender. What waits is sent as one; at ``limit`` bytes the writer waits.
 
-    def __init__(self, limit: int) -> None:
+    After ``patience`` seconds in which nothing was written, a keep-alive comment is.
+    """
+
+    def __init__(self, limit: int, patience: float) -> None:
         self._limit = limit
+        self._patience = patience
         self._chunks: list[bytes] = []
         self._size = 0
-        self._changed = asyncio.Event()
-        self._room = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._sender: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+        self._written = self._loop.time()
+        # One timer a stream, set anew only when it fires: an event must not cost a timer.
+        self._timer = self._loop.call_later(patience, self._keep_alive)
         self.closed = False
         self.error: AntiphonError | None = None
 
     async def put(self, chunk: bytes) -> None:
-        self._chunks.append(chunk)
-        self._size += len(chunk)
-        self._changed.set()
+        self._write(chunk)
         if self._size >= self._limit:
-            self._room.clear()
-            await self._room.wait()
+            self._writer = self._loop.create_future()
+            await self._writer
 
     def close(self, error: AntiphonError | None = None) -> None:
+        """There is nothing more to write."""
+        self._timer.cancel()
         self.closed = True
         self.error = error
-        self._changed.set()
+        _wake(self._sender)
 
-    async def take(self, patience: float) -> bytes | None:
-        """All that waits; ``b""`` after ``patience`` seconds of silence; None when there will be no more."""
+    async def take(self) -> bytes | None:
+        """All that waits, as soon as something does; None when there will be no more."""
         if not self._chunks and not self.closed:
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(patience):
-                    await self._changed.wait()
-            except TimeoutError:
-                return b""
+            self._sender = self._loop.create_future()
+            await self._sender
         if not self._chunks:
             return None
         taken = b"".join(self._chunks)
         self._chunks.clear()
         self._size = 0
-        self._room.set()
+        _wake(self._writer)
         return taken
+
+    def _write(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        self._written = self._loop.time()
+        _wake(self._sender)
+
+    def _keep_alive(self) -> None:
+        if not self._chunks and self._loop.time() - self._written >= self._patience:
+            self._write(KEEP_ALIVE)
+        again = self._patience - (self._loop.time() - self._written)
+        self._timer = self._loop.call_later(max(again, self._patience / 8), self._keep_alive)
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
 
 
 async def fill(
@@ -89,20 +110,17 @@ async def _pour(outbox: Outbox, chunks: AsyncGenerator[bytes, None]) -> None:
             await outbox.put(chunk)
 
 
-async def send_events(
-    outbox: Outbox, send: Send, *, keep_alive: float, error_event: Callable[[AntiphonError], bytes]
-) -> None:
+async def send_events(outbox: Outbox, send: Send, *, error_event: Callable[[AntiphonError], bytes]) -> None:
     """Sends what comes until the outbox closes. An error that comes before anything else is raised, not sent.
 
-    The response starts with the first event, or after ``keep_alive`` seconds: whatever fails before is a real status.
+    The response starts with the first event or keep-alive: whatever fails before is a real status.
     """
-    first = await outbox.take(keep_alive)
-    if first is None and outbox.error is not None:
+    taken = await outbox.take()
+    if taken is None and outbox.error is not None:
         raise outbox.error
     await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
-    taken = first
     while taken is not None:
-        await send({"type": "http.response.body", "body": taken or KEEP_ALIVE, "more_body": True})
-        taken = await outbox.take(keep_alive)
+        await send({"type": "http.response.body", "body": taken, "more_body": True})
+        taken = await outbox.take()
     last = b"" if outbox.error is None else error_event(outbox.error)
     await send({"type": "http.response.body", "body": last, "more_body": False})

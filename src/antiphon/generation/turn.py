@@ -93,13 +93,15 @@ class ChoiceReader:
         events: list[Event] = []
         if step.text is not None:
             events += self._pass(self._parser.feed(self._scanner.feed(step.text)))
+        ended = step.text is not None and self._ended
         for i, id in enumerate(step.ids):
-            if self._ended:
+            if ended:
                 break
             if step.logprobs:
                 self._await_text(step.logprobs[i])
             events += self._feed(id)
-        if self._ended or step.end is not None:
+            ended = self._ended
+        if ended or step.end is not None:
             events += self._finish(step.end)
         return events if len(step.ids) < 2 else _merged(events)
 

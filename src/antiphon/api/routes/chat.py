@@ -114,13 +114,14 @@ class Answer:
     async def stream(self, send: Send) -> None:
         """The answer as events. What goes wrong before the first is raised, afterwards it is the last event."""
         limits, works, work = self._context.limits, self._context.lifecycle.works, Work()
-        outbox = Outbox(limits.stream_buffer)
+        outbox = Outbox(limits.stream_buffer, limits.keep_alive)
         writer = asyncio.ensure_future(fill(outbox, self._chunks(), work, self._unforeseen))
         works.add(work)
         try:
-            await send_events(outbox, send, keep_alive=limits.keep_alive, error_event=_error_event)
+            await send_events(outbox, send, error_event=_error_event)
         finally:
             works.discard(work)
+            outbox.close()
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
 
