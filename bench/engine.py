@@ -17,17 +17,27 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import aiohttp
 import psutil
 
+from antiphon.api import create_app
+from antiphon.api.server import Server
+from antiphon.catalog.static import StaticCatalog
+from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import Sampling
+from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.formats.template import template_format
+from antiphon.generation import Model, TurnRequest, plan_turn
+from antiphon.tokens import gguf_tokenizer
 
 Prompt = Sequence[int]
+QUESTION = "Tell me something about it that few people know. "
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +58,14 @@ class Run:
         return statistics.median(self.firsts)
 
 
-Layer = Callable[[Sequence[Prompt], int], Awaitable[Run]]
-"""(prompts, tokens of each answer) → what it took. A new layer is one more entry of `layers`."""
+Layer = Callable[[Sequence[str], int], Awaitable[Run]]
+"""(what users ask, tokens of each answer) → what it took. A new layer is one more entry of `layers`."""
+
+
+def prompt_of(model: Model, question: str) -> Prompt:
+    """The ids that the API makes of the question: every layer evaluates prompts of this shape."""
+    conversation = Conversation((Message(role=Role.USER, text=question),))
+    return plan_turn(model, TurnRequest(conversation=conversation)).prompt_ids
 
 
 def processor_seconds(*pids: int) -> float:
@@ -58,7 +74,7 @@ def processor_seconds(*pids: int) -> float:
     return sum(time.user + time.system for time in times)
 
 
-def through_engine(engine: LlamaCppEngine) -> Layer:
+def through_engine(engine: LlamaCppEngine, model: Model) -> Layer:
     async def one(prompt: Prompt, tokens: int, start: float) -> tuple[int, float]:
         count, first = 0, 0.0
         sampling = Sampling(max_tokens=tokens, temperature=0, ignore_eos=True)
@@ -69,14 +85,53 @@ def through_engine(engine: LlamaCppEngine) -> Layer:
                 count += len(step.ids)
         return count, first
 
-    async def run(prompts: Sequence[Prompt], tokens: int) -> Run:
+    async def run(questions: Sequence[str], tokens: int) -> Run:
         assert engine.pid is not None
+        prompts = [prompt_of(model, question) for question in questions]
         start, before = time.perf_counter(), processor_seconds(engine.pid)
         found = await asyncio.gather(*(one(prompt, tokens, start) for prompt in prompts))
         seconds, spent = time.perf_counter() - start, processor_seconds(engine.pid) - before
         return Run(sum(count for count, _ in found), seconds, spent, tuple(first for _, first in found))
 
     return run
+
+
+def through_chat(url: str, client: aiohttp.ClientSession, engine: LlamaCppEngine) -> Layer:
+    """The whole way: JSON in, events out, over a socket. The client runs in this very process, at the server's cost."""
+
+    async def one(question: str, tokens: int, start: float) -> tuple[int, float]:
+        count, first = 0, 0.0
+        asked = {
+            "messages": [{"role": "user", "content": question}], "temperature": 0, "max_tokens": tokens,
+            "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True},
+        }  # fmt: skip
+        async with client.post(f"{url}/v1/chat/completions", json=asked) as response:
+            async for line in response.content:
+                first = first or (time.perf_counter() - start if b'"content":"' in line else 0.0)
+                if b'"choices":[]' in line:
+                    count = json.loads(line.removeprefix(b"data: "))["usage"]["completion_tokens"]
+        return count, first
+
+    async def run(questions: Sequence[str], tokens: int) -> Run:
+        assert engine.pid is not None
+        start, before = time.perf_counter(), processor_seconds(engine.pid)
+        found = await asyncio.gather(*(one(question, tokens, start) for question in questions))
+        seconds, spent = time.perf_counter() - start, processor_seconds(engine.pid) - before
+        return Run(sum(count for count, _ in found), seconds, spent, tuple(first for _, first in found))
+
+    return run
+
+
+@asynccontextmanager
+async def served(model: Model) -> AsyncIterator[str]:
+    """The URL of the API over ``model``, in this event loop."""
+    ready = asyncio.Event()
+    server = Server(create_app(StaticCatalog({model.name: model})), on_ready=lambda url: ready.set())
+    task = asyncio.create_task(server.serve())
+    await ready.wait()
+    yield server.url
+    server.should_exit = True
+    await task
 
 
 INNER = """
@@ -113,7 +168,8 @@ for line in sys.stdin:
 class Inner:
     """llama.cpp's server core by itself, in a process of its own."""
 
-    def __init__(self, settings: LlamaCppSettings) -> None:
+    def __init__(self, settings: LlamaCppSettings, model: Model) -> None:
+        self._model = model
         self._process = subprocess.Popen(
             [sys.executable, "-c", INNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -127,9 +183,10 @@ class Inner:
         self._process.stdin.flush()
         return self._process.stdout.readline()
 
-    async def run(self, prompts: Sequence[Prompt], tokens: int) -> Run:
+    async def run(self, questions: Sequence[str], tokens: int) -> Run:
+        prompts = [prompt_of(self._model, question) for question in questions]
         before = processor_seconds(self._process.pid)
-        seconds, found = json.loads(await asyncio.to_thread(self._ask, [list(map(list, prompts)), tokens]))
+        seconds, found = json.loads(await asyncio.to_thread(self._ask, [prompts, tokens]))
         spent = processor_seconds(self._process.pid) - before
         return Run(sum(count for count, _ in found), seconds, spent, tuple(first for _, first in found))
 
@@ -147,20 +204,27 @@ async def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     chosen = parser.parse_args()
     settings = LlamaCppSettings(model=chosen.model, context=512, slots=8, threads=chosen.threads, cache_mib=256)
-    inner, engine = Inner(settings), await LlamaCppEngine.start(settings)
-    # The first is the peer of all others. `POST /v1/chat/completions` over `engine` belongs here as the third.
-    layers: dict[str, Layer] = {"inner engine": inner.run, "Engine.generate": through_engine(engine)}
-    words = await engine.tokenize("Tell me something about the number ")
-    salt = 0
+    engine, tokenizer = await LlamaCppEngine.start(settings), gguf_tokenizer(read_gguf_metadata(chosen.model))
+    format = template_format("chatml", tokenizer.controls.keys())
+    model = Model(name="bench", engine=engine, tokenizer=tokenizer, format=format)
+    inner = Inner(settings, model)
     try:
-        for streams in map(int, chosen.streams.split(",")):
-            runs: dict[str, list[Run]] = {name: [] for name in layers}
-            for _ in range(chosen.rounds + 1):
-                prompts = [[*words, *await engine.tokenize(str(salt + i)), *words * 2] for i in range(streams)]
-                salt += streams
-                for name, layer in layers.items():
-                    runs[name].append(await layer(prompts, chosen.tokens))
-            report(streams, {name: found[1:] for name, found in runs.items()})  # The first round warms up.
+        async with served(model) as url, aiohttp.ClientSession() as client:
+            # The first is the peer of all others.
+            layers: dict[str, Layer] = {
+                "inner engine": inner.run,
+                "Engine.generate": through_engine(engine, model),
+                "chat completions": through_chat(url, client, engine),
+            }
+            salt = 1000  # No prompt twice: two layers share an engine, which keeps what it evaluated.
+            for streams in map(int, chosen.streams.split(",")):
+                runs: dict[str, list[Run]] = {name: [] for name in layers}
+                for _ in range(chosen.rounds + 1):
+                    for name, layer in layers.items():
+                        questions = [f"{salt + i} is a number. {QUESTION * 2}" for i in range(streams)]
+                        salt += streams
+                        runs[name].append(await layer(questions, chosen.tokens))
+                report(streams, {name: found[1:] for name, found in runs.items()})  # The first round warms up.
     finally:
         inner.close()
         await engine.aclose()
