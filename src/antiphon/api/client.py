@@ -16,6 +16,9 @@ from .limits import Limits
 
 Result = TypeVar("Result")
 
+DISCARD = 16
+"""Up to so many times the limit a body is read and thrown away: a client that still sends would not hear the answer."""
+
 
 async def read_json(scope: Scope, receive: Receive, limits: Limits) -> bytes:
     """The body, whole. Raises `RequestError` for a body of another kind or size, `ClientGone` when it never comes."""
@@ -28,7 +31,8 @@ async def read_json(scope: Scope, receive: Receive, limits: Limits) -> bytes:
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise RequestError("Compressed bodies are not read.", code="unsupported_media_type")
     told = headers.get("content-length", "0")
-    _check_size(int(told) if told.isdecimal() else 0, limits)
+    if told.isdecimal() and int(told) > DISCARD * limits.max_body:
+        raise _too_large(limits)
     try:
         async with asyncio.timeout(limits.body_timeout):
             return await _read(receive, limits)
@@ -46,17 +50,19 @@ async def _read(receive: Receive, limits: Limits) -> bytes:
         if message["type"] == "http.disconnect":
             raise ClientGone
         chunk = message.get("body", b"")
-        chunks.append(chunk)
         size += len(chunk)
-        _check_size(size, limits)
+        if size <= limits.max_body:
+            chunks.append(chunk)
+        elif size > DISCARD * limits.max_body:
+            break
         more = message.get("more_body", False)
+    if size > limits.max_body:
+        raise _too_large(limits)
     return b"".join(chunks)
 
 
-def _check_size(size: int, limits: Limits) -> None:
-    if size > limits.max_body:
-        message = f"The body is larger than {limits.max_body} bytes."
-        raise RequestError(message, code="body_too_large")
+def _too_large(limits: Limits) -> RequestError:
+    return RequestError(f"The body is larger than {limits.max_body} bytes.", code="body_too_large")
 
 
 async def while_connected(receive: Receive, work: Coroutine[object, object, Result]) -> Result:
