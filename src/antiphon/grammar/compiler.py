@@ -16,6 +16,7 @@ from typing import assert_never
 import llguidance
 from llguidance import LLMatcher, LLTokenizer
 
+from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control, Tokenizer
 
@@ -23,7 +24,7 @@ from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, J
 from .lark import lark
 from .limits import LIMITS, Limits, check_pattern
 from .matcher import Matcher
-from .schema import HeldSchema, hold
+from .schema import HeldSchema, clear_of_controls, hold
 
 _PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
 
@@ -94,11 +95,16 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
                 held[id(schema)] = hold(schema, path, strict=strict, limits=limits)
             case _:
                 assert_never(leaf)
+    def shown(node: Json) -> JsonSchema:
+        engine = held[id(node.schema)].engine
+        spelled = any(control not in vocabulary.controls for control in node.avoid)
+        return clear_of_controls(engine, node.path) if spelled else engine
+
     text = lark(
         grammar,
         controls=vocabulary.controls,
         end_ids=vocabulary.end_ids,
-        engine_schema=lambda node: held[id(node.schema)].engine,
+        engine_schema=shown,
     )
     if len(text) > limits.text:
         raise RequestError(f"tools and response format together make a grammar of more than {limits.text} characters")

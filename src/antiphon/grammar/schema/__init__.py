@@ -1,6 +1,7 @@
 """JSON Schemas, made ready for the engine."""
 
+from .clear import clear_of_controls
 from .hold import HeldSchema, hold
 from .lower import Relaxed
 
-__all__ = ["HeldSchema", "Relaxed", "hold"]
+__all__ = ["HeldSchema", "Relaxed", "clear_of_controls", "hold"]

@@ -55,17 +55,21 @@ def quote(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text).replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
 
 
-def other_than(texts: Collection[str]) -> str:
-    """A pattern of every text but these: one that leaves all of them at some character, or ends before or after."""
-    return f"^(?s:{_beside('', texts)})$"
+def other_than(texts: Collection[str], *, but: str = "") -> str:
+    """A pattern of every text but these: one that leaves all of them at some character, or ends before or after.
+
+    Texts with a character of ``but`` are left out too.
+    """
+    return f"^(?s:{_beside('', texts, but)})$"
 
 
-def _beside(prefix: str, texts: Collection[str]) -> str:
+def _beside(prefix: str, texts: Collection[str], but: str) -> str:
     following = sorted({text[len(prefix)] for text in texts if text.startswith(prefix) and text != prefix})
+    any_ = f"[^{quote(but)}]" if but else "."
     if not following:
-        return ".+"
-    ways = [f"[^{''.join(map(quote, following))}].*"]
-    ways += [f"{quote(char)}(?:{_beside(prefix + char, texts)})" for char in following]
+        return f"{any_}+"
+    ways = [f"[^{''.join(map(quote, {*following, *but}))}]{any_}*"]
+    ways += [f"{quote(char)}(?:{_beside(prefix + char, texts, but)})" for char in following]
     return "|".join(ways if prefix in texts else ["", *ways])
 
 
