@@ -46,8 +46,15 @@ def test_a_turn_ends_with_the_models_own_end_token_and_with_nothing_else() -> No
 def test_a_closing_control_of_the_vocabulary_is_the_end_of_the_turn() -> None:
     turn = chain("hello", EndOfTurn(END))
     assert accepts(turn, "hello", END, tokenizer=OWNING)
+    assert accepts(turn, "hello<|end|>", tokenizer=SPELLED)
     assert accepts(turn, "hello<|end|>", EOS, tokenizer=SPELLED)
-    assert not accepts(turn, "hello<|end|>", tokenizer=SPELLED)
+    assert not accepts(turn, "hello", EOS, tokenizer=SPELLED)
+
+
+def test_a_marker_given_as_text_is_spelled_out_whatever_the_vocabulary_has() -> None:
+    turn = chain(AnyText("<|end|>"), EndOfTurn())
+    assert accepts(turn, "hello<|end|>", EOS, tokenizer=OWNING)
+    assert not accepts(turn, "hello", END, EOS, tokenizer=OWNING)
 
 
 @pytest.mark.parametrize(

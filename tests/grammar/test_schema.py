@@ -17,7 +17,7 @@ from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_gramm
 from antiphon.grammar.schema import Relaxed, hold
 from antiphon.grammar.schema.formats import PATTERNS
 from antiphon.grammar.schema.strings import other_than
-from antiphon.tokens import ByteTokenizer
+from antiphon.tokens import ByteTokenizer, Control
 
 TOKENIZER = ByteTokenizer(["<eos>"])
 VOCABULARY = Vocabulary(TOKENIZER, [256])
@@ -337,3 +337,41 @@ def test_every_text_but_some_is_a_pattern(texts: list[str], probe: str) -> None:
     judge = jsonschema_rs.validator_for({"pattern": other_than(texts)})
     assert all(not judge.is_valid(text) for text in texts)
     assert judge.is_valid(probe) == (probe not in texts)
+
+
+SPELLED_OUT = Control("<|end|>")
+
+
+@pytest.mark.parametrize(
+    ("schema", "clear", "spelling"),
+    [
+        ({"type": "object"}, [{}, {"a": "x < y <| z <b>"}, {"a": [{"b": "<"}]}], [{"a": "<|end|>"}, {"<|e": 1}]),
+        (True, [1, "a", None, {"a": [1, "x"]}], ["<|e", ["<|e"], {"a": {"b": "a<<|e"}}]),
+        (
+            {"type": "object", "properties": {"ab": {"type": "string"}, "ac": {"type": ["string", "null"]}}},
+            [{"ab": "x"}, {"ac": None}, {"zz": {"a": "b"}}, {"abc": 2}],
+            [{"ab": "<|e"}, {"ac": "<|e"}, {"zz": "<|e"}, {"<|e": 1}, {"ab": 1}],
+        ),
+        ({"type": "string", "pattern": "^a.*b$"}, ["ab", "a<b"], ["a<|eb", "a"]),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, [{"a": 1}], [{"a": "x"}, {"<|e": 1}]),
+        ({"minimum": 3}, [3, "a"], [2, "<|e"]),
+    ],
+)
+def test_where_controls_are_spelled_out_no_value_spells_one(
+    schema: Any, clear: Sequence[Any], spelling: Sequence[Any]
+) -> None:
+    grammar = compile_grammar(chain(Json(schema, "s", avoid=(SPELLED_OUT,)), EndOfTurn()), VOCABULARY)
+    assert [value for value in clear if not accepts(grammar, value)] == []
+    assert [value for value in spelling if accepts(grammar, value)] == []
+
+
+def test_where_controls_are_tokens_a_value_may_spell_them() -> None:
+    tokenizer = ByteTokenizer(["<eos>", SPELLED_OUT])
+    answer = chain(Json({"type": "string"}, "s", avoid=(SPELLED_OUT,)), EndOfTurn())
+    assert accepts(compile_grammar(answer, Vocabulary(tokenizer, [256])), "<|end|>")
+
+
+def test_a_value_that_the_schema_fixes_cannot_spell_a_control_that_is_spelled_out() -> None:
+    answer = chain(Json({"enum": ["<|end|>"]}, "s", avoid=(SPELLED_OUT,)), EndOfTurn())
+    with pytest.raises(RequestError, match="spells a control"):
+        compile_grammar(answer, VOCABULARY)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from antiphon.conversation import Conversation, ParserEvent, Role
+from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
 
@@ -92,4 +93,10 @@ class Format(Protocol):
         """A reader for one reply to ``prompt``, whose tail tells where the reply begins (inside a think tag, say).
 
         ``strict`` raises `ParseError` where the default repairs and reports an `Incident`.
+        """
+
+    def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
+        """What a reply to ``prompt`` may be, so that it has the shape and the strict parser reads it.
+
+        Errors: `RequestError` for a shape that this format cannot say, or a choice of tools that cannot be met.
         """

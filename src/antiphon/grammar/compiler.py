@@ -95,9 +95,10 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
                 held[id(schema)] = hold(schema, path, strict=strict, limits=limits)
             case _:
                 assert_never(leaf)
+
     def shown(node: Json) -> JsonSchema:
         engine = held[id(node.schema)].engine
-        spelled = any(control not in vocabulary.controls for control in node.avoid)
+        spelled = any(isinstance(c, str) or c not in vocabulary.controls for c in node.avoid)
         return clear_of_controls(engine, node.path) if spelled else engine
 
     text = lark(

@@ -17,7 +17,10 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class ControlToken:
-    """A control: by its id when the vocabulary has it, by its spelling otherwise."""
+    """A control: by its id when the vocabulary has it, by its spelling otherwise.
+
+    Where a grammar names a control, a `str` is a marker that is spelled out whatever the vocabulary has.
+    """
 
     control: Control
 
@@ -30,8 +33,8 @@ class AnyText:
     only those that are spelled out are kept out of it. ``escaped``: ``<<|`` stands for ``<|`` (OpenChatML §7).
     """
 
-    until: Control | None = None
-    avoid: tuple[Control, ...] = ()
+    until: Control | str | None = None
+    avoid: tuple[Control | str, ...] = ()
     limit: int | None = None
     escaped: bool = False
 
@@ -47,7 +50,7 @@ class Json:
     schema: JsonSchema
     path: str = ""
     strict: bool = False
-    avoid: tuple[Control, ...] = ()
+    avoid: tuple[Control | str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +88,36 @@ class Repeat:
 class EndOfTurn:
     """The reply is over: one of the model's own end tokens, by id.
 
-    ``control``, if any, comes first where it is spelled out, and alone where the vocabulary has it.
+    ``control`` ends it instead: alone where the vocabulary has it, and where it is spelled out with or without an end
+    token after it.
     """
 
-    control: Control | None = None
+    control: Control | str | None = None
 
 
 Grammar = Literal | ControlToken | AnyText | Json | Regex | Choice | Chain | Repeat | EndOfTurn
 
 
-def chain(*parts: Grammar | str) -> Chain:
+def chain(*parts: Grammar | Control | str) -> Chain:
     """The parts one after another; a `str` is a literal."""
-    return Chain(tuple(Literal(part) if isinstance(part, str) else part for part in parts))
+    return Chain(tuple(map(_node, parts)))
 
 
-def choice(*options: Grammar | str) -> Choice:
+def choice(*options: Grammar | Control | str) -> Choice:
     """One of the options; a `str` is a literal."""
-    return Choice(tuple(Literal(option) if isinstance(option, str) else option for option in options))
+    return Choice(tuple(map(_node, options)))
 
 
 def optional(item: Grammar) -> Repeat:
     """``item`` or nothing."""
     return Repeat(item, 0, 1)
+
+
+def _node(part: Grammar | Control | str) -> Grammar:
+    match part:
+        case str():
+            return Literal(part)
+        case Control():
+            return ControlToken(part)
+        case _:
+            return part

@@ -72,31 +72,34 @@ class _Writer:
             case _:
                 assert_never(node)
 
-    def _control(self, control: Control) -> str:
-        id = self._controls.get(control)
-        return quoted(control.spelling) if id is None else f"<[{id}]>"
+    def _id(self, control: Control | str | None) -> int | None:
+        return self._controls.get(control) if isinstance(control, Control) else None
+
+    def _control(self, control: Control | str) -> str:
+        id = self._id(control)
+        return quoted(str(control)) if id is None else f"<[{id}]>"
 
     def _text(self, node: AnyText) -> str:
-        spelled = {c.spelling for c in (*node.avoid, node.until) if c is not None and c not in self._controls}
-        closed = node.until is not None and node.until not in self._controls
+        spelled = {str(c) for c in (*node.avoid, node.until) if c is not None and self._id(c) is None}
+        closed = node.until is not None and self._id(node.until) is None
         text = self._rule("TEXT", text_without(spelled, limit=node.limit, escaped=node.escaped, closed=closed))
         if node.until is None:
             return text
         if not closed:
             return f"{text} {self._control(node.until)}"
-        return self._rule("body", f"{text} {quoted(node.until.spelling)}", "[lazy]")
+        return self._rule("body", f"{text} {quoted(str(node.until))}", "[lazy]")
 
     def _json(self, node: Json) -> str:
         schema = self._engine_schema(node)
         top = schema if isinstance(schema, dict) else {} if schema else {"enum": []}
         return self._rule("json", f"%json {json.dumps({'x-guidance': {'whitespace_flexible': False}, **top})}")
 
-    def _end_of_turn(self, control: Control | None) -> str:
+    def _end_of_turn(self, control: Control | str | None) -> str:
         if control is None:
             return self._end
-        if control in self._controls:
+        if self._id(control) is not None:
             return self._control(control)
-        return f"{quoted(control.spelling)} {self._end}"
+        return f"{quoted(str(control))} ({self._end})?"
 
     def _rule(self, kind: str, body: str, attributes: str = "") -> str:
         definition = f"{attributes}: {body}"

@@ -63,13 +63,13 @@ class ReplyShape:
         """The ids of the calls that this reply may make."""
         return self.call_ids if self.parallel else self.call_ids[:1]
 
-    def arguments(self, tool: ToolSpec, avoid: tuple[Control, ...] = ()) -> Json:
+    def arguments(self, tool: ToolSpec, avoid: tuple[Control | str, ...] = ()) -> Json:
         """What a call of the tool may say."""
         schema = {"type": "object"} if tool.parameters is None else tool.parameters
         path = f"{self.tools_param}[{self.tools.index(tool)}].function.parameters"
         return Json(schema, path, strict=tool.strict is True, avoid=avoid)
 
-    def answer(self, avoid: tuple[Control, ...] = ()) -> Grammar | None:
+    def answer(self, avoid: tuple[Control | str, ...] = ()) -> Grammar | None:
         """What the final answer must be; None for free text."""
         asked = self.response_format
         match asked.kind:

@@ -8,10 +8,12 @@ from typing import Literal, assert_never
 
 from antiphon.conversation import FUNCTIONS, Conversation, DeveloperContent, End, Message, MessageStarted, Role
 from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults
+from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
 from .arrange import arrange
 from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START
+from .grammar import ReplyGrammar
 from .history import for_prompt
 from .literal import LiteralParser, pieces_of, spelled_out
 from .numbers import JsonText
@@ -111,6 +113,11 @@ class Harmony:
         else:
             reader = HarmonyParser(reply_as, tools=tools, prefix=prefix)
         return LiteralParser(reader, report=not self.literal) if self.literal or spelled else reader
+
+    def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
+        """What a reply may be; one call at most, at which inference stops (HAR-42)."""
+        opened = open_message(pieces_of(prompt) if self.literal else prompt)
+        return ReplyGrammar(shape, dialect=self.dialect, literal=self.literal).reply(opened)
 
 
 def harmony(controls: Collection[Control]) -> Harmony:

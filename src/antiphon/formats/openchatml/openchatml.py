@@ -8,9 +8,11 @@ from typing import Literal, assert_never
 
 from antiphon.conversation import Channel, Conversation, End, Message, Role
 from antiphon.formats.format import HistoryPolicy, SamplingDefaults
+from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece, spell
 
 from .document import DocumentHeader, spell_header
+from .grammar import ReplyGrammar
 from .head import head_pieces
 from .reply import ReplyParser
 from .spelling import BY_SPELLING, CALL, CHANNEL, CONTROLS, MESSAGE, RETURN, START, STRUCTURE, spell_body
@@ -64,6 +66,12 @@ class OpenChatML:
         if not opened and reply_as is not None:
             opened = list(self._opened(reply_as))
         return ReplyParser(opened, speaker=reply_as or Role.ASSISTANT, spelled=not self.controls, strict=strict)
+
+    def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
+        """What a reply may be; one call at most, at which inference stops."""
+        reply = ReplyGrammar(shape, spelled=not self.controls)
+        opened = spell(self._open_frame(prompt) or list(self._opened(Role.ASSISTANT)))
+        return reply.continued() if MESSAGE.spelling in opened else reply.reply()
 
     def _pieces(self, message: Message, end: End) -> Iterator[Piece]:
         head, text = list(head_pieces(message)), text_of(message)

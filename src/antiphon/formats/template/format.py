@@ -10,11 +10,13 @@ from typing import Any
 from antiphon.conversation import Conversation, Role, ToolSpec
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy, Parser, SamplingDefaults
+from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
 from .base import BaseTemplate
 from .chat import ChatMessage, chat_messages
 from .declared import DeclaredTemplate
+from .grammar import reply_grammar
 from .marks import Held, Marks, Spellings
 from .reply import TaggedParser
 from .tags import PLAIN, ReplyTags
@@ -79,6 +81,15 @@ class TemplateFormat:
             stops=self.stops,
             begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
             strict=strict,
+        )
+
+    def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
+        return reply_grammar(
+            shape,
+            self.tags,
+            controls=self._vocabulary,
+            stops=self.stops,
+            begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
         )
 
     def _declared(

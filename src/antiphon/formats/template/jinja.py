@@ -11,11 +11,13 @@ from typing import Any
 from antiphon.conversation import Conversation, Role, Settings, ToolSpec
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy, Parser, SamplingDefaults
+from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
 from .budget import Limits
 from .chat import ChatMessage, chat_messages
 from .format import begins_in_reasoning
+from .grammar import reply_grammar
 from .marks import Marks, Spellings, unused
 from .reply import TaggedParser
 from .sandbox import CompiledTemplate
@@ -105,6 +107,15 @@ class JinjaFormat:
             stops=self.stops,
             begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
             strict=strict,
+        )
+
+    def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
+        return reply_grammar(
+            shape,
+            self.tags,
+            controls=self.controls,
+            stops=self.stops,
+            begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
         )
 
     def _checked(self, settings: Settings) -> dict[str, Any]:

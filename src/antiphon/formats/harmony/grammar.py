@@ -1,0 +1,105 @@
+"""What a reply in Harmony may be: the grammar of what follows ``<|start|>assistant``."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from antiphon.conversation import Message, ToolSpec
+from antiphon.errors import Position, UnsupportedError
+from antiphon.grammar import AnyText, EndOfTurn, Grammar, Repeat, ReplyShape, chain, choice, optional
+from antiphon.tokens import Control
+
+from .controls import CALL, CHANNEL, CONSTRAIN, CONTROLS, END, MESSAGE, RETURN, START
+from .render import Dialect
+
+
+class ReplyGrammar:
+    """Writes the grammar of one shape. ``literal``: controls are spelled out, and text escapes them (`literal`)."""
+
+    def __init__(self, shape: ReplyShape, *, dialect: Dialect, literal: bool) -> None:
+        self._shape = shape
+        self._dialect = dialect
+        self._literal = literal
+        self._avoid = tuple(map(self._mark, CONTROLS))
+
+    def reply(self, opened: Message | None = None) -> Grammar:
+        """The whole reply; or the rest of it, when the prompt left the message ``opened`` for the model to continue."""
+        if opened is None:
+            return chain(self._thoughts(), self._outcome())
+        if opened.channel == "final":
+            return self._continued_answer()
+        return chain(self._text(END), self._next(), self._thoughts(least=0), self._outcome())
+
+    def _thoughts(self, least: int | None = None) -> Grammar:
+        """Analysis, and where the model knows Harmony preambles too, in any order and number; else one analysis."""
+        wanted = self._shape.reasoning
+        must = (1 if wanted == "required" else 0) if least is None else least
+        thought = [self._message("analysis")] if wanted != "off" else []
+        if self._literal:
+            return chain(*(Repeat(analysis, must, 1) for analysis in thought))
+        announced = [self._message("commentary")] if self._may_announce else []
+        kinds = [*thought, *announced]
+        return chain(*thought * must, Repeat(choice(*kinds))) if kinds else chain()
+
+    @property
+    def _may_announce(self) -> bool:
+        return self._shape.preambles and bool(self._shape.callable)
+
+    def _message(self, channel: str) -> Grammar:
+        return chain(self._mark(CHANNEL), channel, self._mark(MESSAGE), self._text(END), self._next())
+
+    def _next(self) -> Grammar:
+        return chain(self._mark(START), "assistant")
+
+    def _outcome(self) -> Grammar:
+        """The answer, or a call: HAR-42, inference stops at the first."""
+        calls = [self._call(tool) for tool in self._shape.callable]
+        announced = [optional(self._message("commentary"))] if self._may_announce and self._literal else []
+        called = [chain(*announced, choice(*calls))] if calls else []
+        if self._shape.must_call:
+            return chain(*called)
+        return choice(chain(self._mark(CHANNEL), "final", self._answer()), *called)
+
+    def _call(self, tool: ToolSpec) -> Grammar:
+        to, body = f" to={tool.recipient}", self._shape.arguments(tool, self._avoid)
+        before = chain(to, self._mark(CHANNEL), "commentary ")
+        after = chain(self._mark(CHANNEL), f"commentary{to} ")
+        match self._dialect:
+            case "a":
+                head = choice(before) if self._literal else choice(before, after)
+            case "b":
+                head = choice(after) if self._literal else choice(after, before)
+            case dialect:
+                assert_never(dialect)
+        return chain(head, self._mark(CONSTRAIN), "json", self._mark(MESSAGE), body, EndOfTurn(self._mark(CALL)))
+
+    def _answer(self) -> Grammar:
+        asked = self._shape.answer(self._avoid)
+        if asked is None:
+            return chain(self._mark(MESSAGE), self._free_answer())
+        return chain(self._mark(MESSAGE), asked, self._end())
+
+    def _continued_answer(self) -> Grammar:
+        if self._shape.response_format.kind != "text" or self._shape.must_call:
+            raise UnsupportedError(
+                "an answer that the prompt began cannot be held to a form",
+                position=Position(path="response_format"),
+                hint="Leave out the last assistant message.",
+            )
+        return self._free_answer()
+
+    def _free_answer(self) -> Grammar:
+        """Spelled out, the model's own end token ends an answer as well as ``<|return|>`` does."""
+        if not self._literal:
+            return chain(self._text(None), self._end())
+        return choice(self._text(RETURN), chain(self._text(None), EndOfTurn()))
+
+    def _end(self) -> Grammar:
+        return choice(EndOfTurn(self._mark(RETURN)), EndOfTurn()) if self._literal else EndOfTurn(RETURN)
+
+    def _text(self, until: Control | None) -> AnyText:
+        limit = self._shape.max_reasoning if until is END else self._shape.max_text
+        return AnyText(None if until is None else self._mark(until), self._avoid, limit, escaped=self._literal)
+
+    def _mark(self, control: Control) -> Control | str:
+        return control.spelling if self._literal else control

@@ -1,0 +1,83 @@
+"""What a reply in OpenChatML may be: the grammar of what follows ``<|start|>assistant`` (§6, §14)."""
+
+from __future__ import annotations
+
+from antiphon.conversation import Channel, Intent, Message, Role, ToolSpec
+from antiphon.errors import Position, UnsupportedError
+from antiphon.grammar import AnyText, EndOfTurn, Grammar, Repeat, ReplyShape, chain, choice, optional
+from antiphon.tokens import Control
+
+from .head import head_pieces
+from .spelling import CALL, CONTROLS, END, MESSAGE, RETURN, START
+
+
+class ReplyGrammar:
+    """Writes the grammar of one shape. ``spelled``: the controls are text, and each frame ends its line."""
+
+    def __init__(self, shape: ReplyShape, *, spelled: bool) -> None:
+        self._shape = shape
+        self._spelled = spelled
+        self._avoid = tuple(map(self._mark, CONTROLS))
+
+    def reply(self) -> Grammar:
+        """Reasoning, a preamble, and the answer or a call; inference stops at the first call (§9)."""
+        thought = self._frame(Channel.ANALYSIS)
+        wanted = self._shape.reasoning
+        parts: list[Grammar] = []
+        if wanted != "off":
+            parts.append(Repeat(thought, 1 if wanted == "required" else 0, 1))
+        calls = [self._call(tool, id) for tool in self._shape.callable for id in self._shape.ids[:1]]
+        if calls:
+            preamble = [optional(self._frame(Channel.COMMENTARY, Intent.PREAMBLE))] if self._shape.preambles else []
+            called = chain(*preamble, choice(*calls))
+            return chain(*parts, called if self._shape.must_call else choice(self._final(), called))
+        return chain(*parts, self._final())
+
+    def continued(self) -> Grammar:
+        """The rest of an answer whose head the prompt wrote. Error: the shape asks for calls, which have heads."""
+        if self._shape.must_call:
+            raise UnsupportedError(
+                "this model's replies begin as answers, and cannot call tools", position=Position(path="tool_choice")
+            )
+        return self._answer()
+
+    def _frame(self, channel: str, intent: str | None = None) -> Grammar:
+        head = self._head(Message(role=Role.ASSISTANT, channel=channel, intent=intent))
+        between = ["\n"] if self._spelled else []
+        limit = self._shape.max_reasoning if channel == Channel.ANALYSIS else self._shape.max_text
+        return chain(head, self._text(END, limit), *between, self._mark(START), Role.ASSISTANT.value)
+
+    def _call(self, tool: ToolSpec, call_id: str) -> Grammar:
+        call = Message(
+            role=Role.ASSISTANT, channel=Channel.COMMENTARY, recipient=tool.recipient,
+            call_id=call_id, content_type="json", constrained=True,
+        )  # fmt: skip
+        return chain(self._head(call), self._shape.arguments(tool, self._avoid), EndOfTurn(self._mark(CALL)))
+
+    def _final(self) -> Grammar:
+        return chain(self._head(Message(role=Role.ASSISTANT, channel=Channel.FINAL)), self._answer())
+
+    def _answer(self) -> Grammar:
+        """Spelled out, the model's own end token ends an answer as well as ``<|return|>`` does."""
+        ends = choice(EndOfTurn(self._mark(RETURN)), EndOfTurn()) if self._spelled else EndOfTurn(RETURN)
+        asked = self._shape.answer(self._avoid)
+        if asked is not None:
+            return chain(asked, ends)
+        limit = self._shape.max_text
+        if not self._spelled:
+            return chain(self._text(None, limit), ends)
+        return choice(self._text(RETURN, limit), chain(self._text(None, limit), EndOfTurn()))
+
+    def _head(self, message: Message) -> Grammar:
+        """A head as the writer writes it, after the role, which the prompt has."""
+        first, *rest = head_pieces(message)
+        attributes = str(first).removeprefix(Role.ASSISTANT.value)
+        marks = [self._mark(piece) if isinstance(piece, Control) else piece for piece in rest]
+        return chain(attributes, *marks, self._mark(MESSAGE))
+
+    def _text(self, until: Control | None, limit: int | None) -> AnyText:
+        closer = None if until is None else self._mark(until)
+        return AnyText(closer, self._avoid, limit, escaped=self._spelled)
+
+    def _mark(self, control: Control) -> Control | str:
+        return control.spelling if self._spelled else control

@@ -1,0 +1,127 @@
+"""What a tagged reply may be, written from the same `ReplyTags` that the parser reads by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import assert_never
+
+from antiphon.conversation import ToolSpec
+from antiphon.errors import Position, UnsupportedError
+from antiphon.grammar import AnyText, EndOfTurn, Grammar, Repeat, ReplyShape, chain, choice, optional
+from antiphon.tokens import Control
+
+from .tags import CallTag, ReplyTags
+
+
+def reply_grammar(
+    shape: ReplyShape,
+    tags: ReplyTags,
+    *,
+    controls: Collection[Control],
+    stops: Sequence[Control | str] = (),
+    begins_in_reasoning: bool = False,
+) -> Grammar:
+    """Reasoning between its tags, then the answer or calls; a marker that is a control counts only as one."""
+    return _TaggedGrammar(shape, tags, controls, stops).reply(begins_in_reasoning)
+
+
+class _TaggedGrammar:
+    def __init__(
+        self, shape: ReplyShape, tags: ReplyTags, controls: Collection[Control], stops: Sequence[Control | str]
+    ) -> None:
+        self._shape = shape
+        self._tags = tags
+        self._controls = frozenset(controls)
+        self._calls = self._call_tag()
+        words = [stop for stop in stops if isinstance(stop, str) and stop]
+        self._avoid = tuple(self._mark(spelling) for spelling in sorted({*tags.spellings, *words}))
+
+    def reply(self, begins_in_reasoning: bool) -> Grammar:
+        outcome = self._outcome()
+        reasoning = self._tags.reasoning
+        if reasoning is None and self._shape.reasoning == "required":
+            raise UnsupportedError("this model has no way to reason apart", position=Position(path="reasoning"))
+        if reasoning is None:
+            return outcome
+        thought = chain(self._text(reasoning.close, self._shape.max_reasoning), optional(choice("\n\n", "\n")))
+        if begins_in_reasoning:
+            return chain(thought, outcome)
+        opened = chain(self._mark(reasoning.open), thought)
+        match self._shape.reasoning:
+            case "off":
+                return outcome
+            case "optional":
+                return chain(optional(opened), outcome)
+            case "required":
+                return chain(opened, outcome)
+            case wanted:
+                assert_never(wanted)
+
+    def _outcome(self) -> Grammar:
+        """An answer, or calls, which a few words may announce."""
+        tools = self._shape.callable
+        if not tools or self._calls is None:
+            if self._shape.must_call:
+                raise UnsupportedError(
+                    "this model's template has no way to call tools", position=Position(path="tool_choice")
+                )
+            return self._answer()
+        called = self._called(self._calls, tools)
+        if self._shape.must_call:
+            return called
+        return choice(self._answer(), called)
+
+    def _call_tag(self) -> CallTag | None:
+        """The spelling of calls that this vocabulary's model was trained on: one with a control of its own, if any."""
+        owned = [tag for tag in self._tags.calls if Control(tag.open) in self._controls]
+        return next(iter((*owned, *self._tags.calls)), None)
+
+    def _called(self, tag: CallTag, tools: Sequence[ToolSpec]) -> Grammar:
+        most = len(self._shape.ids)
+        one = choice(*(self._call(tag, tool) for tool in tools))
+        if tag.style == "list":
+            calls = chain(self._mark(tag.open), "[", one, *_more(chain(", ", one), most), "]")
+        elif tag.style == "bare":
+            calls = chain(one)
+        else:
+            framed = self._framed(tag, one)
+            between = ["\n"] if tag.style == "object" and tag.close else []
+            calls = chain(framed, *_more(chain(*between, framed), most))
+        section = self._tags.section
+        if section is not None:
+            calls = chain(self._mark(section.open), calls, self._mark(section.close))
+        return chain(calls, EndOfTurn())
+
+    def _framed(self, tag: CallTag, call: Grammar) -> Grammar:
+        """A call with its markers; objects stand on a line of their own between spelled tags, as models write them."""
+        blank = ["\n"] if tag.style == "object" and tag.close.startswith("</") else []
+        close = [self._mark(tag.close)] if tag.close else []
+        before = [self._mark(tag.before_name)] if tag.before_name else []
+        return chain(self._mark(tag.open), *before, *blank, call, *blank, *close)
+
+    def _call(self, tag: CallTag, tool: ToolSpec) -> Grammar:
+        arguments = self._shape.arguments(tool)
+        if tag.style == "named":
+            after = [self._mark(tag.after_name)] if tag.after_name else []
+            return chain(tool.name, *after, arguments, tag.before_close)
+        name = json.dumps(tool.name, ensure_ascii=False)
+        return chain(f'{{"name": {name}, "{tag.arguments}": ', arguments, "}")
+
+    def _answer(self) -> Grammar:
+        asked = self._shape.answer()
+        if asked is not None:
+            return chain(asked, EndOfTurn())
+        return chain(self._text(None, self._shape.max_text), EndOfTurn())
+
+    def _text(self, until: str | None, limit: int | None) -> AnyText:
+        return AnyText(None if until is None else self._mark(until), self._avoid, limit)
+
+    def _mark(self, spelling: str) -> Control | str:
+        control = Control(spelling)
+        return control if control in self._controls else spelling
+
+
+def _more(item: Grammar, most: int) -> list[Grammar]:
+    """Further items after the first of at most ``most``."""
+    return [Repeat(item, 0, most - 1)] if most > 1 else []

@@ -1,0 +1,327 @@
+"""One description, three uses: what a format's grammar accepts its strict parser reads, and its renderer writes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    End,
+    Incident,
+    Message,
+    MessageEnded,
+    ParserEvent,
+    ResponseFormat,
+    Role,
+    ToolChoice,
+    ToolSpec,
+)
+from antiphon.errors import UnsupportedError
+from antiphon.formats import Parser
+from antiphon.formats.harmony import Harmony
+from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
+from antiphon.formats.openchatml import OpenChatML, openchatml
+from antiphon.formats.openchatml.spelling import CONTROLS as OPENCHATML_CONTROLS
+from antiphon.formats.template.grammar import reply_grammar
+from antiphon.formats.template.reply import TaggedParser
+from antiphon.formats.template.tags import (
+    DEEPSEEK_CALLS,
+    DEEPSEEK_SECTION,
+    HERMES_CALL,
+    INTERNLM_CALL,
+    LLAMA_CALLS,
+    MISTRAL_CALLS,
+    THINK,
+    ReplyTags,
+)
+from antiphon.grammar import Grammar, ReplyShape
+from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
+from antiphon.tokens import ByteTokenizer, Control, Piece, PieceDecoder
+
+EOS = Control("<|im_end|>")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A format as the law sees it: its vocabulary, its grammar of a shape, its strict parser."""
+
+    controls: Sequence[Control]
+    grammar: Callable[[ReplyShape], Grammar]
+    parser: Callable[[], Parser]
+    reasons: bool = True
+    ends: bool = False
+
+    def compile(self, shape: ReplyShape) -> CompiledGrammar:
+        return compile_grammar(self.grammar(shape), self.vocabulary)
+
+    @property
+    def tokenizer(self) -> ByteTokenizer:
+        return ByteTokenizer([EOS, *self.controls])
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.tokenizer, [self.tokenizer.controls[EOS]])
+
+    def read(self, ids: Sequence[int]) -> list[ParserEvent]:
+        """As generation reads: an end token of the model's is shown to a format that has it among its stops."""
+        pieces = [piece for piece in PieceDecoder(self.tokenizer).feed(ids) if piece != EOS or self.ends]
+        parser = self.parser()
+        return [*parser.feed(pieces), *parser.close()]
+
+
+def of(format: Harmony | OpenChatML, controls: Sequence[Control] = ()) -> Case:
+    return Case(controls, format.grammar, lambda: format.parser(strict=True), ends=EOS in format.stops)
+
+
+def tagged(tags: ReplyTags, controls: Sequence[str] = (), *, thinking: bool = False) -> Case:
+    owned = [Control(spelling) for spelling in controls]
+    return Case(
+        owned,
+        lambda shape: reply_grammar(shape, tags, controls=owned, begins_in_reasoning=thinking),
+        lambda: TaggedParser(tags, controls=owned, begins_in_reasoning=thinking, strict=True),
+        tags.reasoning is not None,
+    )
+
+
+HERMES = ReplyTags(reasoning=THINK, calls=(HERMES_CALL,))
+DEEPSEEK = ReplyTags(reasoning=THINK, calls=DEEPSEEK_CALLS, section=DEEPSEEK_SECTION)
+CASES = {
+    "harmony": of(Harmony(), HARMONY_CONTROLS),
+    "harmony b": of(Harmony(dialect="b"), HARMONY_CONTROLS),
+    "harmony, spelled": of(Harmony(literal=True)),
+    "harmony b, spelled": of(Harmony(dialect="b", literal=True)),
+    "openchatml": of(OpenChatML(controls=OPENCHATML_CONTROLS), OPENCHATML_CONTROLS),
+    "openchatml, spelled": of(openchatml([EOS])),
+    "hermes, spelled": tagged(HERMES),
+    "hermes": tagged(HERMES, ["<tool_call>", "</tool_call>", "<think>", "</think>"]),
+    "hermes, thinking": tagged(HERMES, thinking=True),
+    "mistral": tagged(ReplyTags(calls=MISTRAL_CALLS), ["[TOOL_CALLS]"]),
+    "mistral, spelled": tagged(ReplyTags(calls=MISTRAL_CALLS)),
+    "deepseek": tagged(DEEPSEEK, [str(mark) for mark in sorted(DEEPSEEK.spellings)]),
+    "llama": tagged(ReplyTags(calls=LLAMA_CALLS), ["<|python_tag|>"]),
+    "llama, bare": tagged(ReplyTags(calls=LLAMA_CALLS[2:])),
+    "llama, named": tagged(ReplyTags(calls=LLAMA_CALLS[1:2])),
+    "internlm": tagged(ReplyTags(calls=(INTERNLM_CALL,)), ["<|action_start|>", "<|plugin|>", "<|action_end|>"]),
+}
+
+ARGUMENTS = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 6}, "unit": {"enum": ["c", "f"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TOOLS = (ToolSpec("weather", parameters=ARGUMENTS), ToolSpec("now", parameters={"type": "object", "maxProperties": 0}))
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 5},
+        "age": {"type": "integer", "minimum": 0, "maximum": 130},
+    },
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+SHAPES = {
+    "text": ReplyShape(),
+    "auto": ReplyShape(tools=TOOLS),
+    "none": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("none")),
+    "required": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("required")),
+    "required, one": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("required"), parallel=False, preambles=False),
+    "named": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("required", ("weather",))),
+    "reasoning required": ReplyShape(reasoning="required"),
+    "reasoning off": ReplyShape(reasoning="off", tools=TOOLS),
+    "schema": ReplyShape(response_format=ResponseFormat("json_schema", schema=PERSON, strict=True)),
+    "reasoning, then schema": ReplyShape(
+        reasoning="required", response_format=ResponseFormat("json_schema", schema=PERSON)
+    ),
+    "auto and schema": ReplyShape(tools=TOOLS, response_format=ResponseFormat("json_schema", schema=PERSON)),
+    "regex": ReplyShape(response_format=ResponseFormat("regex", pattern="[A-Z]{3}-[0-9]{4}")),
+    "choice": ReplyShape(response_format=ResponseFormat("choice", choices=("yes", "no", "may be"))),
+}
+COMPILED: dict[tuple[str, str], CompiledGrammar] = {}
+
+
+def compiled(case: str, shape: str) -> CompiledGrammar:
+    if (case, shape) not in COMPILED:
+        bounded = {**_fields(SHAPES[shape]), "max_text": 12, "max_reasoning": 8}
+        COMPILED[case, shape] = CASES[case].compile(ReplyShape(**bounded))
+    return COMPILED[case, shape]
+
+
+def _fields(shape: ReplyShape) -> dict[str, Any]:
+    return {name: getattr(shape, name) for name in ReplyShape.__dataclass_fields__}
+
+
+def member(grammar: CompiledGrammar, size: int, chance: random.Random) -> list[int]:
+    """Some reply that the grammar accepts: wherever several ids may come, one of them by chance."""
+    matcher = grammar.matcher()
+    ids: list[int] = []
+    while not matcher.stopped and len(ids) < 3000:
+        mask = matcher.mask()
+        allowed = [id for id in range(size) if mask[id // 8] >> id % 8 & 1]
+        if not allowed or (matcher.accepting and chance.random() < 0.5):
+            break
+        # Markup now and then, so that texts come near to what they must not spell.
+        markup = [id for id in allowed if id >= 256 or id in b'<|>[]{}"\\end']
+        ids.append(chance.choice(markup if markup and chance.random() < 0.6 else allowed))
+        assert matcher.consume(ids[-1:]) is None
+    assert matcher.accepting
+    return ids
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_what_the_grammar_accepts_the_strict_parser_reads_without_incident(case: str, shape: str, seed: int) -> None:
+    if SHAPES[shape].reasoning == "required" and not CASES[case].reasons:
+        with pytest.raises(UnsupportedError):
+            CASES[case].grammar(SHAPES[shape])
+        return
+    grammar = compiled(case, shape)
+    ids = member(grammar, CASES[case].tokenizer.size, random.Random(seed))
+    events = CASES[case].read(ids)
+    assert [event for event in events if isinstance(event, Incident)] == []
+    check(SHAPES[shape], [event.message for event in events if isinstance(event, MessageEnded)], grammar)
+
+
+def check(shape: ReplyShape, messages: list[Message], grammar: CompiledGrammar) -> None:
+    """The messages are what the shape asked for."""
+    calls = [message for message in messages if message.is_call]
+    answers = [m for m in messages if not m.is_call and m.effective_channel == Channel.FINAL]
+    offered = {tool.recipient: tool for tool in shape.callable}
+    assert all(call.recipient in offered for call in calls)
+    assert len(calls) <= len(shape.ids)
+    assert not shape.must_call or (calls and not answers)
+    for call in calls:
+        path = shape.arguments(offered[str(call.recipient)]).path
+        assert grammar.schemas[path].fault(call.text) is None
+    asked = shape.response_format
+    for answer in answers:
+        match asked.kind:
+            case "json_schema":
+                assert grammar.schemas["response_format.json_schema.schema"].fault(answer.text) is None
+            case "choice":
+                assert answer.text in asked.choices
+            case "regex":
+                assert len(answer.text) == 8
+    assert messages
+    assert answers or calls or asked.kind == "text"
+    if shape.reasoning == "required" and not messages[0].is_call:
+        assert messages[0].channel == Channel.ANALYSIS or not messages[0].text
+
+
+FORMATS: dict[str, Harmony | OpenChatML] = {
+    "harmony": Harmony(),
+    "harmony b": Harmony(dialect="b"),
+    "harmony, spelled": Harmony(literal=True),
+    "harmony b, spelled": Harmony(dialect="b", literal=True),
+    "openchatml": OpenChatML(controls=OPENCHATML_CONTROLS, header=False),
+    "openchatml, spelled": OpenChatML(header=False),
+}
+# A text that ends with ``<`` before a spelled-out control takes a literal block, which no reply needs.
+TEXTS = st.text(st.sampled_from("ab é\n<|>end/think"), min_size=1, max_size=12).map(
+    lambda text: text.strip("< \n") or "a"
+)
+
+
+def turn(thought: str | None, preamble: str | None, answer: str | None, city: str) -> list[Message]:
+    said = []
+    if thought is not None:
+        said.append(Message(role=Role.ASSISTANT, channel="analysis", text=thought))
+    if preamble is not None and answer is None:
+        said.append(Message(role=Role.ASSISTANT, channel="commentary", text=preamble, intent="preamble"))
+    if answer is not None:
+        said.append(Message(role=Role.ASSISTANT, channel="final", text=answer, end=End.RETURN))
+    else:
+        arguments = json.dumps({"city": city}, separators=(",", ":"))
+        said.append(
+            Message(
+                role=Role.ASSISTANT,
+                channel="commentary",
+                recipient="functions.weather",
+                content_type="json",
+                constrained=True,
+                text=arguments,
+                call_id="call_0",
+                end=End.CALL,
+            )
+        )
+    return said
+
+
+@pytest.mark.parametrize("case", FORMATS)
+@settings(max_examples=40, deadline=None)
+@given(
+    thought=st.none() | TEXTS,
+    preamble=st.none() | TEXTS,
+    answer=st.none() | TEXTS,
+    city=st.text(st.sampled_from("ab <>|"), max_size=6),
+)
+def test_what_the_renderer_writes_for_an_assistants_turn_the_grammar_accepts(
+    case: str, thought: str | None, preamble: str | None, answer: str | None, city: str
+) -> None:
+    format = FORMATS[case]
+    before = Conversation((Message(role=Role.USER, text="hi"),))
+    after = before.add(*turn(thought, preamble, answer, city))
+    if isinstance(format, Harmony):
+        whole = list(format.render_for_training(after))
+    else:
+        whole = list(format.render(after, reply_as=None))
+    reply = continuation(list(format.render(before)), whole, bool(CASES[case].controls))
+    tokenizer = CASES[case].tokenizer
+    ids = [
+        id
+        for piece in reply
+        for id in ([tokenizer.controls[piece]] if isinstance(piece, Control) else tokenizer.encode(piece))
+    ]
+    key = (case, "all that a turn may say")
+    if key not in COMPILED:
+        COMPILED[key] = CASES[case].compile(ReplyShape(tools=TOOLS))
+    matcher = COMPILED[key].matcher()
+    assert matcher.consume(ids) is None, reply
+    assert matcher.accepting
+
+
+def continuation(prompt: list[Piece], whole: list[Piece], owned: bool) -> list[Piece]:
+    """What comes after the prompt. A history ends an answer like any message, a reply ends with ``<|return|>``."""
+    if owned:
+        assert whole[: len(prompt) - 1] == prompt[:-1]
+        first = whole[len(prompt) - 1]
+        assert isinstance(first, str)
+        rest: list[Piece] = [first.removeprefix("assistant"), *whole[len(prompt) :]]
+        return [*rest[:-1], Control("<|return|>")] if rest[-1] == Control("<|end|>") else rest
+    said, text = "".join(map(str, prompt)), "".join(map(str, whole))
+    assert text.startswith(said)
+    rest_text = text.removeprefix(said).rstrip("\n")
+    return [rest_text.removesuffix("<|end|>") + "<|return|>" if rest_text.endswith("<|end|>") else rest_text]
+
+
+def test_a_prompt_that_opened_an_answer_is_continued_and_held_to_nothing_more() -> None:
+    format = Harmony()
+    opened = Message(role=Role.ASSISTANT, channel="final", text="The answer", end=End.NONE)
+    prompt = list(format.render(Conversation((Message(role=Role.USER, text="hi"), opened))))
+    case = CASES["harmony"]
+    grammar = compile_grammar(format.grammar(ReplyShape(), prompt=prompt), case.vocabulary)
+    matcher = grammar.matcher()
+    assert matcher.consume([*b" is 42.", case.tokenizer.controls[Control("<|return|>")]]) is None
+    assert matcher.accepting
+    with pytest.raises(UnsupportedError):
+        format.grammar(SHAPES["schema"], prompt=prompt)
+
+
+@pytest.mark.parametrize("format", [OpenChatML(opening="final")])
+def test_a_format_that_cannot_call_refuses_to_be_made_to(format: OpenChatML) -> None:
+    with pytest.raises(UnsupportedError) as refused:
+        format.grammar(SHAPES["required"])
+    assert refused.value.param == "tool_choice"
+    with pytest.raises(UnsupportedError):
+        reply_grammar(SHAPES["required"], ReplyTags(), controls=())
