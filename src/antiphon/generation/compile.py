@@ -1,0 +1,91 @@
+"""Compiles the grammars of replies beside the event loop, and keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from antiphon.errors import RequestError
+from antiphon.formats import Format
+from antiphon.grammar import LIMITS, Limits, ReplyShape
+from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
+from antiphon.tokens import Piece, Tokenizer, spell
+
+TAIL = 256
+"""How many characters of a prompt's end tell where a reply begins."""
+
+
+class ReplyCompiler:
+    """Grammars of one model's replies, by the shape that they have; least recently used out first.
+
+    A compilation takes milliseconds and at most ``seconds``; those of hostile schemas are bounded by ``limits`` and run
+    at most two at a time, so that other requests go on. ``end_ids`` are the model's own end tokens.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        tokenizer: Tokenizer,
+        end_ids: Collection[int],
+        *,
+        limits: Limits = LIMITS,
+        seconds: float = 5.0,
+        kept: int = 64,
+    ) -> None:
+        self._format = format
+        self._tokenizer = tokenizer
+        self._end_ids = frozenset(end_ids)
+        self._limits = limits
+        self._seconds = seconds
+        self._capacity = kept
+        self._kept: dict[tuple[str, bytes], CompiledGrammar] = {}
+        self._vocabulary: Vocabulary | None = None
+        self._threads = ThreadPoolExecutor(2, "compile")
+        self._building = asyncio.Lock()
+
+    async def compile(
+        self, shape: ReplyShape, prompt: Sequence[Piece] = (), *, continues: bool = False
+    ) -> CompiledGrammar:
+        """The grammar of a reply to ``prompt``; ``continues`` tells that the prompt left a message open.
+
+        Errors: `RequestError` for a schema, a pattern or a choice of tools that cannot be held, with its place.
+        """
+        key = (spell(tuple(prompt[-4:]))[-TAIL:], msgspec.msgpack.encode(shape))
+        found = None if continues else self._kept.pop(key, None)
+        if found is None:
+            vocabulary = await self.vocabulary()
+            work = asyncio.get_running_loop().run_in_executor(
+                self._threads, self._compiled, shape, tuple(prompt), vocabulary
+            )
+            try:
+                found = await asyncio.wait_for(work, self._seconds)
+            except TimeoutError:
+                raise RequestError(
+                    f"tools and response format take more than {self._seconds} seconds to compile",
+                    code="invalid_grammar",
+                    hint="Ask for less at once: fewer tools, smaller schemas, simpler patterns.",
+                ) from None
+        if not continues:
+            self._kept[key] = found
+            while len(self._kept) > self._capacity:
+                self._kept.pop(next(iter(self._kept)))
+        return found
+
+    async def vocabulary(self) -> Vocabulary:
+        """The model's vocabulary as llguidance sees it, built once; await it early to have it warm."""
+        async with self._building:
+            if self._vocabulary is None:
+                self._vocabulary = await asyncio.get_running_loop().run_in_executor(
+                    self._threads, Vocabulary, self._tokenizer, self._end_ids
+                )
+        return self._vocabulary
+
+    def close(self) -> None:
+        """Lets its threads go; what they still compile is nobody's."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _compiled(self, shape: ReplyShape, prompt: Sequence[Piece], vocabulary: Vocabulary) -> CompiledGrammar:
+        return compile_grammar(self._format.grammar(shape, prompt=prompt), vocabulary, self._limits)

@@ -1,0 +1,85 @@
+"""Grammars are compiled beside the event loop, kept by their shape, and never for longer than is allowed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
+from antiphon.errors import RequestError
+from antiphon.formats.openchatml import openchatml
+from antiphon.generation.compile import ReplyCompiler
+from antiphon.grammar import ReplyShape
+from antiphon.tokens import ByteTokenizer, Control
+
+EOS = Control("<|im_end|>")
+TOKENIZER = ByteTokenizer([EOS])
+
+
+def compiler(**options: Any) -> ReplyCompiler:
+    return ReplyCompiler(openchatml([EOS]), TOKENIZER, [256], **options)
+
+
+def shaped(schema: dict[str, Any]) -> ReplyShape:
+    return ReplyShape(response_format=ResponseFormat("json_schema", schema=schema))
+
+
+async def test_one_shape_is_compiled_once_whoever_asks() -> None:
+    replies = compiler()
+    one = await replies.compile(shaped({"type": "integer"}))
+    assert await replies.compile(shaped({"type": "integer"})) is one
+    assert await replies.compile(shaped({"type": "boolean"})) is not one
+
+
+async def test_where_the_reply_begins_is_part_of_what_is_kept() -> None:
+    replies = compiler()
+    head = await replies.compile(ReplyShape(), ["<|start|>assistant"])
+    body = await replies.compile(ReplyShape(), ["<|start|>assistant<|channel|>final<|message|>"])
+    assert "channel" in head.lark
+    assert '"<|channel|>"' not in body.lark
+
+
+async def test_a_reply_that_continues_a_message_is_not_kept() -> None:
+    replies = compiler()
+    prompt = ["<|start|>assistant<|channel|>final<|message|>So"]
+    assert await replies.compile(ReplyShape(), prompt, continues=True) is not await replies.compile(
+        ReplyShape(), prompt, continues=True
+    )
+
+
+async def test_no_more_are_kept_than_fit() -> None:
+    replies = compiler(kept=1)
+    one = await replies.compile(shaped({"type": "integer"}))
+    await replies.compile(shaped({"type": "boolean"}))
+    assert await replies.compile(shaped({"type": "integer"})) is not one
+
+
+async def test_what_takes_too_long_is_the_callers_error() -> None:
+    replies = compiler(seconds=0)
+    await replies.vocabulary()
+    with pytest.raises(RequestError, match="to compile"):
+        await replies.compile(shaped({"enum": list(range(5000))}))
+
+
+async def test_the_event_loop_runs_on_while_a_large_schema_compiles() -> None:
+    replies = compiler()
+    await replies.vocabulary()
+    properties = {f"p{i}": {"enum": [f"value {i} {j}" for j in range(20)]} for i in range(400)}
+    work = asyncio.create_task(replies.compile(shaped({"type": "object", "properties": properties})))
+    turns = 0
+    while not work.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert (await work).lark
+    assert turns > 10
+
+
+async def test_errors_name_the_parameter() -> None:
+    with pytest.raises(RequestError) as refused:
+        await compiler().compile(ReplyShape(tools=(ToolSpec("f", parameters={"type": "strin"}),)))
+    assert refused.value.param == "tools[0].function.parameters.type"
+    with pytest.raises(RequestError) as refused:
+        await compiler().compile(ReplyShape(tool_choice=ToolChoice("required")))
+    assert refused.value.param == "tool_choice"
