@@ -105,6 +105,20 @@ def test_a_conversation_is_rendered_as_text_ids_and_pieces(home: Path) -> None:
     assert "assistant" not in whole
 
 
+def test_a_chat_request_is_rendered_as_the_server_would_render_it(home: Path) -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "done"},
+    ]
+    request = {"model": "m", "messages": messages}
+    done = antiphon("render", "-", "--format", "harmony", home=home, stdin=json.dumps(request))
+    assert "<|start|>user<|message|>Hi<|end|>" in done.stdout
+    assert "to=functions.f" in done.stdout
+    assert done.stdout.endswith("done<|end|><|start|>assistant\n")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

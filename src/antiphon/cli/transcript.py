@@ -70,13 +70,16 @@ class IncidentForm(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def read_transcript(text: str | bytes) -> Conversation:
-    """The conversation that ``text`` holds: an object with ``messages``, or their list alone.
+    """The conversation that ``text`` holds: an object with ``messages``, or their list alone; ours or a chat request's.
 
     Raises `ParseError` with the JSON path of what is wrong.
     """
     try:
         source = msgspec.json.decode(text)
-        form = msgspec.convert({"messages": source} if isinstance(source, list) else source, TranscriptForm)
+        source = {"messages": source} if isinstance(source, list) else source
+        if is_chat_request(source):
+            return read_chat_request(source)
+        form = msgspec.convert(source, TranscriptForm)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `")
         raise ParseError(message, code="transcript", position=Position(path=path.rstrip("`") or "$")) from None
@@ -87,6 +90,24 @@ def read_transcript(text: str | bytes) -> Conversation:
         tools=tuple(ToolSpec(**msgspec.structs.asdict(tool)) for tool in form.tools),
         settings=Settings(**msgspec.structs.asdict(form.settings)),
     )
+
+
+def is_chat_request(source: object) -> bool:
+    """Whether these are messages as chat APIs have them: with ``content``, not ``text``."""
+    messages = source.get("messages") if isinstance(source, dict) else None
+    return isinstance(messages, list) and any(
+        isinstance(message, dict) and "content" in message for message in messages
+    )
+
+
+def read_chat_request(source: object) -> Conversation:
+    """The conversation of a chat completions request, read as our server reads it. Raises `RequestError`."""
+    # Only here: a program that reads no request need not wait for the HTTP room.
+    from antiphon.api import OPENAI, Limits
+    from antiphon.api.convert.chat import Reading, to_turn
+    from antiphon.api.schemas.chat import ChatRequest
+
+    return to_turn(msgspec.convert(source, ChatRequest), Reading(OPENAI, Limits())).conversation
 
 
 def message_of(form: MessageForm) -> Message:
