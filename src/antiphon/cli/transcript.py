@@ -107,7 +107,8 @@ def read_chat_request(source: object) -> Conversation:
     from antiphon.api.convert.chat import Reading, to_turn
     from antiphon.api.schemas.chat import ChatRequest
 
-    return to_turn(msgspec.convert(source, ChatRequest), Reading(OPENAI, Limits())).conversation
+    request = msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest)  # from text: it keeps raw JSON
+    return to_turn(request, Reading(OPENAI, Limits())).conversation
 
 
 def message_of(form: MessageForm) -> Message:
