@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.formats.openchatml.conformance import Case, check, read_cases, run_conformance
+from formats.openchatml.clauses import PAGE, page, table
 
 SUITE = Path(__file__).parents[2] / "spec" / "openchatml"
 
@@ -253,4 +254,13 @@ def test_an_implementation_that_raises_fails_that_case_and_no_other() -> None:
         return check(transcript, flags)
 
     outcomes = list(run_conformance(cases("tokens"), fragile))
-    assert {o.case.id for o in outcomes if not o.passed} == {"literal-any-bytes", "body-not-utf8"}
+    assert {o.case.id for o in outcomes if not o.passed} == {
+        "literal-any-bytes",
+        "body-not-utf8",
+        "body-not-utf8-twice",
+    }
+
+
+def test_the_pages_table_names_a_test_for_each_clause() -> None:
+    assert PAGE.read_text("utf-8") == page(), "write it anew: python tests/formats/openchatml/clauses.py"
+    assert "|  |" not in table()

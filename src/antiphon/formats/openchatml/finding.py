@@ -79,6 +79,11 @@ class Place:
         else:
             self.column += len(text)
 
+    def pass_in_line(self, text: str) -> None:
+        """The same for a text without a line break."""
+        self.offset += len(text)
+        self.column += len(text)
+
     def position(self) -> Position:
         return Position(self.offset, self.line, self.column)
 

@@ -212,7 +212,7 @@ class FrameReader:
                 self._control_in_head(control)
             case State.BETWEEN:
                 self._control_between(control)
-        self.place.pass_over(control.spelling)
+        self.place.pass_in_line(control.spelling)
 
     def _foreign(self, control: Control) -> None:
         """A control of the vocabulary that the format does not know; here it is text like any other."""
@@ -319,13 +319,14 @@ class FrameReader:
         self._body: list[str] = []
         self._raw: list[str] | None = None
         self._literal = False
+        self._utf8 = True
         head = self._head
         self._wanted = self._keep or head.constrained or head.recipient is not None
         if self._deltas:
             self._found.append(MessageStarted(head.message()))
 
     def _body_text(self, text: str, raw: str | None = None) -> None:
-        if self._state is State.BODY and not is_utf8(text):
+        if self._utf8 and self._state is State.BODY and not is_utf8(text):
             self._not_utf8(text)
         if raw is not None:
             self._raw_text(text, raw)
@@ -348,6 +349,7 @@ class FrameReader:
             self._body.append(text)
 
     def _not_utf8(self, text: str) -> None:
+        self._utf8 = False  # said once for a body
         good = next(i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff")
         place = after(self.place.position(), text[:good])
         self._report(E_HEADER, "the body is not UTF-8", "Other bytes go into a literal block (§3).", place=place)

@@ -9,6 +9,7 @@ from .document import MAX_HEADER
 _FENCE = re.compile(r"[ \t\r\n]*---[ \t]*\r?\n")
 _CLOSE = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?(\n|\Z)", re.MULTILINE)
 _FRAME = re.compile(r"^<\|start\|>", re.MULTILINE)
+_FRAME_FIRST = re.compile(r"[ \t\r\n]*<\|start\|>")
 
 
 class Opening:
@@ -39,9 +40,9 @@ class Opening:
         return self.end is not None or self.too_long
 
     def _search(self, last: bool) -> None:
-        frame = _FRAME.search(self.text, self._searched)
+        frame = _FRAME_FIRST.match(self.text) or _FRAME.search(self.text, self._searched)
         if frame:
-            self.end = self.yaml = frame.start()
+            self.end = self.yaml = frame.end() - len("<|start|>")
         fence = _FENCE.match(self.text)
         if fence is None:
             return

@@ -86,8 +86,13 @@ VALUE = re.compile(r"(?:[!#$&-;=?-{}~]|%[0-9A-Fa-f]{2})+")
 """A value in a head: visible ASCII without ``< > | "``, anything else percent-encoded (A-O05)."""
 
 
+_PLAIN = re.compile(r"[!#$&-;=?-{}~]+")
+
+
 def encode_value(value: str) -> str:
     """A value for a head, whatever a user put into it: it can neither end the head nor start another attribute."""
+    if _PLAIN.fullmatch(value):
+        return value
     if not value:
         raise RenderError("an attribute of a frame cannot be empty", code="E-PARSE-HEADER")
     try:
@@ -104,5 +109,5 @@ def decode_value(value: str) -> str | None:
         return value
     try:
         return unquote_to_bytes(value).decode()
-    except UnicodeDecodeError:
+    except UnicodeError:
         return None
