@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,8 +16,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
+from antiphon.sessions import MemoryStore, Store
 
 from .admission import Admission
+from .archive import Archive
 from .context import Context
 from .dialect import OPENAI, Dialect
 from .errors import error_response
@@ -24,9 +27,12 @@ from .exchange import FAULTS, Envelope
 from .limits import Limits
 from .openapi import document
 from .routes.chat import ChatCompletions
+from .routes.conversations import Conversations
 from .routes.health import Health
 from .routes.models import Models
-from .source import ModelSource
+from .routes.responses import Responses
+from .seal import KEY_BYTES, Seal
+from .source import ModelSource, ServerTools
 
 PREFIXES = ("/v1", "", "/v1/v1")
 """Some clients drop the version from their base URL, some say it twice."""
@@ -40,13 +46,19 @@ def create_app(
     expose_reasoning: bool = False,
     debug: bool = False,
     preload: bool = False,
+    store: Store | None = None,
+    seal_key: bytes | None = None,
+    tools: ServerTools | None = None,
+    offer_tools: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
     """An ASGI application that serves ``source``; it closes the source's engines when it shuts down.
 
     ``expose_reasoning``: clients see the model's reasoning (resolution X-38: only by the owner's word). ``debug``:
     answers name the request's unknown fields. ``preload``: the default model is loaded at once; ``/health`` is 503
-    until then.
+    until then. ``store``: where responses and conversations are kept (in memory, if nowhere). ``seal_key``: 32 bytes
+    for reasoning that clients keep; servers that share it open each other's. ``tools`` run on this side, in requests
+    that list them, or in all with ``offer_tools``; the caller closes them.
     """
     limits = limits or Limits()
     context = Context(
@@ -56,6 +68,10 @@ def create_app(
         admission=Admission(
             max_concurrent=limits.max_concurrent, max_queue=limits.max_queue, queue_timeout=limits.queue_timeout
         ),
+        archive=Archive(store or MemoryStore(), clock),
+        seal=Seal(seal_key or os.urandom(KEY_BYTES)),
+        tools=tools,
+        offer_tools=offer_tools,
         clock=clock,
         expose_reasoning=expose_reasoning,
     )
@@ -76,6 +92,8 @@ def _routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/models", models.list, methods=["GET"]),
         Route(f"{prefix}/models/{{id:path}}", models.one, methods=["GET"]),
         Route(f"{prefix}/chat/completions", ChatCompletions(context), methods=["POST"]),
+        *Responses(context).routes(prefix),
+        *Conversations(context).routes(prefix),
         Route(f"{prefix}/health", health.ready, methods=["GET"]),
         Route(f"{prefix}/readyz", health.ready, methods=["GET"]),
         Route(f"{prefix}/livez", health.live, methods=["GET"]),
@@ -94,6 +112,8 @@ def _lifespan(context: Context, *, preload: bool) -> Callable[[Starlette], Abstr
         for load in tuple(context.loads):
             load.cancel()
         await asyncio.gather(*context.loads, return_exceptions=True)
+        await context.runs.aclose()
+        await context.archive.store.aclose()
         await context.source.aclose()
 
     return lifespan

@@ -11,10 +11,13 @@ from antiphon.errors import NotFoundError, OverloadedError, Position, RequestErr
 from antiphon.generation import Model
 
 from .admission import Admission
+from .archive import Archive
 from .dialect import Dialect
 from .lifecycle import Lifecycle
 from .limits import Limits
-from .source import ModelSource
+from .runs import Runs
+from .seal import Seal
+from .source import ModelSource, ServerTools
 
 
 @dataclass(slots=True)
@@ -28,13 +31,21 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """``clock`` gives Unix time in seconds. ``expose_reasoning`` is the owner's word that clients may see it."""
+    """``clock`` gives Unix time in seconds. ``expose_reasoning`` is the owner's word that clients may see it.
+
+    ``tools`` run on this side where a request lists them, or always with ``offer_tools``.
+    """
 
     source: ModelSource
     limits: Limits
     dialect: Dialect
     admission: Admission
+    archive: Archive
+    seal: Seal
     clock: Callable[[], float]
+    tools: ServerTools | None = None
+    offer_tools: bool = False
+    runs: Runs = field(default_factory=Runs)
     expose_reasoning: bool = False
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     traffic: Traffic = field(default_factory=Traffic)

@@ -27,6 +27,8 @@ class Exchange:
     method: str
     path: str
     agent: str = ""
+    owner: str = ""
+    """Whose things it may see: the name of its API key."""
     started: float = field(default_factory=time.perf_counter)
     status: int = 0
     model: str | None = None

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from antiphon.conversation import ToolNamespace, ToolSpec
 from antiphon.generation import Model
+from antiphon.tools import Router
 
 
 class ModelSource(Protocol):
@@ -24,3 +26,18 @@ class ModelSource(Protocol):
 
     async def aclose(self) -> None:
         """Stops every engine."""
+
+
+class ServerTools(Protocol):
+    """Tools that run on this side, where a request or the server's owner wants them."""
+
+    @property
+    def router(self) -> Router: ...
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """How functions are described to the model."""
+
+    @property
+    def builtins(self) -> Sequence[ToolNamespace]:
+        """How built-ins are described to the model."""

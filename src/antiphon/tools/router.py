@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,6 +78,7 @@ class Router:
         self._tools: dict[str, Tool] = {}
         self._readers: dict[str, ArgumentReader] = {}
         self._answered: dict[str, ToolResult] = {}
+        self._left: int | None = None
         for tool in tools:
             if tool.recipient in self._tools:
                 raise ValueError(f"two tools are called {tool.recipient!r}")
@@ -87,6 +89,13 @@ class Router:
     @property
     def recipients(self) -> list[str]:
         return sorted(self._tools)
+
+    def only(self, recipients: Collection[str], *, most: int | None = None) -> Router:
+        """The same tools, narrowed to ``recipients``. ``most``: calls beyond so many are answered with an error."""
+        narrowed = copy(self)
+        narrowed._tools = {name: tool for name, tool in self._tools.items() if name in recipients}
+        narrowed._left = most
+        return narrowed
 
     def serves(self, recipient: str) -> bool:
         """Whether calls to ``recipient`` run here; the others go back to the caller."""
@@ -141,6 +150,10 @@ class Router:
         if tool is None:
             hint = near(call.recipient, self._tools)
             return failed(call, ToolError(TOOL_UNKNOWN, f"there is no tool {call.recipient!r}. {hint}"))
+        if self._left is not None:
+            if self._left == 0:
+                return failed(call, ToolError(TOOL_FAILED, "no more tool calls are allowed: answer with what you know"))
+            self._left -= 1
         try:
             arguments = self._read(call)
             return await self._run(tool, call, arguments)

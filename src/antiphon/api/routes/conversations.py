@@ -1,0 +1,150 @@
+"""/v1/conversations: histories that the server keeps, to which responses add."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from antiphon.api.client import read_json
+from antiphon.api.context import Context
+from antiphon.api.convert.response_items import Entry, ItemReader
+from antiphon.api.convert.responses import check_metadata
+from antiphon.api.exchange import KEY, Exchange
+from antiphon.api.listing import listed
+from antiphon.api.schemas.response_items import InputItem
+from antiphon.api.schemas.responses import (
+    Conversation,
+    ConversationCreate,
+    ConversationUpdate,
+    DeletedConversation,
+    ItemsCreate,
+)
+from antiphon.api.wire import decode, encode
+from antiphon.conversation import Message
+from antiphon.errors import NotFoundError, Position, RequestError
+
+MOST_ITEMS = 20
+"""As many as one request may add."""
+
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+class Conversations:
+    """Made, read, changed, deleted; and so their items."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def routes(self, prefix: str) -> list[Route]:
+        path, one = f"{prefix}/conversations", f"{prefix}/conversations/{{id}}"
+        return [
+            Route(path, self.create, methods=["POST"]),
+            Route(one, self.retrieve, methods=["GET"]),
+            Route(one, self.update, methods=["POST"]),
+            Route(one, self.delete, methods=["DELETE"]),
+            Route(f"{one}/items", self.items, methods=["GET"]),
+            Route(f"{one}/items", self.add, methods=["POST"]),
+            Route(f"{one}/items/{{item}}", self.item, methods=["GET"]),
+            Route(f"{one}/items/{{item}}", self.delete_item, methods=["DELETE"]),
+        ]
+
+    async def create(self, request: Request) -> Response:
+        owner, body = _owner(request), await self._body(request, ConversationCreate)
+        check_metadata(body.metadata)
+        id = f"conv_{secrets.token_hex(12)}"
+        entries = self._read(body.items or [], owner, before=())
+        created = await self._context.archive.create_conversation(owner, id, body.metadata or {}, entries)
+        return _json(Conversation(id=id, created_at=created, metadata=body.metadata or {}))
+
+    async def retrieve(self, request: Request) -> Response:
+        return _json(await self._conversation(request))
+
+    async def update(self, request: Request) -> Response:
+        body = await self._body(request, ConversationUpdate)
+        check_metadata(body.metadata)
+        await self._conversation(request)
+        owner, id = _owner(request), request.path_params["id"]
+        await self._context.archive.update_conversation(owner, id, body.metadata or {})
+        return _json(await self._conversation(request))
+
+    async def delete(self, request: Request) -> Response:
+        """Its items go with it."""
+        owner, id = _owner(request), request.path_params["id"]
+        async with self._context.archive.alone(owner, id):
+            await self._context.archive.forget_conversation(owner, id)
+        return _json(DeletedConversation(id=id))
+
+    async def items(self, request: Request) -> Response:
+        return _json(listed(await self._entries(request), request.query_params, newest_first=True))
+
+    async def add(self, request: Request) -> Response:
+        owner, id = _owner(request), request.path_params["id"]
+        body = await self._body(request, ItemsCreate)
+        async with self._context.archive.alone(owner, id):
+            known = await self._entries(request)
+            before = tuple(message for entry in known for message in entry.messages)
+            entries = self._read(body.items, owner, before=before)
+            await self._context.archive.add_items(owner, id, entries)
+        return _json(listed(entries, {"limit": "100"}, newest_first=False))
+
+    async def item(self, request: Request) -> Response:
+        return _json((await self._entry(request)).item)
+
+    async def delete_item(self, request: Request) -> Response:
+        owner, id = _owner(request), request.path_params["id"]
+        async with self._context.archive.alone(owner, id):
+            entry = await self._entry(request)
+            await self._context.archive.delete_item(owner, id, entry.id)
+        return _json(await self._conversation(request))
+
+    async def _conversation(self, request: Request) -> Conversation:
+        id = request.path_params["id"]
+        metadata, created = await self._context.archive.conversation(_owner(request), id)
+        return Conversation(id=id, created_at=created, metadata=metadata)
+
+    async def _entries(self, request: Request) -> list[Entry]:
+        return await self._context.archive.conversation_items(_owner(request), request.path_params["id"])
+
+    async def _entry(self, request: Request) -> Entry:
+        wanted = request.path_params["item"]
+        for entry in await self._entries(request):
+            if entry.id == wanted:
+                return entry
+        raise NotFoundError(f"There is no item {wanted[:80]!r}.", position=Position(path="item_id"))
+
+    def _read(self, items: list[InputItem], owner: str, *, before: tuple[Message, ...]) -> list[Entry]:
+        if len(items) > MOST_ITEMS:
+            raise RequestError(
+                f"items: there are {len(items)}; at most {MOST_ITEMS} are added at once.",
+                code="invalid_value",
+                position=Position(path="items"),
+            )
+        seal = self._context.seal
+        reader = ItemReader(
+            token=secrets.token_hex(12),
+            unseal=lambda sealed, path: seal.open(sealed, owner, path),
+            before=before,
+            path="items",
+        )
+        return reader.read(items)
+
+    async def _body(self, request: Request, kind: type[Body]) -> Body:
+        body = await read_json(request.scope, request.receive, self._context.limits)
+        wire, ignored = decode(body or b"{}", kind)
+        exchange: Exchange = request.scope[KEY]
+        exchange.ignored = tuple(ignored)
+        return wire
+
+
+def _owner(request: Request) -> str:
+    exchange: Exchange = request.scope[KEY]
+    return exchange.owner
+
+
+def _json(value: object) -> Response:
+    return Response(encode(value), media_type="application/json")

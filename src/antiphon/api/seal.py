@@ -1,0 +1,47 @@
+"""Reasoning that a client keeps for us and cannot read: sealed with a key of the server's."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from antiphon.conversation import Message
+from antiphon.errors import FormatError, Position, RequestError
+from antiphon.sessions import pack, unpack
+
+_NONCE = 12
+_MARK = b"antiphon reasoning 1 "
+KEY_BYTES = 32
+
+
+class Seal:
+    """AES-256-GCM under ``key`` (32 bytes), bound to its owner: another key's reasoning does not open.
+
+    Servers that share the key open each other's; with a new key, what was sealed before is refused.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+
+    def close(self, message: Message, owner: str) -> str:
+        """``encrypted_content`` for a reasoning item."""
+        nonce = os.urandom(_NONCE)
+        sealed = self._cipher.encrypt(nonce, pack(message), _MARK + owner.encode())
+        return base64.urlsafe_b64encode(nonce + sealed).decode()
+
+    def open(self, sealed: str, owner: str, path: str) -> Message:
+        """The message again. Raises `RequestError` at ``path`` for what this server did not seal for this owner."""
+        try:
+            raw = base64.b64decode(sealed, altchars=b"-_", validate=True)
+            return unpack(self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], _MARK + owner.encode()))
+        except (InvalidTag, FormatError, binascii.Error, ValueError):
+            raise RequestError(
+                f"{path}: this was not sealed by this server for this key, or it was changed.",
+                code="invalid_encrypted_content",
+                position=Position(path=path),
+                hint="Leave the item out, or send its content.",
+            ) from None
