@@ -94,7 +94,7 @@ class Bubblewrap:
             command += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind-try", path, path]
         for outside, inside in _python_parts().items():
             command += ["--ro-bind", outside, inside]
-        for path in (f"{_STDLIB}/site-packages", *glob.glob("/usr/lib/python3*/dist-packages")):
+        for path in _installed_packages():
             command += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
         if limits.packages is not None:
             command += ["--ro-bind", str(limits.packages), "/packages"]
@@ -226,6 +226,13 @@ def _python_parts() -> dict[str, str]:
     if os.path.isfile(library):
         parts[library] = f"/python/lib/{name}"
     return parts
+
+
+def _installed_packages() -> list[str]:
+    """Where packages of the host would show up inside; they are covered."""
+    stdlib = sysconfig.get_path("stdlib")
+    found = [f"{_STDLIB}/{name}" for name in ("site-packages", "dist-packages") if os.path.isdir(f"{stdlib}/{name}")]
+    return [*found, *glob.glob("/usr/lib/python3*/dist-packages")]
 
 
 def _inner_pid(reader: int) -> int | None:
