@@ -5,7 +5,7 @@ from .conformance import Case, Implementation, Outcome, check, finding_to_json, 
 from .document import OURS, Capabilities, DocumentHeader, HarmonyProfile
 from .events import EventStream, sse
 from .finding import SUMMARIES, Finding
-from .frames import Trivia
+from .frame import Trivia
 from .hip1 import Loss, Translated, from_harmony, to_harmony
 from .legacy import is_v01, read_v01
 from .openchatml import OpenChatML, for_prompt, openchatml

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from antiphon.conversation import End, Message, MessageStarted, TextDelta
@@ -11,57 +10,21 @@ from antiphon.errors import Position
 from antiphon.tokens import Control, Piece, spell
 
 from .finding import E_HEADER, E_TRUNCATED, Finding, Place, Problem, after
+from .frame import FOOTERS, MAX_ASIDE, MAX_HEAD, Frame, Trivia
 from .head import Head, ToolNames, read_head
 from .spelling import (
     BY_SPELLING,
-    CALL,
     CHANNEL,
     CONSTRAIN,
     END,
     ENDLITERAL,
     LITERAL,
-    LONGEST,
     MESSAGE,
-    PREFIXES,
-    RETURN,
     START,
-    TOKEN,
     is_utf8,
+    next_control,
+    open_tail,
 )
-
-MAX_HEAD = 4096
-"""Characters between ``<|start|>`` and ``<|message|>``; a head that is longer is not one."""
-MAX_ASIDE = 65_536
-"""Characters outside frames that one finding holds."""
-FOOTERS = {END: End.END, CALL: End.CALL, RETURN: End.RETURN}
-
-
-@dataclass(frozen=True, slots=True)
-class Trivia:
-    """How a frame was written: the blanks before it, its head, its body. None: the canonical way.
-
-    ``synthetic`` is a call id that the text does not carry (A-O12, A-O15).
-    """
-
-    before: str | None = None
-    head: str | None = None
-    body: str | None = None
-    synthetic: str | None = None
-
-
-@dataclass(slots=True)
-class Frame:
-    """A message as read, with the places that a finding about it can point to."""
-
-    message: Message
-    head: Head
-    start: Position
-    head_text: str
-    body: Position
-    footer: Position
-    trivia: Trivia | None
-    literal: bool = False
-    bodiless: bool = False
 
 
 class State(Enum):
@@ -91,6 +54,7 @@ class FrameReader:
         self._state = State.BETWEEN
         self._held = ""
         self._between: list[str] = []
+        self._mended = False
         self._aside: list[str] = []
         self._aside_length = 0
         self._aside_at: Position | None = None
@@ -113,7 +77,7 @@ class FrameReader:
                 end = at + len(ENDLITERAL.spelling)
                 control, escaped = ENDLITERAL, False
             else:
-                at, end = self._next_control(text, start)
+                at, end = next_control(text, start)
                 control = BY_SPELLING[text[at:end]] if at >= 0 else END
                 escaped = at > start and text[at - 1] == "<"
             if at < 0:
@@ -124,7 +88,7 @@ class FrameReader:
             else:
                 self._control(control)
             start = end
-        hold = self._open_tail(text, start)
+        hold = open_tail(text, start)
         self._text(text[start:hold])
         self._held = text[hold:]
 
@@ -158,24 +122,6 @@ class FrameReader:
     def tail(self) -> str:
         """The blanks after the last frame."""
         return "".join(self._between)
-
-    @staticmethod
-    def _next_control(text: str, start: int) -> tuple[int, int]:
-        at = text.find("<|", start)
-        while at >= 0:
-            found = TOKEN.match(text, at)
-            if found:
-                return at, found.end()
-            at = text.find("<|", at + 2)
-        return -1, -1
-
-    @staticmethod
-    def _open_tail(text: str, start: int) -> int:
-        """Where a tail begins that may yet become a control or an escape."""
-        at = text.rfind("<", max(start, len(text) - LONGEST + 1))
-        if at < 0 or text[at:] not in PREFIXES:
-            return len(text)
-        return at - (at > start and text[at - 1] == "<")
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
@@ -245,6 +191,7 @@ class FrameReader:
         """Text outside frames is reported once for each run of it, and set aside."""
         if self._aside_at is None:
             return
+        self._mended = True
         at, text = self._aside_at, "".join(self._aside)
         self._aside_at, self._aside, self._aside_length = None, [], 0
         self._report(E_HEADER, "text stands outside any frame", "A frame begins with <|start|>.", text=text, place=at)
@@ -288,6 +235,7 @@ class FrameReader:
             self._state = State.BETWEEN
 
     def _drop_head(self) -> str:
+        self._mended = True
         return START.spelling + spell(self._head_parts)
 
     def _read_head(self) -> Head:
@@ -374,7 +322,8 @@ class FrameReader:
         text = "".join(self._body)
         raw = None if self._raw is None else "".join(self._raw)
         spelled = self._head_spelled
-        before = None if self.tail == ("" if self._first else "\n") else self.tail
+        # Blanks around what was set aside belong to it: they may not make sense without it.
+        before = None if self._mended or self.tail == ("" if self._first else "\n") else self.tail
         plain = head.canonical and raw is None and before is None
         trivia = None if plain else Trivia(before, None if head.canonical else spelled, raw)
         message = Message(
@@ -386,7 +335,7 @@ class FrameReader:
         self._found.append(
             Frame(message, head, self._start, spelled, self._body_at, at, trivia, self._literal, not self._wanted)
         )
-        self._first = False
+        self._first = self._mended = False
         self._between = []
         self._body, self._raw = [], None
         self._state = State.BETWEEN

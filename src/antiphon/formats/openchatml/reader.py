@@ -10,7 +10,8 @@ from antiphon.conversation import Conversation, Message, Settings, ToolNamespace
 
 from .document import MAX_HEADER, DocumentHeader, read_header
 from .finding import E_HEADER, Finding, Place
-from .frames import Frame, FrameReader
+from .frame import Frame
+from .frames import FrameReader
 from .opening import Opening, frames_behind
 from .rules import Rules
 from .spelling import LONGEST

@@ -10,7 +10,8 @@ from antiphon.tokens import Control, Piece, spell
 
 from .body import constraint_problem
 from .finding import E_HEADER, E_TRUNCATED, Finding, Place
-from .frames import FOOTERS, Frame, FrameReader, State
+from .frame import FOOTERS, Frame
+from .frames import FrameReader, State
 from .head import ATTRIBUTES
 from .rules import in_body
 from .spelling import CHANNEL, CONSTRAIN, END, MESSAGE, START

@@ -11,7 +11,7 @@ from antiphon.errors import Position
 from .body import constraint_problem, read_arguments, shape_problem
 from .document import Capabilities, DocumentHeader, HarmonyProfile
 from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem, after
-from .frames import Frame, Trivia
+from .frame import Frame, Trivia
 from .spelling import CALL, CHANNEL, CONSTRAIN, ENDLITERAL, LITERAL, START
 
 

@@ -33,6 +33,25 @@ _ESCAPED = re.compile(rf"<(<\|(?:{_NAMES})\|>)")
 _LONE_SURROGATES = re.compile("(?<!<)<*+[\ud800-\udfff]++")
 
 
+def next_control(text: str, start: int) -> tuple[int, int]:
+    """Where the next control's spelling begins and ends; (-1, -1) when there is none."""
+    at = text.find("<|", start)
+    while at >= 0:
+        found = TOKEN.match(text, at)
+        if found:
+            return at, found.end()
+        at = text.find("<|", at + 2)
+    return -1, -1
+
+
+def open_tail(text: str, start: int) -> int:
+    """Where a tail begins that may yet become a control or an escape; the text's end when there is none."""
+    at = text.rfind("<", max(start, len(text) - LONGEST + 1))
+    if at < 0 or text[at:] not in PREFIXES:
+        return len(text)
+    return at - (at > start and text[at - 1] == "<")
+
+
 def escape(text: str) -> str:
     """Text that holds no control (A-O22): each run of ``<`` before a control's ``|name|>`` gets one more."""
     return TOKEN.sub(r"<\g<0>", text) if "<|" in text else text

@@ -12,7 +12,7 @@ from antiphon.tokens import Piece, spell
 
 from .document import DocumentHeader, spell_header
 from .finding import E_HEADER
-from .frames import Trivia
+from .frame import Trivia
 from .head import Head, ToolNames, head_pieces, read_head
 from .reader import Envelope
 from .spelling import BY_SPELLING, MESSAGE, START, TOKEN, spell_body, unescape
