@@ -10,7 +10,7 @@ TESTS ?= tests
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup serve test lint types contracts check model lock spec clean
+.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -50,6 +50,13 @@ spec: setup      ## every numbered requirement and the tests that pin it
 
 bench-%: setup   ## one comparison of bench/, e.g. make bench-engine
 	$(BIN)/python bench/$*.py
+
+oracles: setup   ## both Harmony references, each in a folder of its own (they install one module name)
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target .oracles/a openai-harmony==0.0.8
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target .oracles/b oss-harmony==0.0.11
+
+fuzz-harmony: oracles ## twenty times the differential cases of the test run
+	HARMONY_FUZZ=20 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py
 
 lock: setup      ## resolve the dependencies of pyproject.toml anew
 	$(BIN)/python -m pip install --quiet pip-tools

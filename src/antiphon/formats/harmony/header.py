@@ -88,7 +88,7 @@ class HeaderReader:
         self._whole = whole
         self._header = Header(expected or Role.ASSISTANT)
         self._noise: list[str] = []
-        self._bad_channel: str | None = None
+        self._bad_channels: list[str] = []
         self._channel_seen = False
         self._recipient_follows = False
         self._missing_to = False
@@ -117,7 +117,7 @@ class HeaderReader:
             # A role that is not at the start of a header without its start may stand behind stray words.
             first = first and taken == 0 and self._opened is Opened.MISSING and section.control == START
         if section.control == CHANNEL and not section.text.strip():
-            self._bad_channel = self._bad_channel or ""
+            self._bad_channels.append("")
 
     @property
     def _known_type(self) -> bool:
@@ -170,7 +170,7 @@ class HeaderReader:
         if known is None:
             if not self._whole:
                 return 0
-            self._bad_channel = self._bad_channel or value
+            self._bad_channels.append(value)
             return len(value)
         if self._header.channel is not None:
             self._repair("dup-channel", value)
@@ -256,9 +256,10 @@ class HeaderReader:
         """A channel's name further back: after a bad one, or with no channel token before it."""
         if self._header.channel is not None:
             return 0
-        if control == CHANNEL and self._bad_channel is not None and (known := _known_channel(value)):
+        if control == CHANNEL and self._bad_channels and (known := _known_channel(value)):
             self._header.channel = known
-            self._repair("channel-repaired", f"{self._bad_channel} {value}".strip())
+            self._repair("channel-repaired", " ".join((*self._bad_channels, value)).strip())
+            self._bad_channels.clear()
             return len(value)
         if control == START and not self._channel_seen and (known := _known_channel(value)) and known == value:
             self._header.channel = known
@@ -270,8 +271,9 @@ class HeaderReader:
         header = self._header
         if self._missing_to:
             self._repair("missing-to", header.recipient or "")
-        if header.channel is None and self._bad_channel is not None:
-            self._name_bad_channel(self._bad_channel)
+        if header.channel is None and self._bad_channels:
+            self._name_bad_channel()
+        self._noise += filter(None, self._bad_channels)
         if header.content_type == "code" and header.recipient is None and "python" in self._tools:
             header.recipient = "python"
             self._repair("bare-content-type", "code")
@@ -281,12 +283,15 @@ class HeaderReader:
         if header.unknown_role is not None:
             self._place_unknown_role(header.unknown_role)
 
-    def _name_bad_channel(self, value: str) -> None:
-        if any(character.isalnum() for character in value):
-            self._header.channel = value
-            self._repair("unknown-channel", value)
-        else:
-            self._repair("empty-channel", value)
+    def _name_bad_channel(self) -> None:
+        """A word is a channel that nobody knows; marks alone are none."""
+        named = next((i for i, v in enumerate(self._bad_channels) if any(c.isalnum() for c in v)), None)
+        if named is None:
+            self._repair("empty-channel", "".join(self._bad_channels))
+            self._bad_channels.clear()
+            return
+        self._header.channel = self._bad_channels.pop(named)
+        self._repair("unknown-channel", self._header.channel)
 
     def _place_unknown_role(self, word: str) -> None:
         """In a whole conversation it names a tool. In a reply it is a tool only if all else says so."""

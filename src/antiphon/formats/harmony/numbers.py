@@ -23,12 +23,6 @@ class JsonText:
 
     signed_exponent: bool = False
 
-    def value(self, value: Any, *, quoted: bool) -> str:
-        """A default as a comment shows it: a string raw, in bare quotation marks when ``quoted``; else `compact`."""
-        if isinstance(value, str):
-            return f'"{value}"' if quoted else value
-        return self.compact(value)
-
     def compact(self, value: Any, depth: int = 0) -> str:
         """One line, no spaces, keys in their order, characters unescaped. Raises `RenderError` for what is not JSON."""
         if depth > MAX_DEPTH:

@@ -117,8 +117,13 @@ class TypePrinter:
             yield f"{indent} | {written}{_null_suffix(fields, written)}{comment}"
 
     def _default(self, fields: Mapping[str, Any], *, bare_choice: bool = True) -> str:
-        """A string is quoted, unless it is one of an enum's choices where the reference leaves these bare."""
-        return self.json.value(fields["default"], quoted=not (bare_choice and _list(fields, "enum")))
+        """A string stands raw in quotation marks, one of an enum bare or as JSON: as the reference does."""
+        default = fields["default"]
+        if not isinstance(default, str):
+            return self.json.compact(default)
+        if not _list(fields, "enum"):
+            return f'"{default}"'
+        return default if bare_choice else self.json.compact(default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +135,13 @@ class FullTypePrinter(TypePrinter):
             with budget.expanding(reference) as target:
                 return self._type(target, indent, budget)
         if "const" in schema:
-            return self.json.value(schema["const"], quoted=True)
+            return self._literal(schema["const"])
         for keyword, operator in (("anyOf", " | "), ("allOf", " & ")):
             if isinstance(parts := schema.get(keyword), list) and parts:
                 return self._joined(parts, operator, indent, budget)
         kind = schema.get("type")
         if "oneOf" not in schema and (choices := _list(schema, "enum")):
-            return _union(self.json.value(choice, quoted=True) for choice in choices)
+            return _union(self._literal(choice) for choice in choices)
         if isinstance(kind, list) and "oneOf" not in schema:
             return _union(self._of_kind(schema, name, indent, budget) for name in kind)
         if kind is None and "properties" in schema:
@@ -155,6 +160,9 @@ class FullTypePrinter(TypePrinter):
             case _:
                 # The two-argument super() does not work in a dataclass with slots.
                 return TypePrinter._known_type(self, {**schema, "type": kind}, indent, budget)
+
+    def _literal(self, value: Any) -> str:
+        return f'"{value}"' if isinstance(value, str) else self.json.compact(value)
 
     def _joined(self, parts: list[Any], operator: str, indent: str, budget: _Budget) -> str:
         written = list(dict.fromkeys(self._type(part, indent, budget) for part in parts))
