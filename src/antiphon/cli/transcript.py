@@ -117,7 +117,8 @@ def message_of(form: MessageForm) -> Message:
 
 
 def message_form(message: Message) -> MessageForm:
-    return MessageForm(**{name: getattr(message, name) for name in MessageForm.__struct_fields__})
+    told = {name: getattr(message, name) for name in MessageForm.__struct_fields__}
+    return MessageForm(**{**told, "text": str(message.text)})
 
 
 def incident_form(incident: Incident) -> IncidentForm:

@@ -24,7 +24,7 @@ from antiphon.conversation import (
     visible_to_user,
 )
 from antiphon.engines import EngineEnd, Step
-from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder
+from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, SampledText, Tokenizer, utf8
 
 from .plan import Plan, stop_ids
 from .stops import StopStrings
@@ -78,6 +78,7 @@ class ChoiceReader:
         self._end_ids = _foreign_ends(plan)
         self._open: Message | None = None
         self._pending: list[TokenLogprob] = []
+        self._sampled: list[int] = []
         self._called = False
         self.completion_tokens = 0
         self._reasoning_tokens = 0
@@ -116,7 +117,13 @@ class ChoiceReader:
             self._reasoning_tokens += 1
         if id in self._end_ids:
             return []
-        return self._pass(self._parser.feed(self._decoder.feed((id,))))
+        control = isinstance(self._plan.model.tokenizer.piece(id), Control)
+        if not control:
+            self._sampled.append(id)
+        events = self._pass(self._parser.feed(self._decoder.feed((id,))))
+        if control:
+            self._sampled = []
+        return events
 
     def _await_text(self, told: TokenLogprob) -> None:
         """A token's log probability goes with the text that it becomes; a control becomes none, nor do those before."""
@@ -155,9 +162,19 @@ class ChoiceReader:
                 known = self._open.call_id if self._open else None
                 self._open, self._pending = None, []
                 self._called = self._called or (message.is_call and message.end is not End.NONE)
-                return MessageEnded(replace(message, call_id=known)) if message.is_call else event
+                message = replace(message, text=self._as_sampled(message.text))
+                return MessageEnded(replace(message, call_id=known) if message.is_call else message)
             case Incident():
                 return event
+
+    def _as_sampled(self, text: str) -> str:
+        """The text with the ids that were sampled since the last control, where they are just this text.
+
+        A text that was cut or mended is another text than they say, and is encoded anew in the next prompt.
+        """
+        sampled, self._sampled = tuple(self._sampled), []
+        tokenizer = self._plan.model.tokenizer
+        return SampledText(text, sampled, tokenizer.name) if text and _says(tokenizer, sampled, text) else text
 
     def _identified(self, message: Message) -> Message:
         """A call under the model's own id, or the next of ours."""
@@ -203,6 +220,11 @@ def _merged(events: Sequence[Event]) -> list[Event]:
         else:
             merged.append(event)
     return merged
+
+
+def _says(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> bool:
+    pieces = map(tokenizer.piece, ids)
+    return b"".join(piece for piece in pieces if isinstance(piece, bytes)) == utf8(text)
 
 
 def _call_ids(plan: Plan, choice: int) -> Iterator[str]:

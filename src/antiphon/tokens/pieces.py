@@ -35,6 +35,10 @@ class SampledText(str):
         self.vocabulary = vocabulary
         return self
 
+    def __getnewargs__(self) -> tuple[str, tuple[int, ...], str]:  # type: ignore[override]  # str's has the text alone
+        """For copies."""
+        return str(self), self.ids, self.vocabulary
+
 
 Piece = str | Control
 """One segment: a `str` piece is encoded by itself, so a format joins texts that its model saw joined."""

@@ -232,7 +232,7 @@ class CustomCall:
 def custom_input(arguments: str) -> str:
     """The free text of a custom tool's call, out of ``{"input": …}``; whatever else the model wrote is the text."""
     text = json_object(arguments).get(CUSTOM_INPUT)
-    return text if isinstance(text, str) else arguments
+    return text if isinstance(text, str) else str(arguments)
 
 
 def added(item: OpenItem) -> OutputItemAdded:

@@ -1,0 +1,170 @@
+"""What a model sampled stands in the next prompt id for id, so that its cache is hit and nothing is encoded anew."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.conversation import Conversation, Message, MessageEnded, Role
+from antiphon.engines import EngineEnd, ScriptedEngine, Step
+from antiphon.formats import Format
+from antiphon.formats.harmony import harmony
+from antiphon.formats.openchatml import openchatml
+from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.generation import Model, TurnRequest, plan_turn
+from antiphon.generation.turn import ChoiceReader
+from antiphon.tokens import ByteTokenizer, Control, Piece, SampledText
+
+CHATML = [Control("<|im_start|>"), Control("<|im_end|>"), Control("<think>"), Control("</think>")]
+FRAMES = [Control(f"<|{name}|>") for name in "start channel message call constrain return end".split()]
+LITERAL = [Control("<|literal|>"), Control("<|endliteral|>")]
+START, CHANNEL, MESSAGE, CALL, CONSTRAIN, RETURN, END = FRAMES
+PAIRS = ["th", "he", "in", " a", "\n\n", "é", "…"]
+
+
+class PairTokenizer(ByteTokenizer):
+    """Bytes, and some pairs of them: most texts can be sampled in several ways, and `encode` takes one of them."""
+
+    def __init__(self) -> None:
+        super().__init__([*CHATML, *FRAMES, *LITERAL])
+        self._first = super().size
+        self._pairs = [pair.encode() for pair in PAIRS]
+
+    @property
+    def name(self) -> str:
+        return "pairs"
+
+    @property
+    def size(self) -> int:
+        return self._first + len(self._pairs)
+
+    def encode(self, text: str) -> list[int]:
+        data, ids = text.encode(), list[int]()
+        while data:
+            pair = next((pair for pair in self._pairs if data.startswith(pair)), data[:1])
+            ids.append(self._first + self._pairs.index(pair) if pair in self._pairs else pair[0])
+            data = data[len(pair) :]
+        return ids
+
+    def piece(self, id: int) -> bytes | Control:
+        return self._pairs[id - self._first] if id >= self._first else super().piece(id)
+
+
+TOKENIZER = PairTokenizer()
+LETTERS = [ord(letter) for letter in "thein a.\n<|"] + list(range(TOKENIZER.size - len(PAIRS), TOKENIZER.size))
+sampled = st.lists(st.sampled_from(LETTERS), min_size=1, max_size=12)
+turns = st.lists(sampled, min_size=1, max_size=4)
+
+
+def model(format: Format) -> Model:
+    return Model(name="m", engine=ScriptedEngine([]), tokenizer=TOKENIZER, format=format)
+
+
+def ids(*pieces: Piece) -> list[int]:
+    said: list[int] = []
+    for piece in pieces:
+        said += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
+    return said
+
+
+def answered(model: Model, conversation: Conversation, reply: Sequence[int]) -> tuple[list[int], list[Message]]:
+    """The prompt, and what the model said when it sampled ``reply``."""
+    plan = plan_turn(model, TurnRequest(conversation=conversation))
+    reader = ChoiceReader(plan)
+    events = [*reader.read(Step(tuple(reply), end=EngineEnd.STOP)), *reader.close()]
+    return list(plan.prompt_ids), [event.message for event in events if isinstance(event, MessageEnded)]
+
+
+def grow(model: Model, replies: Sequence[Sequence[int]], written: Sequence[Sequence[int]]) -> None:
+    """Each prompt begins with the one before, and then the reply as history writes it."""
+    conversation, expected = Conversation(), list[int]()
+    for reply, kept in zip(replies, written, strict=True):
+        conversation = conversation.add(Message(role=Role.USER, text="in the end"))
+        prompt, said = answered(model, conversation, reply)
+        assert prompt[: len(expected)] == expected
+        conversation = conversation.add(*said)
+        expected = prompt + list(kept)
+    last, _ = answered(model, conversation.add(Message(role=Role.USER, text="then?")), [])
+    assert last[: len(expected)] == expected
+
+
+@pytest.mark.spec("LMD-27")
+@given(turns)
+@settings(max_examples=60)
+def test_chatml_s_next_prompt_begins_with_the_last_and_all_that_was_sampled(texts: list[list[int]]) -> None:
+    replies = [text + ids(Control("<|im_end|>")) for text in texts]
+    grow(model(template_format("chatml", TOKENIZER.controls)), replies, replies)
+
+
+@given(turns)
+@settings(max_examples=60)
+def test_tags_that_were_not_used_change_nothing(texts: list[list[int]]) -> None:
+    tagged = template_format("chatml", TOKENIZER.controls, tags=ReplyTags(reasoning=tags.THINK))
+    solid = [[ord("i"), *text] for text in texts]
+    replies = [text + ids(Control("<|im_end|>")) for text in solid]
+    grow(model(tagged), replies, replies)
+
+
+@pytest.mark.parametrize("format", [harmony(TOKENIZER.controls), openchatml(TOKENIZER.controls)], ids=lambda f: f.name)
+@given(texts=turns)
+@settings(max_examples=40)
+def test_an_answer_in_frames_is_kept_up_to_its_return_which_history_writes_as_end(
+    format: Format, texts: list[list[int]]
+) -> None:
+    head = ids(CHANNEL, "final", MESSAGE)
+    replies = [head + text + ids(RETURN) for text in texts]
+    grow(model(format), replies, [head + text + ids(END) for text in texts])
+
+
+@given(thought=sampled, arguments=sampled)
+@settings(max_examples=40)
+def test_harmony_keeps_the_reasoning_before_a_call_and_the_call_id_for_id(
+    thought: list[int], arguments: list[int]
+) -> None:
+    reply = ids(CHANNEL, "analysis", MESSAGE) + thought + ids(END, START, "assistant", " to=functions.f", CHANNEL)
+    reply += ids("commentary", " ", CONSTRAIN, "json", MESSAGE) + arguments + ids(CALL)
+    speaker = model(harmony(TOKENIZER.controls))
+    conversation = Conversation((Message(role=Role.USER, text="in the end"),))
+    prompt, said = answered(speaker, conversation, reply)
+    result = Message(role=Role.TOOL, name="functions.f", recipient="assistant", call_id=said[-1].call_id, text="4")
+    after, _ = answered(speaker, conversation.add(*said, result), [])
+    assert after[: len(prompt) + len(reply)] == prompt + reply
+
+
+def test_harmony_drops_the_reasoning_of_an_answered_turn_so_the_prompts_part_at_its_reply() -> None:
+    reply = ids(CHANNEL, "analysis", MESSAGE, "hm", END, START, "assistant", CHANNEL, "final", MESSAGE, "so", RETURN)
+    speaker = model(harmony(TOKENIZER.controls))
+    conversation = Conversation((Message(role=Role.USER, text="in the end"),))
+    prompt, said = answered(speaker, conversation, reply)
+    after, _ = answered(speaker, conversation.add(*said, Message(role=Role.USER, text="why?")), [])
+    assert after[: len(prompt)] == prompt
+    assert after[len(prompt) :][: len(ids(CHANNEL, "final"))] == ids(CHANNEL, "final")
+
+
+def test_a_text_that_was_cut_by_a_stop_is_plain_and_one_that_was_not_is_sampled() -> None:
+    speaker = model(template_format("chatml", TOKENIZER.controls))
+    conversation = Conversation((Message(role=Role.USER, text="x"),))
+    for stop, kept in ((("he",), False), (("zz",), True)):
+        reader = ChoiceReader(plan_turn(speaker, TurnRequest(conversation=conversation, stop=stop)))
+        events = reader.read(Step(tuple(b"ab the end"), end=EngineEnd.STOP))
+        (message,) = (event.message for event in events if isinstance(event, MessageEnded))
+        assert isinstance(message.text, SampledText) is kept
+
+
+@pytest.mark.parametrize("broken", [b"\xc3", b"ab\xff", b"\xe2\x80"])
+def test_bytes_that_are_no_text_are_mended_and_not_kept_as_sampled(broken: bytes) -> None:
+    speaker = model(template_format("chatml", TOKENIZER.controls))
+    _, said = answered(speaker, Conversation((Message(role=Role.USER, text="x"),)), list(broken))
+    assert "\N{REPLACEMENT CHARACTER}" in said[0].text
+    assert not isinstance(said[0].text, SampledText)
+
+
+def test_sampled_text_keeps_its_ids_in_copies() -> None:
+    text = SampledText("hi", (1, 2), "v")
+    for other in (copy.deepcopy(text), pickle.loads(pickle.dumps(text))):
+        assert (other, other.ids, other.vocabulary) == ("hi", (1, 2), "v")
