@@ -5,6 +5,7 @@ from antiphon.conversation import BROWSER, PYTHON
 from .harmony import Harmony, harmony
 from .json_form import read_conversation, read_message, write_conversation, write_message
 from .parser import HarmonyParser
+from .pretty import Span, spans
 from .reference import ReferenceParser
 from .render import Dialect
 from .running import RunningPrompt
@@ -19,12 +20,14 @@ __all__ = [
     "HarmonyParser",
     "ReferenceParser",
     "RunningPrompt",
+    "Span",
     "StreamParser",
     "TokenDeltas",
     "harmony",
     "parse_completion",
     "read_conversation",
     "read_message",
+    "spans",
     "write_conversation",
     "write_message",
 ]
