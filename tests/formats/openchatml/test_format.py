@@ -26,9 +26,9 @@ from antiphon.conversation import (
 )
 from antiphon.errors import ParseError, RenderError
 from antiphon.formats import Format, HistoryPolicy, Parser
-from antiphon.formats.openchatml import OpenChatML, openchatml, read
+from antiphon.formats.openchatml import OpenChatML, Reader, openchatml, read
 from antiphon.formats.openchatml.spelling import CONTROLS, STRUCTURE
-from antiphon.tokens import ByteTokenizer, Control, Piece, PieceDecoder, encode_pieces, spell
+from antiphon.tokens import ByteTokenizer, Control, Piece, PieceDecoder, encode_pieces, spell, well_formed
 from formats.openchatml.strategies import SPELLINGS, TRICKY, conversations, texts
 
 SPELLED = openchatml([Control("<|im_end|>")])
@@ -114,11 +114,22 @@ def test_a_spelled_prompt_is_a_valid_transcript_of_what_it_shows(conversation: C
 
 
 @given(conversations())
-def test_a_prompt_in_controls_decodes_to_the_same_messages(conversation: Conversation) -> None:
-    tokenizer = ByteTokenizer(CONTROLS)
-    pieces = list(replace(SPOKEN, header=False).render(conversation, reply_as=None, history=HistoryPolicy.KEEP_ALL))
-    decoded = PieceDecoder(tokenizer).feed(encode_pieces(pieces, tokenizer))
-    assert [p for p in decoded if isinstance(p, Control)] == [p for p in pieces if isinstance(p, Control)]
+@pytest.mark.spec("OCM-27", "OCM-163")
+def test_a_transcript_in_control_tokens_reads_as_the_same_messages(conversation: Conversation) -> None:
+    tokenizer, decoded = ByteTokenizer(CONTROLS), Reader()
+    pieces = SPOKEN.render(conversation, reply_as=None, history=HistoryPolicy.KEEP_ALL)
+    decoder = PieceDecoder(tokenizer)
+    read_back = []
+    for id in encode_pieces(pieces, tokenizer):
+        read_back += decoded.feed_pieces(decoder.feed([id]))
+    read_back += decoded.close()
+    own = [message for message in read_back if isinstance(message, Message)][-len(conversation.messages) or None :]
+    as_shown = [End.END if message.end is End.RETURN else message.end for message in conversation.messages]
+    if conversation.messages:
+        assert [(m.text, m.recipient, m.call_id, m.end) for m in own] == [
+            (well_formed(m.text), m.recipient, m.call_id, end)
+            for m, end in zip(conversation.messages, as_shown, strict=True)
+        ]
 
 
 @pytest.mark.spec("OCM-79", "OCM-80", "OCM-128", "OCM-129")

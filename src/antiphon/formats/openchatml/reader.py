@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from antiphon.conversation import Conversation, Message, Settings, ToolNamespace, ToolSpec
+from antiphon.tokens import Control, Piece
 
 from .document import MAX_HEADER, DocumentHeader, read_header
 from .finding import E_HEADER, Finding, Place
@@ -66,6 +67,19 @@ class Reader:
         if isinstance(text, bytes):
             text = self._utf8.decode(text)
         return self._open(text) + self._settle()
+
+    def feed_pieces(self, pieces: Iterable[Piece]) -> list[Read]:
+        """The same for a transcript in control tokens (ids, decoded): its texts are text whatever they spell."""
+        read: list[Read] = []
+        for piece in pieces:
+            if self._opening is None:
+                self._frames.feed_pieces([piece])
+            elif isinstance(piece, Control):
+                read += self._open("", last=True)
+                self._frames.feed_pieces([piece])
+            else:
+                read += self._open(piece)
+        return read + self._settle()
 
     def close(self) -> list[Read]:
         """The end of the transcript; an open frame or header is an error."""
