@@ -24,6 +24,7 @@ from .context import Context
 from .dialect import OPENAI, Dialect
 from .errors import error_response
 from .exchange import FAULTS, Envelope
+from .idempotency import Idempotency
 from .limits import Limits
 from .openapi import document
 from .routes.chat import ChatCompletions
@@ -61,6 +62,7 @@ def create_app(
     that list them, or in all with ``offer_tools``; the caller closes them.
     """
     limits = limits or Limits()
+    archive = Archive(store or MemoryStore(), clock)
     context = Context(
         source=source,
         limits=limits,
@@ -68,7 +70,8 @@ def create_app(
         admission=Admission(
             max_concurrent=limits.max_concurrent, max_queue=limits.max_queue, queue_timeout=limits.queue_timeout
         ),
-        archive=Archive(store or MemoryStore(), clock),
+        archive=archive,
+        idempotency=Idempotency(archive),
         seal=Seal(seal_key or os.urandom(KEY_BYTES)),
         tools=tools,
         offer_tools=offer_tools,

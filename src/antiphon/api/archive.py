@@ -17,6 +17,7 @@ from .schemas.responses import Response
 from .wire import encode
 
 DAY = 24 * 3600.0
+SWEEP = 3600.0
 
 
 class StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,6 +60,7 @@ class Archive:
     clock: Callable[[], float]
     lifetime: float = 30 * DAY
     _busy: set[Key] = field(default_factory=set)
+    _swept: float = 0.0
 
     async def keep(
         self,
@@ -70,6 +72,7 @@ class Archive:
     ) -> None:
         """Writes a response and appends its items; when this returned, a crash does not lose them."""
         now = self.clock()
+        await self._sweep(now)
         entries = [_packed(entry, output=False) for entry in inputs] + [_packed(e, output=True) for e in outputs]
         record = Record(encode(stored), now, now + self.lifetime)
         await self.store.put(Key("response", owner, stored.response.id), record, *entries)
@@ -79,6 +82,9 @@ class Archive:
         if record is None:
             raise NotFoundError(f"There is no response {id[:80]!r}.", position=Position(path="response_id"))
         return msgspec.json.decode(record.value, type=StoredResponse)
+
+    async def has(self, owner: str, id: str) -> bool:
+        return await self._record(Key("response", owner, id)) is not None
 
     async def forget(self, owner: str, id: str) -> None:
         await self.response(owner, id)
@@ -173,6 +179,12 @@ class Archive:
             yield
         finally:
             self._busy.discard(key)
+
+    async def _sweep(self, now: float) -> None:
+        """What expired goes, now and then."""
+        if now - self._swept >= SWEEP:
+            self._swept = now
+            await self.store.expire(now)
 
     async def _record(self, key: Key) -> Record | None:
         record = await self.store.get(key)

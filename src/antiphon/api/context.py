@@ -13,6 +13,7 @@ from antiphon.generation import Model
 from .admission import Admission
 from .archive import Archive
 from .dialect import Dialect
+from .idempotency import Idempotency
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .runs import Runs
@@ -41,6 +42,7 @@ class Context:
     dialect: Dialect
     admission: Admission
     archive: Archive
+    idempotency: Idempotency
     seal: Seal
     clock: Callable[[], float]
     tools: ServerTools | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from .context import Context
 from .convert.response_events import Projector, Said, View
 from .convert.response_items import Entry
 from .convert.responses import Asked, plan_response
+from .exchange import Exchange
 from .runs import ResponseCancelled, Run
 from .schemas.response_events import StreamEvent
 from .schemas.responses import Response
@@ -39,13 +41,13 @@ class Order:
 class Responder:
     """Makes one response. `events` is the only road: what streams, what does not, and what runs in the background."""
 
-    def __init__(self, context: Context, order: Order) -> None:
+    def __init__(self, context: Context, order: Order, exchange: Exchange) -> None:
         self._context = context
+        self._exchange = exchange
         self._order = order
         self._projector = Projector(order.head, order.view, context.clock)
         self._kept_inputs = self._settled = False
         self.run = Run(order.head.id, order.owner, order.head)
-        self.tokens: int | None = None
 
     @property
     def response(self) -> Response:
@@ -57,16 +59,23 @@ class Responder:
         return self._told(self._projector.queued())
 
     async def events(self) -> AsyncGenerator[StreamEvent, None]:
-        """The response's events. The last comes when the response is kept. Errors of the engine are raised."""
+        """The response's events. The last comes when the response is kept. Errors of queue and engine are raised."""
+        if self.run.cancelled:
+            raise ResponseCancelled("The response was cancelled.")
         begun = False
-        async with aclosing(self._turns()) as turns:
+        async with self._context.admission.slot(), aclosing(self._turns()) as turns:
+            self._exchange.admitted = time.perf_counter()
             async for event in turns:
-                told = [] if begun else self._projector.begin()
+                told = [] if begun else self._begin()
                 begun = True
                 told += self._projector.feed(event)
                 await self.settle()
                 for one in self._told(told):
                     yield one
+
+    def _begin(self) -> list[StreamEvent]:
+        self._exchange.first_event = time.perf_counter()
+        return self._projector.begin()
 
     def broken(self, error: AntiphonError) -> list[StreamEvent]:
         """The last events of a response that did not get to its end; `settle` is to follow."""
@@ -109,7 +118,7 @@ class Responder:
             return
         self._settled = True
         usage = self.response.usage
-        self.tokens = usage.output_tokens if usage else None
+        self._exchange.tokens = usage.output_tokens if usage else None
         order, archive = self._order, self._context.archive
         outputs = [_entry(said) for said in self._projector.said]
         if order.conversation and self.response.status in ("completed", "incomplete"):

@@ -29,6 +29,7 @@ class Run:
     work: Work = field(default_factory=Work)
     log: list[StreamEvent] = field(default_factory=list)
     over: bool = False
+    cancelled: bool = False
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -54,7 +55,8 @@ class Run:
             await self._news.wait()
 
     async def cancel(self) -> None:
-        """Stops the work; returns when it has ended and its end is kept."""
+        """Stops the work, begun or not; returns when it has ended and its end is kept."""
+        self.cancelled = True
         self.work.stop(ResponseCancelled("The response was cancelled."))
         await self._ended.wait()
 

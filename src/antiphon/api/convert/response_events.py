@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, assert_never
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from antiphon.api.schemas.response_events import (
     OutputItemDone,
-    ResponseCompleted,
     ResponseCreated,
     ResponseFailed,
     ResponseIncomplete,
@@ -22,11 +21,8 @@ from antiphon.api.schemas.response_events import (
 from antiphon.api.schemas.response_items import Annotation, OutputItem, Status
 from antiphon.api.schemas.responses import (
     IncompleteDetails,
-    InputDetails,
-    OutputDetails,
     Response,
     ResponseError,
-    ResponseUsage,
 )
 from antiphon.conversation import (
     FUNCTIONS,
@@ -42,11 +38,12 @@ from antiphon.conversation import (
     Usage,
     visible_to_user,
 )
-from antiphon.errors import AntiphonError, ContextError, OverloadedError, RequestError
+from antiphon.errors import AntiphonError, RequestError
 from antiphon.generation.rounds import RoundEvent
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 
 from .response_calls import CodeInterpreter, McpCall, ServerCall, WebSearch
+from .response_end import ENDINGS, LAST, LastStatus, message_of, response_error, response_usage
 from .response_output import Answer, CustomCall, FunctionCall, Offer, OpenItem, Phase, Place, Reasoning
 
 PREFIXES = {
@@ -58,10 +55,6 @@ PREFIXES = {
     CodeInterpreter: "ci",
     McpCall: "mcp",
 }
-
-
-WHOLE = frozenset({FinishReason.STOP_EOS, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALL})
-"""Reasons for which a message that has no end of its own is whole all the same."""
 
 
 def _no_citations(text: str) -> list[Annotation]:
@@ -132,8 +125,9 @@ class Projector:
     def fail(self, error: AntiphonError) -> list[StreamEvent]:
         """The error, and the end: every stream that breaks says so with both."""
         begun = [] if self._begun else self.begin()
-        told = [StreamError(code=error.code, message=_message(error), param=_param(error)), *self._leave_open()]
-        self._end("failed", error=ResponseError(_error_code(error), _message(error)))
+        param = error.param if isinstance(error, RequestError) else None
+        told = [*self._leave_open(), StreamError(code=error.code, message=message_of(error), param=param)]
+        self._end("failed", error=response_error(error))
         return begun + self._stamped([*told, ResponseFailed(response=self.response)])
 
     def cancel(self) -> list[StreamEvent]:
@@ -222,7 +216,7 @@ class Projector:
         if self._held is None:
             return []
         (item, said), self._held = self._held, None
-        cut = isinstance(event, TurnEnded) and event.reason not in WHOLE
+        cut = isinstance(event, TurnEnded) and ENDINGS[event.reason].status != "completed"
         return self._close(item, said, "incomplete" if cut else "completed")
 
     def _close(self, item: OpenItem, said: Said, status: Status) -> list[StreamEvent]:
@@ -250,24 +244,9 @@ class Projector:
 
     def _turn_ended(self, reason: FinishReason, usage: Usage) -> list[StreamEvent]:
         told = self._leave_open()
-        match reason:
-            case FinishReason.LENGTH_OUTPUT | FinishReason.LENGTH_CONTEXT:
-                self._end("incomplete", usage=usage, details=IncompleteDetails("max_output_tokens"))
-                return [*told, ResponseIncomplete(response=self.response)]
-            case FinishReason.CONTENT_FILTER:
-                self._end("incomplete", usage=usage, details=IncompleteDetails("content_filter"))
-                return [*told, ResponseIncomplete(response=self.response)]
-            case FinishReason.CANCELLED:
-                self._end("cancelled", usage=usage)
-                return [*told, ResponseIncomplete(response=self.response)]
-            case FinishReason.ERROR | FinishReason.TIMEOUT:
-                self._end("failed", usage=usage, error=ResponseError("server_error", "The answer was not finished."))
-                return [*told, ResponseFailed(response=self.response)]
-            case FinishReason.STOP_EOS | FinishReason.STOP_SEQUENCE | FinishReason.TOOL_CALL:
-                self._end("completed", usage=usage)
-                return [*told, ResponseCompleted(response=self.response)]
-            case _:
-                assert_never(reason)
+        ending = ENDINGS[reason]
+        self._end(ending.status, usage=usage, details=ending.details, error=ending.error)
+        return [*told, LAST[ending.status](response=self.response)]
 
     def _leave_open(self) -> list[StreamEvent]:
         """What was begun and never ended is done too, as incomplete."""
@@ -283,7 +262,7 @@ class Projector:
 
     def _end(
         self,
-        status: Literal["completed", "incomplete", "failed", "cancelled"],
+        status: LastStatus,
         *,
         usage: Usage | None = None,
         details: IncompleteDetails | None = None,
@@ -300,37 +279,5 @@ class Projector:
         )
 
 
-def response_usage(usage: Usage) -> ResponseUsage:
-    """Cached tokens are 0 where the engine does not tell."""
-    return ResponseUsage(
-        input_tokens=usage.prompt_tokens,
-        input_tokens_details=InputDetails(usage.cached_tokens or 0),
-        output_tokens=usage.completion_tokens,
-        output_tokens_details=OutputDetails(usage.reasoning_tokens),
-        total_tokens=usage.total_tokens,
-    )
-
-
 def _phase(message: Message) -> Phase:
     return "commentary" if message.is_preamble else "final_answer"
-
-
-def _message(error: AntiphonError) -> str:
-    return f"{error.message} {error.hint}" if error.hint else error.message
-
-
-def _param(error: AntiphonError) -> str | None:
-    return error.param if isinstance(error, RequestError) else None
-
-
-def _error_code(error: AntiphonError) -> str:
-    """The words that clients act on."""
-    match error:
-        case ContextError():
-            return "context_length_exceeded"
-        case OverloadedError():
-            return "rate_limit_exceeded"
-        case RequestError():
-            return "invalid_prompt"
-        case _:
-            return "server_error"

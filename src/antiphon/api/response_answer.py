@@ -1,0 +1,171 @@
+"""A response on its way to its client: now, later, or again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
+
+from msgspec.structs import replace
+from starlette.responses import Response as HttpResponse
+from starlette.types import Receive, Scope, Send
+
+from antiphon.api.context import Context
+from antiphon.api.convert.response_replay import replay
+from antiphon.api.errors import INTERNAL
+from antiphon.api.exchange import FAULTS, Exchange
+from antiphon.api.respond import Responder
+from antiphon.api.runs import ResponseCancelled, Run
+from antiphon.api.schemas.response_events import StreamEvent
+from antiphon.api.schemas.responses import (
+    Response,
+    ResponseError,
+)
+from antiphon.api.sse import DONE, HEADERS, Outbox, fill, send_events
+from antiphon.api.wire import encode
+from antiphon.errors import AntiphonError, ConflictError
+
+
+class Answer:
+    """One response on its way to its client."""
+
+    def __init__(self, context: Context, responder: Responder, exchange: Exchange) -> None:
+        self._context = context
+        self._responder = responder
+        self._exchange = exchange
+
+    async def now(self, scope: Scope, receive: Receive, send: Send, *, stream: bool) -> None:
+        """The answer, made while the client waits; one that hangs up ends it."""
+        run = self._responder.run
+        self._context.runs.add(run)
+        self._context.lifecycle.works.add(run.work)
+        try:
+            if stream:
+                await self._stream(run, send)
+            else:
+                await json_response(await self._whole(run))(scope, receive, send)
+        finally:
+            self._context.lifecycle.works.discard(run.work)
+            self._context.runs.remove(run)
+
+    async def later(self, scope: Scope, receive: Receive, send: Send, held: AsyncExitStack, *, stream: bool) -> None:
+        """The answer is made whether the client stays or not; it gets the queued response, or follows the events.
+
+        ``held`` is what the response has for itself until it is over.
+        """
+        run = self._responder.run
+        self._context.runs.add(run)
+        await self._responder.queue()
+        queued = run.response
+        self._context.runs.spawn(self._in_background(run, held))
+        response = EventsResponse(run.follow()) if stream else json_response(queued)
+        await response(scope, receive, send)
+
+    async def _whole(self, run: Run) -> Response:
+        try:
+            await run.work.run(self._exhaust())
+        except ResponseCancelled as error:
+            self._responder.broken(error)
+            await self._responder.settle()
+        return self._responder.response
+
+    async def _exhaust(self) -> None:
+        async with aclosing(self._responder.events()) as events:
+            async for _ in events:
+                pass
+
+    async def _in_background(self, run: Run, held: AsyncExitStack) -> None:
+        context = self._context
+        context.lifecycle.works.add(run.work)
+        try:
+            await run.work.run(self._exhaust())
+        except AntiphonError as error:
+            self._responder.broken(error)
+        except Exception as error:  # noqa: BLE001 - nobody waits: the response itself must tell
+            self._responder.broken(self._unforeseen(error))
+        finally:
+            await self._responder.settle()
+            await held.aclose()
+            context.lifecycle.works.discard(run.work)
+            context.runs.remove(run)
+
+    async def _stream(self, run: Run, send: Send) -> None:
+        limits = self._context.limits
+        outbox = Outbox(limits.stream_buffer, limits.keep_alive)
+        writer = asyncio.ensure_future(fill(outbox, self._chunks(), run.work, self._unforeseen))
+        try:
+            await send_events(outbox, send, error_event=self._last)
+        except ResponseCancelled as error:
+            self._responder.broken(error)
+            raise
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+            await self._responder.settle()
+
+    async def _chunks(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self._responder.events()) as events:
+            async for event in events:
+                yield named_event(event)
+        yield DONE
+
+    def _last(self, error: AntiphonError) -> bytes:
+        return b"".join(map(named_event, self._responder.broken(error))) + DONE
+
+    def _unforeseen(self, error: Exception) -> AntiphonError:
+        FAULTS.log(logging.ERROR, "%s failed", self._exchange.id, exc_info=error)
+        return INTERNAL
+
+
+async def again(context: Context, exchange: Exchange, id: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """The answer to a request that came before under the same idempotency key."""
+    run = context.runs.get(exchange.owner, id)
+    if run is not None and run.response.background:
+        response = EventsResponse(run.follow()) if exchange.stream else json_response(run.response)
+    elif await context.archive.has(exchange.owner, id):
+        kept = settled((await context.archive.response(exchange.owner, id)).response)
+        response = EventsResponse(replayed(kept)) if exchange.stream else json_response(kept)
+    else:
+        raise ConflictError(
+            "The first request with this idempotency-key is still being answered.", code="idempotency_in_progress"
+        )
+    await response(scope, receive, send)
+
+
+def settled(response: Response) -> Response:
+    """A kept response that nobody makes any more: the server stopped, or died, while it did."""
+    if response.status not in ("queued", "in_progress"):
+        return response
+    error = ResponseError("server_error", "The server stopped before the response was whole.")
+    return replace(response, status="failed", error=error)
+
+
+class EventsResponse(HttpResponse):
+    """Events that are there already, or come from a run; hanging up ends the telling, not the run."""
+
+    def __init__(self, events: AsyncGenerator[StreamEvent, None]) -> None:
+        super().__init__()
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
+        async with aclosing(self._events) as events:
+            async for event in events:
+                await send({"type": "http.response.body", "body": named_event(event), "more_body": True})
+        await send({"type": "http.response.body", "body": DONE, "more_body": False})
+
+
+async def replayed(response: Response) -> AsyncGenerator[StreamEvent, None]:
+    for event in replay(response):
+        yield event
+
+
+def named_event(event: StreamEvent) -> bytes:
+    """One event; its name is its type, as this API has it."""
+    name = event.__struct_config__.tag
+    return b"event: %b\ndata: %b\n\n" % (str(name).encode(), encode(event))
+
+
+def json_response(value: object) -> HttpResponse:
+    return HttpResponse(encode(value), media_type="application/json")
