@@ -124,9 +124,21 @@ def chat(base: str, **fields: Any) -> Got:
     return request(base, "POST", "/v1/chat/completions", json.dumps(body).encode(), content_type="application/json")
 
 
+def post(base: str, path: str, **fields: Any) -> Got:
+    """A request with a JSON body."""
+    return request(base, "POST", path, json.dumps(fields).encode(), content_type="application/json")
+
+
 async def in_process(application: Starlette, **fields: Any) -> Got:
-    """A chat completion without a socket: the application's own three calls."""
-    body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], **fields}).encode()
+    """A chat completion without a socket."""
+    return await post_in_process(
+        application, "/v1/chat/completions", **{"messages": [{"role": "user", "content": "Hi"}], **fields}
+    )
+
+
+async def post_in_process(application: Starlette, path: str, **fields: Any) -> Got:
+    """A request without a socket: the application's own three calls."""
+    body = json.dumps(fields).encode()
     asked = [{"type": "http.request", "body": body, "more_body": False}]
     told: list[MutableMapping[str, Any]] = []
     never = asyncio.Event()
@@ -141,7 +153,7 @@ async def in_process(application: Starlette, **fields: Any) -> Got:
 
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
-        "path": "/v1/chat/completions", "raw_path": b"/v1/chat/completions", "query_string": b"", "root_path": "",
+        "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
         "headers": [(b"content-type", b"application/json")], "client": None, "server": None,
     }  # fmt: skip
     await application(scope, receive, send)

@@ -28,6 +28,7 @@ from .idempotency import Idempotency
 from .limits import Limits
 from .openapi import document
 from .routes.chat import ChatCompletions
+from .routes.completions import Completions
 from .routes.conversations import Conversations
 from .routes.health import Health
 from .routes.models import Models
@@ -95,6 +96,7 @@ def _routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/models", models.list, methods=["GET"]),
         Route(f"{prefix}/models/{{id:path}}", models.one, methods=["GET"]),
         Route(f"{prefix}/chat/completions", ChatCompletions(context), methods=["POST"]),
+        Route(f"{prefix}/completions", Completions(context), methods=["POST"]),
         *Responses(context).routes(prefix),
         *Conversations(context).routes(prefix),
         Route(f"{prefix}/health", health.ready, methods=["GET"]),

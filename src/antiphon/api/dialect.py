@@ -21,6 +21,20 @@ OPENAI_FINISH = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRules:
+    """How a dialect completes texts.
+
+    ``raw``: a prompt goes to the model as it stands unless the request says otherwise (never so for Harmony's models).
+    ``appends_suffix``: the suffix stands after every completion (resolution D-14); else it is what the model should
+    write towards, which none here can. ``index_of_prompt``: a choice's index is its prompt's (resolution D-13).
+    """
+
+    raw: bool = True
+    appends_suffix: bool = False
+    index_of_prompt: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """One way to speak chat completions. ``finish`` is total; limits are None where the dialect has none of its own."""
 
@@ -29,6 +43,7 @@ class Dialect:
     stream_default: bool = False
     max_stops: int | None = None
     max_tools: int | None = None
+    completions: CompletionRules = CompletionRules()
 
 
 OPENAI = Dialect(name="openai", max_stops=4, max_tools=128)

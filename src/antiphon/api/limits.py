@@ -18,6 +18,7 @@ class Limits:
     body_timeout: float = 60.0
     max_messages: int = 10_000
     max_n: int = 8
+    max_prompts: int = 256
     max_logit_bias: int = 1024
     max_concurrent: int = 64
     max_queue: int = 256

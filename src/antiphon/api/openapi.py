@@ -10,10 +10,11 @@ import msgspec
 from antiphon import __version__
 
 from .schemas.chat import ChatChunk, ChatCompletion, ChatRequest
+from .schemas.completions import Completion, CompletionRequest
 from .schemas.errors import ErrorBody
 from .schemas.models import ModelCard, ModelList
 
-_KINDS = (ChatRequest, ChatCompletion, ChatChunk, ModelCard, ModelList, ErrorBody)
+_KINDS = (ChatRequest, ChatCompletion, ChatChunk, CompletionRequest, Completion, ModelCard, ModelList, ErrorBody)
 _REF = "#/components/schemas/{name}"
 
 
@@ -35,6 +36,9 @@ def document() -> bytes:
                     "post": _operation(
                         "Goes on with a conversation.", ChatCompletion, body=ChatRequest, events=ChatChunk
                     )
+                },
+                "/v1/completions": {
+                    "post": _operation("Goes on with texts.", Completion, body=CompletionRequest, events=Completion)
                 },
                 **{
                     f"/{name}": {"get": _plain(told)}

@@ -44,14 +44,15 @@ def plan_turn(model: Model, request: TurnRequest) -> Plan:
         model.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history),
     )
     prompt_ids = tuple(encode_pieces(prompt, model.tokenizer, model.memo))
-    if len(prompt_ids) >= model.context:
+    room = max(0, model.context - len(prompt_ids))
+    if not room and not request.truncate:
         raise ContextError(
             f"the prompt has {len(prompt_ids)} tokens, and the context of {model.name!r} holds {model.context}, "
             "which must hold the answer too",
             position=Position(path="messages"),
             hint="Send fewer or shorter messages.",
         )
-    return Plan(model, request, prompt, prompt_ids, sampling_for(model, request, room=model.context - len(prompt_ids)))
+    return Plan(model, request, prompt, prompt_ids, sampling_for(model, request, room=room))
 
 
 def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
@@ -86,6 +87,8 @@ def stop_ids(model: Model) -> frozenset[int]:
 def check_request(model: Model, request: TurnRequest) -> None:
     """Every setting in its range, and possible on this engine; the error names the parameter."""
     info = model.engine.info
+    if info.embeddings:
+        raise UnsupportedError(f"{model.name!r} makes embeddings and writes no text", position=Position(path="model"))
     _within("temperature", request.temperature, 0, 2)
     _within("top_p", request.top_p, 0, 1, open_below=True)
     _within("top_k", request.top_k, -1, 2**31 - 1)

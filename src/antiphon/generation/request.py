@@ -36,5 +36,7 @@ class TurnRequest:
     parallel_tool_calls: bool = True
     history: HistoryPolicy = HistoryPolicy.GUIDE
     affinity: str | None = None
+    truncate: bool = False
+    """A prompt that leaves no room in the context gets an empty answer (resolution X-27) instead of an error."""
     call_prefix: str = "call_"
     """Ids of calls that the model gave none: this and the call's number in the conversation (resolution A-O12)."""

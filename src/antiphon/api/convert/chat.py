@@ -21,6 +21,7 @@ from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import TurnRequest
 
 from .messages import refused, to_messages
+from .sampling import check_stream_options, logit_bias, stop_strings, streams
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -39,7 +40,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
     """The turn that is asked for. Raises `RequestError` naming the field; ranges are checked by the plan."""
     limits, dialect = reading.limits, reading.dialect
     _check_possible(wire)
-    _check_stream_options(wire, dialect)
+    check_stream_options(wire.stream_options, stream=streams(wire.stream, dialect))
     if len(wire.messages) > limits.max_messages:
         raise refused("messages", f"there are {len(wire.messages)} messages; at most {limits.max_messages} are read.")
     if wire.n is not None and not 1 <= wire.n <= limits.max_n:
@@ -68,19 +69,14 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         presence_penalty=wire.presence_penalty,
         frequency_penalty=wire.frequency_penalty,
         repetition_penalty=wire.repetition_penalty,
-        logit_bias=_logit_bias(wire.logit_bias or {}, limits),
+        logit_bias=logit_bias(wire.logit_bias, limits),
         logprobs=_logprobs(wire),
-        stop=_stop(wire.stop, dialect),
+        stop=stop_strings(wire.stop, dialect),
         ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
         affinity=wire.prompt_cache_key or reading.affinity,
     )
-
-
-def streams(wire: ChatRequest, dialect: Dialect) -> bool:
-    """Whether the answer is streamed, the dialect deciding where the request does not."""
-    return dialect.stream_default if wire.stream is None else wire.stream
 
 
 def _check_possible(wire: ChatRequest) -> None:
@@ -104,11 +100,6 @@ def _fixed_length(wire: ChatRequest) -> bool:
     """``min_tokens`` as large as ``max_tokens`` asks for just that many: no end but the limit."""
     most = wire.max_tokens if wire.max_completion_tokens is None else wire.max_completion_tokens
     return bool(wire.min_tokens) and most is not None and (wire.min_tokens or 0) >= most
-
-
-def _check_stream_options(wire: ChatRequest, dialect: Dialect) -> None:
-    if wire.stream_options is not None and not streams(wire, dialect):
-        raise refused("stream_options", "only a streamed answer has stream options.", hint="Set stream to true.")
 
 
 def _tools(tools: list[Tool], dialect: Dialect) -> tuple[ToolSpec, ...]:
@@ -183,24 +174,8 @@ def _response_format(wanted: ResponseFormatObject | None) -> ResponseFormat | No
     return ResponseFormat("json_schema", schema.name, schema.description, schema.schema, schema.strict)
 
 
-def _logit_bias(biases: dict[str, float], limits: Limits) -> dict[int, float]:
-    if len(biases) > limits.max_logit_bias:
-        raise refused("logit_bias", f"there are {len(biases)} biases; at most {limits.max_logit_bias} are possible.")
-    for key in biases:
-        if not re.fullmatch(r"[0-9]{1,10}", key):
-            raise refused("logit_bias", f"{key[:32]!r} is not a token id.")
-    return {int(key): bias for key, bias in biases.items()}
-
-
 def _logprobs(wire: ChatRequest) -> int | None:
     """Resolution X-24: ``top_logprobs`` needs ``logprobs``."""
     if wire.top_logprobs is not None and not wire.logprobs:
         raise refused("top_logprobs", "logprobs must be true for it.")
     return (wire.top_logprobs or 0) if wire.logprobs else None
-
-
-def _stop(stop: str | list[str] | None, dialect: Dialect) -> tuple[str, ...]:
-    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
-    if dialect.max_stops is not None and len(stops) > dialect.max_stops:
-        raise refused("stop", f"there are {len(stops)} stop strings; at most {dialect.max_stops} are possible.")
-    return stops

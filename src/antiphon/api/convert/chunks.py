@@ -161,18 +161,19 @@ def completion_usage(usage: Usage) -> CompletionUsage:
 
 def logprob_entries(told: Sequence[TokenLogprob]) -> list[TokenLogprobEntry]:
     return [
-        TokenLogprobEntry(_token(one), _finite(one.logprob), list(one.data), [_alternative(top) for top in one.top])
+        TokenLogprobEntry(_token(one), finite(one.logprob), list(one.data), [_alternative(top) for top in one.top])
         for one in told
     ]
 
 
 def _alternative(one: TokenLogprob) -> LogprobEntry:
-    return LogprobEntry(_token(one), _finite(one.logprob), list(one.data))
+    return LogprobEntry(_token(one), finite(one.logprob), list(one.data))
 
 
 def _token(one: TokenLogprob) -> str:
     return one.data.decode("utf-8", "replace")
 
 
-def _finite(logprob: float) -> float:
+def finite(logprob: float) -> float:
+    """A log probability that JSON can say."""
     return max(logprob, NO_LOGPROB) if logprob == logprob else NO_LOGPROB

@@ -16,8 +16,9 @@ from starlette.types import Receive, Scope, Send
 from antiphon.api.client import read_json, while_connected
 from antiphon.api.context import Context
 from antiphon.api.convert.answer import Finished, Projection, Whole
-from antiphon.api.convert.chat import Reading, streams, to_turn
+from antiphon.api.convert.chat import Reading, to_turn
 from antiphon.api.convert.chunks import AnswerHead, ChunkWriter, completion
+from antiphon.api.convert.sampling import streams
 from antiphon.api.errors import INTERNAL, ClientGone, error_body
 from antiphon.api.exchange import FAULTS, KEY, Exchange
 from antiphon.api.lifecycle import Work
@@ -52,7 +53,7 @@ class ChatCompletions:
         wire, ignored = decode(body, ChatRequest)
         exchange.ignored = tuple(ignored)
         context.traffic.ignored_fields += len(ignored)
-        exchange.stream = streams(wire, context.dialect)
+        exchange.stream = streams(wire.stream, context.dialect)
         model = await context.model(wire.model)
         exchange.model = model.name
         affinity = Headers(scope=scope).get("x-session-affinity")

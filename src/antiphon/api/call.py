@@ -1,0 +1,138 @@
+"""One request with a body on its way: what every such route does alike."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from antiphon.errors import AntiphonError
+from antiphon.generation import Model
+
+from .client import read_json, while_connected
+from .context import Context
+from .errors import INTERNAL, ClientGone, error_body
+from .exchange import FAULTS, KEY, Exchange
+from .lifecycle import Work
+from .sse import Outbox, event, fill, send_events
+from .wire import decode, encode
+
+Wire = TypeVar("Wire", bound=msgspec.Struct)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The body that was read, and where its answer goes."""
+
+    context: Context
+    scope: Scope
+    receive: Receive
+    send: Send
+    body: bytes
+
+    @property
+    def exchange(self) -> Exchange:
+        exchange: Exchange = self.scope[KEY]
+        return exchange
+
+    def read(self, kind: type[Wire]) -> Wire:
+        """The body as ``kind``; fields that it does not know are noted. Raises `RequestError`."""
+        wire, ignored = decode(self.body, kind)
+        self.exchange.ignored = tuple(ignored)
+        self.context.traffic.ignored_fields += len(ignored)
+        return wire
+
+    async def model(self, name: str | None) -> Model:
+        model = await self.context.model(name)
+        self.exchange.model = model.name
+        return model
+
+    async def planned(self, plan: Callable[[], Result]) -> Result:
+        """What ``plan`` makes of the request; that of a long body beside the event loop."""
+        heavy = len(self.body) > self.context.limits.off_loop_above
+        planned = await asyncio.to_thread(plan) if heavy else plan()
+        self.exchange.planned = time.perf_counter()
+        return planned
+
+    @asynccontextmanager
+    async def admitted(self) -> AsyncIterator[None]:
+        """Runs the body when it is this request's turn."""
+        async with self.context.admission.slot():
+            self.exchange.admitted = time.perf_counter()
+            yield
+
+    def note_event(self) -> None:
+        """The model said something."""
+        if self.exchange.first_event is None:
+            self.exchange.first_event = time.perf_counter()
+
+    async def run(self, work: Awaitable[Result]) -> Result:
+        """The result of ``work``, which a server that stops can end."""
+        works, own = self.context.lifecycle.works, Work()
+        works.add(own)
+        try:
+            return await own.run(work)
+        finally:
+            works.discard(own)
+
+    async def tell(self, value: object) -> None:
+        """The answer as one body."""
+        response = Response(encode(value), media_type="application/json")
+        await response(self.scope, self.receive, self.send)
+
+    async def stream(self, chunks: AsyncGenerator[bytes, None]) -> None:
+        """The answer as events. What goes wrong before the first is raised, afterwards it is the last event."""
+        limits, works, work = self.context.limits, self.context.lifecycle.works, Work()
+        outbox = Outbox(limits.stream_buffer, limits.keep_alive)
+        writer = asyncio.ensure_future(fill(outbox, chunks, work, self._unforeseen))
+        works.add(work)
+        try:
+            await send_events(outbox, self.send, error_event=_error_event)
+        finally:
+            works.discard(work)
+            outbox.close()
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    def _unforeseen(self, error: Exception) -> AntiphonError:
+        FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
+        return INTERNAL
+
+
+class Posted:
+    """A route that reads a body and answers it, and stops when its client hangs up."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        context = self._context
+        context.traffic.requests += 1
+        try:
+            body = await read_json(scope, receive, context.limits)
+            await while_connected(receive, self._checked(Call(context, scope, receive, send, body)))
+        except ClientGone:
+            scope[KEY].status = 499
+            context.traffic.clients_gone += 1
+
+    async def _checked(self, call: Call) -> None:
+        self._context.lifecycle.check()
+        self._context.admission.check()
+        await self.answer(call)
+
+    async def answer(self, call: Call) -> None:
+        """Answers one call. Raises `AntiphonError` for what is to be told instead."""
+        raise NotImplementedError
+
+
+def _error_event(error: AntiphonError) -> bytes:
+    return event(encode(error_body(error)))

@@ -1,0 +1,40 @@
+"""What the requests for text have in common: stops, biases, whether to stream."""
+
+from __future__ import annotations
+
+import re
+
+from antiphon.api.dialect import Dialect
+from antiphon.api.limits import Limits
+from antiphon.api.schemas.chat import StreamOptions
+
+from .messages import refused
+
+
+def streams(stream: bool | None, dialect: Dialect) -> bool:
+    """Whether the answer is streamed, the dialect deciding where the request does not."""
+    return dialect.stream_default if stream is None else stream
+
+
+def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None:
+    if options is not None and not stream:
+        raise refused("stream_options", "only a streamed answer has stream options.", hint="Set stream to true.")
+
+
+def logit_bias(biases: dict[str, float] | None, limits: Limits) -> dict[int, float]:
+    """The biases by id. Their range is checked by the plan."""
+    biases = biases or {}
+    if len(biases) > limits.max_logit_bias:
+        raise refused("logit_bias", f"there are {len(biases)} biases; at most {limits.max_logit_bias} are possible.")
+    for key in biases:
+        if not re.fullmatch(r"[0-9]{1,10}", key):
+            raise refused("logit_bias", f"{key[:32]!r} is not a token id.")
+    return {int(key): bias for key, bias in biases.items()}
+
+
+def stop_strings(stop: str | list[str] | None, dialect: Dialect) -> tuple[str, ...]:
+    """One stop string or several, as many as the dialect allows."""
+    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
+    if dialect.max_stops is not None and len(stops) > dialect.max_stops:
+        raise refused("stop", f"there are {len(stops)} stop strings; at most {dialect.max_stops} are possible.")
+    return stops

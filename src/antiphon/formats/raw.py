@@ -1,0 +1,129 @@
+"""No format: the prompt is the text as it stands, the reply is the text that comes.
+
+For completions of raw prompts, and for models that embed: their ``begin`` and ``end`` frame each text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    End,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    Role,
+    TextDelta,
+)
+from antiphon.errors import ParseError, Position, UnsupportedError
+from antiphon.grammar import AnyText, Grammar, ReplyShape
+from antiphon.tokens import Control, Piece
+
+from .format import HistoryPolicy, SamplingDefaults
+
+_ANSWER = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
+
+
+class RawFormat:
+    """Texts without roles. Control spellings in a prompt stay text; `SampledText` brings ids of a caller's own.
+
+    ``stops`` end a reply. Other controls are no text and are left out, or with ``spelled`` written by their spelling.
+    """
+
+    name = "raw"
+    defaults = SamplingDefaults()
+
+    def __init__(
+        self,
+        controls: Collection[Control] = (),
+        *,
+        begin: Sequence[Control] = (),
+        end: Sequence[Control] = (),
+        stops: Sequence[Control] = (),
+        spelled: bool = False,
+    ) -> None:
+        self.controls = controls
+        self.begin = tuple(begin)
+        self.end = tuple(end)
+        self.stops = tuple(stops)
+        self._spelled = spelled
+
+    def render(
+        self,
+        conversation: Conversation,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        history: HistoryPolicy = HistoryPolicy.GUIDE,
+    ) -> Iterator[Piece]:
+        yield from self.begin
+        for message in conversation.messages:
+            yield message.text
+        yield from self.end
+
+    def parser(
+        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
+    ) -> RawParser:
+        return RawParser(self.stops, spelled=self._spelled, strict=strict)
+
+    def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
+        if shape.callable:
+            raise UnsupportedError("a raw prompt offers no tools", position=Position(path=shape.tools_param))
+        return shape.answer() or AnyText()
+
+
+class RawParser:
+    """One reply: a single final message that holds all the text."""
+
+    def __init__(self, stops: Collection[Control], *, spelled: bool = False, strict: bool = False) -> None:
+        self._stops = frozenset(stops)
+        self._spelled = spelled
+        self._strict = strict
+        self._said: list[str] = []
+        self._begun = self._over = False
+        self._position = 0
+        self.ended: str | None = None
+
+    def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
+        events: list[ParserEvent] = []
+        for piece in pieces:
+            events += self._read(piece)
+            self._position += len(piece) if isinstance(piece, str) else 1
+        return events
+
+    def close(self) -> list[ParserEvent]:
+        return [] if self._over else self._finish(End.NONE)
+
+    def _read(self, piece: Piece) -> list[ParserEvent]:
+        if self.ended is not None:
+            return self._set_aside("after_end", str(piece))
+        if isinstance(piece, str):
+            return self._say(piece)
+        if piece in self._stops:
+            self.ended = piece.spelling
+            return self._finish(End.END)
+        return self._say(piece.spelling) if self._spelled else self._set_aside("unexpected_control", piece.spelling)
+
+    def _say(self, text: str) -> list[ParserEvent]:
+        if not text:
+            return []
+        self._said.append(text)
+        return [*self._begin(), TextDelta(text)]
+
+    def _begin(self) -> list[ParserEvent]:
+        begun, self._begun = self._begun, True
+        return [] if begun else [MessageStarted(_ANSWER)]
+
+    def _finish(self, end: End) -> list[ParserEvent]:
+        self._over = True
+        return [*self._begin(), MessageEnded(replace(_ANSWER, text="".join(self._said), end=end))]
+
+    def _set_aside(self, code: str, text: str) -> list[ParserEvent]:
+        if self._strict:
+            where = Position(offset=self._position)
+            raise ParseError(f"{code.replace('_', ' ')}: {text[:80]!r}", code=code, position=where)
+        return [Incident(code, self._position, text)]

@@ -1,0 +1,338 @@
+"""Text completions: prompts of every kind, raw or in the model's format, streamed and whole from the same parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import openai
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.api import Dialect, create_app
+from antiphon.api.dialect import CompletionRules
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.errors import EngineLostError
+from antiphon.formats.harmony import Harmony
+from antiphon.generation import Model
+from antiphon.tokens import ByteTokenizer
+from api.kit import END, START, THINK, UNTHINK, Got, app, ids, post, post_in_process, running, scripted
+
+DATABRICKS = Dialect(
+    name="databricks",
+    stream_default=True,
+    completions=CompletionRules(raw=False, appends_suffix=True, index_of_prompt=True),
+)
+
+
+def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
+    """Says how long the prompt was, with another answer for each seed and each choice."""
+    return ids(f"{len(prompt)} ids, seed {sampling.seed}, choice {choice}.", END)
+
+
+ENGINE = scripted(script, context=200, slots=6)
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with running(app(ENGINE)) as url:
+        yield url
+
+
+@pytest.fixture
+def client(base: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client:
+        yield client
+
+
+def complete(base: str, prompt: Any = "Once", **fields: Any) -> Got:
+    return post(base, "/v1/completions", prompt=prompt, **fields)
+
+
+def texts(got: Got) -> list[str]:
+    assert got.status == 200, got.body
+    return [choice["text"] for choice in got.json["choices"]]
+
+
+@pytest.mark.spec("DBX-83", "DBX-84", "DBX-97", "DBX-99", "DBX-100", "DBX-101", "DBX-103", "DBX-104")
+@pytest.mark.parametrize(
+    ("prompt", "lengths"),
+    [("Once", [4]), (["Once", "upon a time"], [4, 11]), ([79, 110], [2]), ([[79], [110, 99, 101]], [1, 3])],
+)
+def test_the_official_client_completes_every_kind_of_prompt(
+    client: openai.OpenAI, prompt: Any, lengths: list[int]
+) -> None:
+    whole = client.completions.create(model="small", prompt=prompt, seed=3)
+    assert whole.object == "text_completion"
+    assert [choice.text for choice in whole.choices] == [f"{length} ids, seed 3, choice 0." for length in lengths]
+    assert {choice.finish_reason for choice in whole.choices} == {"stop"}
+    assert [choice.index for choice in whole.choices] == list(range(len(lengths)))
+    assert whole.usage is not None
+    assert whole.usage.prompt_tokens == sum(lengths)
+    assert whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens
+    said = [""] * len(lengths)
+    for chunk in client.completions.create(
+        model="small", prompt=prompt, seed=3, stream=True, stream_options={"include_usage": True}
+    ):
+        for choice in chunk.choices:
+            said[choice.index] += choice.text
+    assert said == [choice.text for choice in whole.choices]
+    assert chunk.usage == whole.usage
+
+
+@pytest.mark.spec("DBX-96")
+def test_a_raw_prompt_is_the_text_as_it_stands_and_one_in_the_format_is_a_user_s_message(base: str) -> None:
+    complete(base, "a<|im_end|>")
+    assert list(ENGINE.requests[-1][0]) == ids("a<|im_end|>"), "a control spelling in a raw prompt is text"
+    complete(base, "a", use_raw_prompt=False)
+    assert ENGINE.requests[-1][0][0] == ids(START)[0]
+    assert list(ENGINE.requests[-1][0])[: len(ids(START, "user\na", END))] == ids(START, "user\na", END)
+
+
+def test_ids_may_hold_controls(base: str) -> None:
+    complete(base, ids(START, "user\nHi", END))
+    assert list(ENGINE.requests[-1][0]) == ids(START, "user\nHi", END)
+
+
+@pytest.mark.spec("DBX-95")
+def test_echo_begins_with_the_prompt_and_needs_no_answer(base: str) -> None:
+    assert texts(complete(base, ["Once", "upon"], echo=True, seed=1)) == [
+        f"{prompt}4 ids, seed 1, choice 0." for prompt in ("Once", "upon")
+    ]
+    asked = len(ENGINE.requests)
+    only = complete(base, [79, 110], echo=True, max_tokens=0)
+    assert texts(only) == ["On"]
+    assert only.json["choices"][0]["finish_reason"] == "length"
+    assert only.json["usage"]["completion_tokens"] == 0
+    assert len(ENGINE.requests) == asked
+
+
+@pytest.mark.spec("DBX-92", "DBX-98")
+def test_every_prompt_has_n_choices_whose_index_runs_on(base: str) -> None:
+    told = complete(base, ["Once", "upon"], n=2).json["choices"]
+    assert [(c["index"], c["prompt_index"], c["sample_index"]) for c in told] == [
+        (0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1)
+    ]  # fmt: skip
+    assert [c["text"][-2] for c in told] == ["0", "1", "0", "1"]
+
+
+@pytest.mark.spec("DBX-93")
+def test_it_stops_at_stop_strings_and_is_cut_at_the_limit(base: str) -> None:
+    stopped = complete(base, stop=[", cho", "never"], seed=1).json["choices"][0]
+    assert (stopped["text"], stopped["finish_reason"]) == ("4 ids, seed 1", "stop")
+    cut = complete(base, max_tokens=5).json["choices"][0]
+    assert (cut["text"], cut["finish_reason"]) == ("4 ids", "length")
+
+
+def test_logprobs_have_the_older_shape(client: openai.OpenAI) -> None:
+    with running(app(ids("né漢", END))) as base, openai.OpenAI(base_url=base, api_key="any") as client:
+        choice = client.completions.create(model="small", prompt="x", logprobs=2).choices[0]
+        told = choice.logprobs
+        assert told is not None
+        assert told.tokens is not None
+        assert told.tokens == ["n", "bytes:\\xc3", "bytes:\\xa9", "bytes:\\xe6", "bytes:\\xbc", "bytes:\\xa2"]
+        assert told.text_offset == [0, 1, 1, 2, 2, 2]
+        assert told.token_logprobs == [0.0] * 6
+        assert told.top_logprobs is not None
+        assert told.top_logprobs[0] == {"n": 0.0, "o": -1.0}
+        streamed: list[int] = []
+        for chunk in client.completions.create(model="small", prompt="x", logprobs=0, stream=True):
+            found = chunk.choices[0].logprobs
+            streamed += (found.text_offset or []) if found else []
+        assert streamed == told.text_offset
+
+
+class Doubtful(ScriptedEngine):
+    """Is the surer of a choice the higher its number."""
+
+    async def generate(self, *args: Any, **options: Any) -> AsyncGenerator[Step, None]:
+        async for step in super().generate(*args, **options):
+            yield replace(step, logprobs=tuple(replace(one, logprob=step.choice - 10.0) for one in step.logprobs))
+
+
+def test_best_of_tells_the_likeliest_and_counts_all() -> None:
+    with running(app(Doubtful(script))) as base:
+        best = complete(base, best_of=4, n=2)
+        assert texts(best) == ["4 ids, seed None, choice 3.", "4 ids, seed None, choice 2."]
+        assert best.json["choices"][0]["logprobs"] is None
+        assert best.json["usage"]["completion_tokens"] == 4 * len(ids("4 ids, seed None, choice 3.", END))
+        assert complete(base, best_of=2, stream=True).error["param"] == "best_of"
+
+
+def test_other_controls_are_left_out_or_spelled(base: str) -> None:
+    with running(app(ids(THINK, "hm", UNTHINK, "Yes.", END))) as base:
+        assert texts(complete(base)) == ["hmYes."]
+        assert texts(complete(base, skip_special_tokens=False)) == ["<think>hm</think>Yes."]
+        assert texts(complete(base, use_raw_prompt=False)) == ["Yes."], "reasoning is hidden in the model's format"
+
+
+def test_continuous_usage_is_on_every_event(base: str) -> None:
+    told = complete(base, stream=True, stream_options={"continuous_usage_stats": True}, max_tokens=3).events
+    assert told[-1] == "[DONE]"
+    assert [event["usage"]["completion_tokens"] for event in told[:-1]] == [1, 2, 3, 3]
+
+
+@pytest.mark.spec("DBX-90")
+def test_a_prompt_without_room_is_an_error_or_gets_an_empty_answer(base: str) -> None:
+    refused = complete(base, ["x", "y" * 200])
+    assert (refused.status, refused.error["code"]) == (400, "context_length_exceeded")
+    assert refused.error["param"] == "prompt[1]"
+    assert "200" in refused.error["message"]
+    cut = complete(base, "y" * 300, error_behavior="truncate").json["choices"][0]
+    assert (cut["text"], cut["finish_reason"]) == ("", "length")
+    assert complete(base, "y" * 199, max_tokens=9).json["choices"][0]["finish_reason"] == "length"
+
+
+@pytest.mark.spec("DBX-94", "DBX-102", "DBX-86")
+def test_the_databricks_dialect_streams_appends_and_counts_prompts() -> None:
+    with running(app(scripted(ids("b", END)), dialect=DATABRICKS)) as base:
+        told = complete(base, ["a", "c"], echo=True, suffix="!", n=2).events
+        assert told.pop() == "[DONE]"
+        for prompt, text in enumerate("ac"):
+            for sample in range(2):
+                mine = [
+                    choice
+                    for event in told
+                    for choice in event["choices"]
+                    if (choice["index"], choice["sample_index"]) == (prompt, sample)
+                ]
+                assert [choice["text"] for choice in mine] == [text, "b", "!", ""]
+                assert [choice["finish_reason"] for choice in mine] == [None, None, None, "stop"]
+        assert texts(complete(base, "a", stream=False, suffix="!")) == ["b!"]
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"prompt": None}, "prompt"),
+    ({"prompt": ""}, "prompt"),
+    ({"prompt": []}, "prompt"),
+    ({"prompt": [[]]}, "prompt[0]"),
+    ({"prompt": ["a", ""]}, "prompt[1]"),
+    ({"prompt": ["a", 1]}, "prompt"),
+    ({"prompt": [-1]}, "prompt"),
+    ({"prompt": [2**31]}, "prompt"),
+    ({"prompt": [10**9, 1]}, "prompt"),
+    ({"prompt": [[1], [10**6]]}, "prompt[1]"),
+    ({"prompt": [True]}, "prompt[0]"),
+    ({"prompt": [1.5]}, "prompt[0]"),
+    ({"prompt": {"text": "a"}}, "prompt"),
+    ({"prompt": ["a"] * 257}, "prompt"),
+    ({"n": 0}, "n"),
+    ({"n": 7}, "n"),
+    ({"n": 10**9}, "n"),
+    ({"best_of": 10**9}, "best_of"),
+    ({"best_of": 0}, "best_of"),
+    ({"best_of": 1, "n": 2}, "best_of"),
+    ({"logprobs": 6}, "logprobs"),
+    ({"logprobs": -1}, "logprobs"),
+    ({"logprobs": True}, "logprobs"),
+    ({"logprobs": 1, "echo": True}, "logprobs"),
+    ({"prompt_logprobs": 1}, "prompt_logprobs"),
+    ({"suffix": "x"}, "suffix"),
+    ({"stop": [""]}, "stop[0]"),
+    ({"stop": ["a"] * 5}, "stop"),
+    ({"max_tokens": -1}, "max_tokens"),
+    ({"temperature": 3}, "temperature"),
+    ({"logit_bias": {"99999999": 1}}, "logit_bias"),
+    ({"error_behavior": "ignore"}, "error_behavior"),
+    ({"use_raw_prompt": False, "prompt": [1]}, "use_raw_prompt"),
+    ({"use_raw_prompt": "yes"}, "use_raw_prompt"),
+    ({"use_raw_prompt": False, "skip_special_tokens": False}, "skip_special_tokens"),
+    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"stream_options": {"include_usage": True}}, "stream_options"),
+    ({"model": "large"}, "model"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), BAD, ids=[json.dumps(fields)[:40] for fields, _ in BAD])
+def test_bad_input_names_its_field(base: str, fields: dict[str, Any], param: str) -> None:
+    got = complete(base, **fields)
+    assert got.status in (400, 404), got.body
+    assert got.error["param"] == param
+    assert ENGINE.running == 0
+
+
+def test_a_suffix_of_nothing_is_no_suffix(base: str) -> None:
+    assert complete(base, suffix="").status == 200
+
+
+@pytest.mark.spec("DBX-96")
+def test_harmony_is_never_without_its_format_unless_forced() -> None:
+    tokenizer = ByteTokenizer(Harmony().controls)
+    engine = ScriptedEngine(tokenizer.encode("x"), context=4096)
+    model = Model(name="oss", engine=engine, tokenizer=tokenizer, format=Harmony())
+    with running(create_app(StaticCatalog({"oss": model}))) as base:
+        assert complete(base, "Hi").status == 200
+        assert len(engine.requests[-1][0]) > 2, "the prompt is a user's message"
+        for fields in ({"use_raw_prompt": True}, {"prompt": [72]}):
+            refused = complete(base, **fields)
+            assert refused.error["code"] == "unsupported_parameter"
+            assert "force" in refused.error["message"]
+        assert texts(complete(base, "Hi", use_raw_prompt="force")) == ["x"]
+        assert list(engine.requests[-1][0]) == list(b"Hi")
+
+
+def test_one_prompt_s_engine_error_ends_all_of_them() -> None:
+    def breaks(prompt: Sequence[int], sampling: Sampling, choice: int) -> Any:
+        return EngineLostError("the engine died") if prompt == (98,) else ids("fine", END)
+
+    engine = scripted(breaks)
+    with running(app(engine)) as base:
+        assert complete(base, ["a", "b", "c"]).status == 503
+        assert complete(base, ["b"], stream=True).status == 503
+        told = complete(base, ["a", "b"], stream=True)
+        assert told.status == 503 or "error" in told.events[-1]
+        assert engine.running == 0
+        assert texts(complete(base, ["a", "c"])) == ["fine", "fine"]
+
+
+REPLIES = st.lists(st.sampled_from(["a", "b ", "é", "漢", "\n", THINK, UNTHINK]), max_size=5)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    replies=st.lists(REPLIES, min_size=2, max_size=2),
+    prompts=st.lists(st.text("xé", min_size=1, max_size=3), min_size=1, max_size=3),
+    cuts=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    fields=st.fixed_dictionaries(
+        {
+            "n": st.integers(1, 2), "echo": st.booleans(), "suffix": st.sampled_from(["", "$"]),
+            "max_tokens": st.none() | st.integers(0, 8), "stop": st.none() | st.sampled_from(["b", "é漢", "a\n"]),
+            "use_raw_prompt": st.booleans(), "logprobs": st.none() | st.integers(0, 1),
+        }
+    ),
+)  # fmt: skip
+async def test_a_stream_and_a_whole_answer_agree(
+    replies: list[Any], prompts: list[str], cuts: tuple[int, int], fields: dict[str, Any]
+) -> None:
+    fields["logprobs"] = None if fields["echo"] else fields["logprobs"]
+    dialect = replace(DATABRICKS, stream_default=False)
+    one, other = (
+        app(scripted(lambda prompt, sampling, choice: ids(*replies[choice], END), chunk=cut), dialect=dialect)
+        for cut in cuts
+    )
+    whole = await post_in_process(one, "/v1/completions", prompt=prompts, **fields)
+    streamed = await post_in_process(
+        other, "/v1/completions", prompt=prompts, stream=True, stream_options={"include_usage": True}, **fields
+    )
+    assert (whole.status, streamed.status) == (200, 200), (whole.body, streamed.body)
+    assert streamed.events[-1] == "[DONE]"
+    assert assembled(streamed.events[:-1]) == assembled([whole.json])
+
+
+def assembled(events: list[Any]) -> dict[Any, Any]:
+    """What a client puts together from a stream, or from an answer that is one event."""
+    told: dict[Any, Any] = {"usage": None}
+    for event in events:
+        told["usage"] = event["usage"] or told["usage"]
+        for choice in event["choices"]:
+            mine = told.setdefault((choice["index"], choice["sample_index"]), ["", None, {}])
+            assert mine[1] is None, "something was said after the finish"
+            mine[0] += choice["text"]
+            mine[1] = choice["finish_reason"]
+            for name, values in (choice["logprobs"] or {}).items():
+                mine[2].setdefault(name, []).extend(values)
+    return told
