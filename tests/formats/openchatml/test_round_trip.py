@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation, Message, Role
+from antiphon.errors import ParseError
 from antiphon.formats.openchatml import Finding, Reader, iter_read, read, repair, write, write_bytes
 from antiphon.formats.openchatml.spelling import (
     TOKEN,
@@ -112,6 +113,19 @@ def test_cutting_garbage_anywhere_gives_the_same_messages(text: str, data: st.Da
     again, same = repair([text[:cut], text[cut:]])
     assert again == whole
     assert [(f.code, f.position) for f in same] == [(f.code, f.position) for f in findings]
+
+
+@given(st.one_of(_garbage, transcripts(), st.tuples(transcripts(), _garbage).map("".join)), st.data())
+def test_the_strict_reader_raises_the_first_finding_however_the_text_is_cut(text: str, data: st.DataObject) -> None:
+    _, findings = repair(text, fragment=False)
+    first = next((f for f in findings if not f.warning), None)
+    cut = data.draw(st.integers(0, len(text)))
+    if first is None:
+        read([text[:cut], text[cut:]])
+        return
+    with pytest.raises(ParseError) as raised:
+        read([text[:cut], text[cut:]])
+    assert (raised.value.code, raised.value.position) == (first.code, first.position)
 
 
 @given(_garbage)

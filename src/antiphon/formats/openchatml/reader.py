@@ -19,6 +19,9 @@ from .spelling import LONGEST
 
 Read = Message | Finding
 
+MAX_PENDING = 1000
+"""Findings about one frame that are put into order before they are told."""
+
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
@@ -57,7 +60,8 @@ class Reader:
         self._fragment = fragment
         self._harmony = harmony
         self._tools = {tool.recipient: tool for tool in tools}
-        self._frames = FrameReader(strict=strict, keep=keep)
+        self._frames = FrameReader(strict=False, keep=keep)
+        self._pending: list[Finding] = []
         self._rules: Rules | None = None
         self._opening: Opening | None = Opening()
         self._skipped: str | None = None
@@ -85,7 +89,7 @@ class Reader:
         """The end of the transcript; an open frame or header is an error."""
         read = self._open(self._utf8.decode(b"", True), last=True) + self._settle()
         self._frames.close()
-        read += self._settle()
+        read += self._settle(last=True)
         if self._rules is not None:
             read += map(self._checked, self._rules.close(self._frames.place.position()))
         return read
@@ -155,15 +159,26 @@ class Reader:
 
     # -- the frames ---------------------------------------------------------------------------------------------------
 
-    def _settle(self) -> list[Read]:
+    def _settle(self, *, last: bool = False) -> list[Read]:
+        """Messages, each behind what is wrong with it in the order of its text, however the text was cut."""
         read: list[Read] = []
         for found in self._frames.take():
             if isinstance(found, Frame) and self._rules is not None:
-                read += (self._checked(finding) for finding in self._rules.settle(found))
+                self._pending += self._rules.settle(found)
+                read += self._told()
                 read.append(found.message)
             elif isinstance(found, Finding):
-                read.append(found)
+                self._pending.append(found)
+        if last or len(self._pending) > MAX_PENDING:
+            read += self._told()
         return read
+
+    def _told(self) -> list[Finding]:
+        if not self._pending:
+            return []
+        findings, self._pending = self._pending, []
+        findings.sort(key=lambda finding: finding.position.offset or 0)
+        return [self._checked(finding) for finding in findings]
 
     def _checked(self, finding: Finding) -> Finding:
         if self._strict and not finding.warning:
