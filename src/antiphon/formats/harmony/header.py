@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import Enum, auto
 
-from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role
+from antiphon.conversation import FUNCTIONS, Channel, Role
 from antiphon.tokens import Control
 
 from .controls import CHANNEL, CONSTRAIN, START
+from .fields import Header, Opened, Section
 
 CHANNELS = tuple(channel.value for channel in Channel)
 ROLES = tuple(role.value for role in Role)
@@ -27,56 +26,6 @@ _WORD = re.compile(f"[^{BLANK}]+")
 _VALUE = re.compile(r"""[^<{(\["'`]+""")
 _RECIPIENT = re.compile(r"""to([=:])([^<{(\["'`]*)""")
 _QUALIFIED = re.compile(r"""[^\W\d]\w*(?:\.[\w-]+)+""")
-
-
-class Opened(Enum):
-    """How a header began: its role was given by the prompt, after ``<|start|>``, or with no start at all."""
-
-    GIVEN = auto()
-    START = auto()
-    MISSING = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """The text after a control of the header; the first section follows the start."""
-
-    control: Control
-    text: str
-
-
-@dataclass(slots=True)
-class Header:
-    """What a header says. ``repairs`` are (code, text); ``rest`` is what of an unfinished header is content.
-
-    ``spelled`` is its text as it came.
-    """
-
-    role: Role
-    name: str | None = None
-    recipient: str | None = None
-    channel: str | None = None
-    content_type: str | None = None
-    constrained: bool = False
-    unknown_role: str | None = None
-    repairs: list[tuple[str, str]] = field(default_factory=list)
-    rest: str = ""
-    spelled: str = ""
-
-    def message(self, text: str = "", end: End = End.END) -> Message:
-        """A message under this header. Resolution A-H09: commentary to nobody is a preamble."""
-        to_nobody = self.role is Role.ASSISTANT and self.recipient is None
-        return Message(
-            role=self.role,
-            text=text,
-            name=self.name,
-            recipient=self.recipient,
-            channel=self.channel,
-            content_type=self.content_type,
-            constrained=self.constrained,
-            intent=Intent.PREAMBLE if to_nobody and self.channel == Channel.COMMENTARY else None,
-            end=end,
-        )
 
 
 class HeaderReader:
@@ -149,6 +98,7 @@ class HeaderReader:
             return 0
         self._header.role = Role(role)
         if word == role:
+            self._header.name = word if role == Role.TOOL else None  # a tool has a name, if only this one
             return len(word)
         self._repair("role-repaired", word)
         return len(word) - len(tail) + (self._field(tail, START) if tail else 0)

@@ -23,8 +23,10 @@ from antiphon.conversation import (
 from antiphon.tokens import Control, Piece
 
 from .controls import CHANNEL, CONSTRAIN, END, ENDOFTEXT, ENDS, MESSAGE, START
-from .header import BLANK, Header, HeaderReader, Opened, Section
+from .fields import Header, Opened, Section
+from .header import BLANK
 from .history import is_answer
+from .unread import UnreadHeader
 
 HEADER_LIMIT = 256
 """Characters that a header without its end may have before the rest is read as content (§3.4 rule 7)."""
@@ -44,19 +46,15 @@ class HarmonyParser:
     """Reads one reply, or with ``reply_as`` None a whole conversation.
 
     ``tools`` are the recipients that were offered (``functions.f``, ``python``); they settle what a bare name means.
-    ``parts`` are the texts of the open message so far. `Incident.position` counts characters, a control as one, so that
-    it does not depend on how the reply was cut.
+    ``parts`` are the texts of the open message so far. `Incident.position` counts characters, a control as one.
     """
 
     def __init__(
         self, reply_as: Role | None = Role.ASSISTANT, *, tools: Collection[str] = (), prefix: Message | None = None
     ) -> None:
         self._reply_as = reply_as
-        self._tools = tools
         self._state = _State.BETWEEN
-        self._opened = Opened.MISSING
-        self._sections: list[Section] = []
-        self._length = 0
+        self._unread = UnreadHeader(reply_as, tools)
         self._message: Message | None = None
         self._header: Header | None = None
         self.parts: list[str] = []
@@ -118,24 +116,15 @@ class HarmonyParser:
                 self._read_header(text)
 
     def _read_header(self, text: str) -> None:
-        while self._length + len(text) > HEADER_LIMIT:
-            room = HEADER_LIMIT - self._length
-            self._extend(text[:room])
+        while self._unread.length + len(text) > HEADER_LIMIT:
+            room = HEADER_LIMIT - self._unread.length
+            self._unread.add(text[:room])
             text = text[room:]
             self._open_without_message()
             if self._state not in (_State.HEADER, _State.BETWEEN):
                 self._read(text)
                 return
-        self._extend(text)
-
-    def _extend(self, text: str) -> None:
-        """More text of the header, or of what may yet turn out to be one."""
-        if self._sections:
-            text_so_far = self._sections[-1].text
-            self._sections[-1] = Section(self._sections[-1].control, text_so_far + text)
-        elif text:
-            self._sections.append(Section(START, text))
-        self._length += len(text)
+        self._unread.add(text)
 
     # Controls
 
@@ -163,7 +152,7 @@ class HarmonyParser:
             case _State.CONTENT | _State.HELD:
                 self._incident("missing-end")
                 self._end(End.END, "")
-            case _State.HEADER if not self._sections:
+            case _State.HEADER if not self._unread.sections:
                 self._incident("dup-start")
             case _State.HEADER:
                 self._end(End.END, "")
@@ -179,7 +168,7 @@ class HarmonyParser:
             case _:
                 if self._state is _State.BETWEEN:
                     self._incident("missing-start")
-                self._open_content(self._read_sections(whole=True))
+                self._open_content(self._unread.read(whole=True))
 
     def _on_section(self, control: Control) -> None:
         match self._state:
@@ -198,7 +187,7 @@ class HarmonyParser:
                 self._incident("missing-start")
             case _:
                 pass
-        self._sections.append(Section(control, ""))
+        self._unread.sections.append(Section(control, ""))
         self._read_header(" ")
 
     def _on_other(self, control: Control) -> None:
@@ -212,19 +201,11 @@ class HarmonyParser:
 
     def _open_header(self, opened: Opened) -> None:
         self._state = _State.HEADER
-        self._opened = opened
-        self._sections = []
-        self._length = 0
-
-    def _read_sections(self, *, whole: bool) -> Header:
-        header = HeaderReader(self._reply_as, self._tools, whole=whole).read(self._sections, self._opened)
-        self._sections, self._length = [], 0
-        return header
+        self._unread.begin(opened)
 
     def _open_content(self, header: Header) -> None:
         """A header is known: its message starts, unless it is somebody else's."""
-        for code, text in header.repairs:
-            self._incident(code, text)
+        self._repaired(header)
         self._missed_message = False
         if self._reply_as is not None and header.role is not self._reply_as:
             self._set_over(header)
@@ -258,9 +239,9 @@ class HarmonyParser:
                 self._finish(end)
             case _State.HELD:
                 self._settle(end)
-            case _State.HEADER if self._spelled.strip(BLANK):
+            case _State.HEADER if self._unread.text.strip(BLANK):
                 self._end_header(end)
-            case _State.HEADER if self._opened is Opened.START:
+            case _State.HEADER if self._unread.opened is Opened.START:
                 self._end_header(end)
             case _State.HEADER | _State.BETWEEN:
                 self._end_between(end, spelling)
@@ -302,27 +283,29 @@ class HarmonyParser:
 
     def _end_header(self, end: End) -> None:
         """A header ended with no ``<|message|>`` in it (F4): what of it is no field was the content."""
-        if self._is_bare and self._is_unmarked:
+        if self._unread.is_bare and self._unread.is_unmarked:
             self._end_unmarked(end, answer=end in (End.RETURN, End.NONE))
             return
-        spelled = self._spelled
-        header = self._read_sections(whole=False)
+        header = self._unread.read(whole=False)
         says_nothing = end is End.NONE or (header.channel is None and header.recipient is None)
         if says_nothing and not header.rest:
             self._repaired(header)
-            if spelled.strip():
-                self._incident("truncated-header", spelled.strip())
+            if spelled := header.spelled.strip():
+                self._incident("truncated-header", spelled)
             self._between()
             return
+        self._open_with_rest(header)
+        self._end(end, "")
+
+    def _open_with_rest(self, header: Header) -> None:
         self._incident("missing-message")
         self._open_content(header)
         self._missed_message = True
         self._read(header.rest)
-        self._end(end, "")
 
     def _end_between(self, end: End, spelling: str) -> None:
-        if self._spelled.strip() and not self._answered and self._reply_as is Role.ASSISTANT:
-            if self._is_unmarked:
+        if self._unread.text.strip() and not self._answered and self._reply_as is Role.ASSISTANT:
+            if self._unread.is_unmarked:
                 self._end_unmarked(end, answer=True)
             else:
                 self._incident("missing-start")
@@ -339,8 +322,7 @@ class HarmonyParser:
         self._finish(end)
 
     def _open_unmarked(self, *, answer: bool) -> None:
-        text = self._spelled
-        self._sections, self._length = [], 0
+        text = self._unread.take()
         self._incident("unmarked-final" if answer else "missing-message")
         self._start(Message(role=self._reply_as or Role.ASSISTANT, channel=Channel.FINAL if answer else None))
         self._delta(text)
@@ -349,29 +331,10 @@ class HarmonyParser:
         """The header is too long to be one (§3.4 rule 7): a message starts, and what follows is its content."""
         if self._state is _State.BETWEEN and (self._answered or self._reply_as is not Role.ASSISTANT):
             self._set_aside()
-        elif self._is_bare and self._is_unmarked:
+        elif self._unread.is_bare and self._unread.is_unmarked:
             self._open_unmarked(answer=True)
         else:
-            header = self._read_sections(whole=False)
-            self._incident("missing-message")
-            self._open_content(header)
-            self._missed_message = True
-            self._read(header.rest)
-
-    @property
-    def _spelled(self) -> str:
-        return "".join(section.text for section in self._sections)
-
-    @property
-    def _is_bare(self) -> bool:
-        """Text alone, where no ``<|start|>`` was."""
-        return self._opened is not Opened.START and [s.control for s in self._sections] == [START]
-
-    @property
-    def _is_unmarked(self) -> bool:
-        """Text that shows no field of a header."""
-        header = HeaderReader(self._reply_as, self._tools, whole=False).read(self._sections, self._opened)
-        return header.rest == self._spelled.lstrip(BLANK)
+            self._open_with_rest(self._unread.read(whole=False))
 
     @property
     def _is_over(self) -> bool:
@@ -381,9 +344,8 @@ class HarmonyParser:
 
     def _set_aside(self) -> None:
         """Text between messages belongs to none (F13)."""
-        if text := self._spelled:
+        if text := self._unread.take():
             self._incident("stray-text" if text.strip() else "stray-whitespace", text)
-        self._sections, self._length = [], 0
 
     def _repaired(self, header: Header) -> None:
         for code, text in header.repairs:
