@@ -13,6 +13,7 @@ An error says what is wrong, under which code, where, and what to do. The layer 
     │   ├── UnsupportedError   … a setting that this engine or model cannot honour
     │   ├── ContextError       … more tokens than the context holds
     │   ├── ConflictError      … something that is going on forbids it
+    │   ├── AccessError        … who asks is not known, or may not
     │   └── NotFoundError      … a name that does not exist
     ├── EngineError            the engine failed; the request is lost, the server is not
     │   ├── EngineLostError    … it died in the middle
@@ -116,6 +117,10 @@ class ContextError(RequestError):
 
 class ConflictError(RequestError):
     default_code = "conflict"
+
+
+class AccessError(RequestError):
+    default_code = "permission_denied"
 
 
 class NotFoundError(RequestError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from starlette.applications import Starlette
@@ -18,6 +18,7 @@ from starlette.routing import Route
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.sessions import MemoryStore, Store
 
+from .access import PREFIXES, Access
 from .admission import Admission
 from .archive import Archive
 from .context import Context
@@ -25,6 +26,7 @@ from .dialect import OPENAI, Dialect
 from .errors import error_response
 from .exchange import FAULTS, Envelope
 from .idempotency import Idempotency
+from .keys import Key, Keyring
 from .limits import Limits
 from .openapi import document
 from .routes.chat import ChatCompletions
@@ -36,9 +38,6 @@ from .routes.responses import Responses
 from .seal import KEY_BYTES, Seal
 from .source import ModelSource, ServerTools
 
-PREFIXES = ("/v1", "", "/v1/v1")
-"""Some clients drop the version from their base URL, some say it twice."""
-
 
 def create_app(
     source: ModelSource,
@@ -48,6 +47,7 @@ def create_app(
     expose_reasoning: bool = False,
     debug: bool = False,
     preload: bool = False,
+    keys: Iterable[Key] | None = None,
     store: Store | None = None,
     seal_key: bytes | None = None,
     tools: ServerTools | None = None,
@@ -58,9 +58,10 @@ def create_app(
 
     ``expose_reasoning``: clients see the model's reasoning (resolution X-38: only by the owner's word). ``debug``:
     answers name the request's unknown fields. ``preload``: the default model is loaded at once; ``/health`` is 503
-    until then. ``store``: where responses and conversations are kept (in memory, if nowhere). ``seal_key``: 32 bytes
-    for reasoning that clients keep; servers that share it open each other's. ``tools`` run on this side, in requests
-    that list them, or in all with ``offer_tools``; the caller closes them.
+    until then. ``keys``: who may come in; None lets everybody. ``store``: where responses and conversations are kept
+    (in memory, if nowhere). ``seal_key``: 32 bytes for reasoning that clients keep; servers that share it open each
+    other's. ``tools`` run on this side, in requests that list them, or in all with ``offer_tools``; the caller closes
+    them.
     """
     limits = limits or Limits()
     archive = Archive(store or MemoryStore(), clock)
@@ -73,6 +74,7 @@ def create_app(
         ),
         archive=archive,
         idempotency=Idempotency(archive),
+        keys=Keyring(keys),
         seal=Seal(seal_key or os.urandom(KEY_BYTES)),
         tools=tools,
         offer_tools=offer_tools,
@@ -81,7 +83,7 @@ def create_app(
     )
     app = Starlette(
         routes=[route for prefix in PREFIXES for route in _routes(context, prefix)],
-        middleware=[Middleware(Envelope, debug=debug)],
+        middleware=[Middleware(Envelope, debug=debug), Middleware(Access, keys=context.keys)],
         exception_handlers={AntiphonError: _antiphon_error, HTTPException: _http_error},
         lifespan=_lifespan(context, preload=preload),
     )

@@ -13,7 +13,9 @@ from antiphon.generation import Model
 from .admission import Admission
 from .archive import Archive
 from .dialect import Dialect
+from .exchange import Exchange
 from .idempotency import Idempotency
+from .keys import Keyring, Scope
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .runs import Runs
@@ -45,6 +47,7 @@ class Context:
     idempotency: Idempotency
     seal: Seal
     clock: Callable[[], float]
+    keys: Keyring = field(default_factory=Keyring)
     tools: ServerTools | None = None
     offer_tools: bool = False
     runs: Runs = field(default_factory=Runs)
@@ -56,6 +59,10 @@ class Context:
     @property
     def today(self) -> date:
         return datetime.fromtimestamp(self.clock(), UTC).date()
+
+    def reveals(self, exchange: Exchange) -> bool:
+        """Whether this request's client may see the model's reasoning."""
+        return self.expose_reasoning or Scope.DEBUG in exchange.principal.scopes
 
     async def model(self, name: str | None) -> Model:
         """The model of that name, or the default. A load goes on when the client that began it goes away.

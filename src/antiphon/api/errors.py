@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from starlette.responses import Response
 
 from antiphon.errors import (
+    AccessError,
     AntiphonError,
     ConflictError,
     EngineError,
@@ -54,6 +55,7 @@ BY_CODE = {
 
 BY_CLASS: dict[type[AntiphonError], Answer] = {
     VisibilityError: Answer(403, "permission_error"),
+    AccessError: Answer(403, "permission_error"),
     ConflictError: Answer(409, "invalid_request_error"),
     NotFoundError: Answer(404, "invalid_request_error"),
     RequestError: Answer(400, "invalid_request_error"),
@@ -100,6 +102,8 @@ def error_response(error: AntiphonError, *, allow: str | None = None) -> Respons
     if seconds is not None:
         headers["retry-after"] = str(max(1, round(seconds)))
         headers["retry-after-ms"] = str(round(seconds * 1000))
+    if answer.status == 401:
+        headers["www-authenticate"] = "Bearer"
     if answer.status in (408, 413):
         headers["connection"] = "close"
     return Response(encode(error_body(error)), answer.status, headers, "application/json")

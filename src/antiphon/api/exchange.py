@@ -12,6 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .errors import INTERNAL, error_response
+from .keys import NOBODY, Principal
 
 ACCESS = logging.getLogger("antiphon.access")
 FAULTS = logging.getLogger("antiphon.api")
@@ -27,8 +28,7 @@ class Exchange:
     method: str
     path: str
     agent: str = ""
-    owner: str = ""
-    """Whose things it may see: the name of its API key."""
+    principal: Principal = NOBODY
     started: float = field(default_factory=time.perf_counter)
     status: int = 0
     model: str | None = None
@@ -46,6 +46,11 @@ class Exchange:
         given = headers.get("x-client-request-id") or headers.get("x-request-id") or ""
         id = given if _SANE_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
         return cls(id, scope["method"], scope["path"], headers.get("user-agent", ""), debug=debug)
+
+    @property
+    def owner(self) -> str:
+        """Whose things it may see: the name of its API key."""
+        return self.principal.name
 
     def headers(self) -> dict[str, str]:
         """What every answer carries."""

@@ -98,7 +98,7 @@ class Reader:
         include = wire.include or ()
         sealed = "reasoning.encrypted_content" in include
         view = View(
-            expose_reasoning=context.expose_reasoning,
+            expose_reasoning=context.reveals(exchange),
             seal=(lambda message: context.seal.close(message, exchange.owner)) if sealed else None,
             code_outputs="code_interpreter_call.outputs" in include,
             container_id=f"cntr_{thread.partition('_')[2]}",

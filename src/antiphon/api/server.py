@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import signal
 import socket
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
+
+from antiphon.errors import ConfigError
 
 from .context import Context
 
@@ -23,13 +26,30 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8080,
     drain: float = 30.0,
+    without_keys: bool = False,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT: then takes nothing new and gives what runs ``drain`` seconds to end.
 
     ``on_ready`` is told the base URL once the socket is open (``port`` 0 takes a free one). A second SIGINT ends all.
+    Raises `ConfigError` for a host that is not this machine's alone where there are no keys, unless ``without_keys``.
     """
+    context: Context = app.state.context
+    if context.keys.open and not without_keys and not is_loopback(host):
+        raise ConfigError(
+            f"{host} can be reached from other machines, and this server has no API keys",
+            code="keys_missing",
+            hint="Make one with antiphon keys add NAME, or say --without-keys.",
+        )
     Server(app, host=host, port=port, drain=drain, on_ready=on_ready).run()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach ``host``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Server(uvicorn.Server):

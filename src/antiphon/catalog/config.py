@@ -36,7 +36,11 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``max_body`` in bytes, ``drain`` (what running requests get when the server stops) in seconds."""
+    """``max_body`` in bytes, ``drain`` (what running requests get when the server stops) in seconds.
+
+    ``keys`` is a file of `antiphon keys`; where it exists, every request needs one of its keys. ``without_keys`` lets
+    a server listen beyond this machine though it has none.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -44,6 +48,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_concurrent: int = 64
     max_queue: int = 256
     drain: float = 30.0
+    keys: str = ""
+    without_keys: bool = False
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,7 +72,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 Key = tuple[str, ...]
 """A path of tables: ``("server", "port")``. People read it with dots."""
 
-PATHS = frozenset({"chat_template", "source", "folder"})
+PATHS = frozenset({"chat_template", "source", "folder", "keys"})
 """A file's relative paths are relative to the file."""
 
 
@@ -120,11 +126,18 @@ def config_file(environ: Mapping[str, str]) -> Path:
 
 
 def home_layer(environ: Mapping[str, str]) -> dict[Key, Layered]:
-    """Where models are kept unless something says otherwise: below ANTIPHON_HOME, else in the user's cache."""
+    """Where models and keys are unless something says otherwise: below ANTIPHON_HOME, else in the user's folders."""
     if home := environ.get(HOME):
-        return {("store", "folder"): Layered(str(Path(home).expanduser().absolute() / "models"), f"environment {HOME}")}
-    cache = platformdirs.user_cache_path("antiphon", appauthor=False)
-    return {("store", "folder"): Layered(str(cache / "models"), "default")}
+        cache = settings = Path(home).expanduser().absolute()
+        origin = f"environment {HOME}"
+    else:
+        cache = platformdirs.user_cache_path("antiphon", appauthor=False)
+        settings = platformdirs.user_config_path("antiphon", appauthor=False)
+        origin = "default"
+    return {
+        ("store", "folder"): Layered(str(cache / "models"), origin),
+        ("server", "keys"): Layered(str(settings / "keys.json"), origin),
+    }
 
 
 def file_layer(file: Path, *, required: bool) -> dict[Key, Layered]:

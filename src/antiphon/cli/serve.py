@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from antiphon import __version__
 from antiphon.api import Limits, create_app, serve
+from antiphon.api.keys import KeyFile
 from antiphon.catalog.entries import find_entry
 from antiphon.catalog.loading import open_catalog
 
@@ -24,13 +26,16 @@ def command(
     context: Annotated[int | None, typer.Option(help="Tokens that prompt and answer may have together.")] = None,
     slots: Annotated[int | None, typer.Option(help="Answers that are made at once.")] = None,
     threads: Annotated[int | None, typer.Option(help="Of the engine; 0: as many as help.")] = None,
+    without_keys: Annotated[
+        bool | None, typer.Option("--without-keys", help="Listen beyond this machine though there are no API keys.")
+    ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Serve models over an OpenAI-compatible API until Ctrl-C; the default model is fetched when it is not here."""
     loaded = configure(
         config, model=model, format=format, chat_template=chat_template,
-        server__host=host, server__port=port,
+        server__host=host, server__port=port, server__without_keys=without_keys,
         engine__context=context, engine__slots=slots, engine__threads=threads,
     ).config  # fmt: skip
     pull_missing(loaded)
@@ -38,10 +43,11 @@ def command(
     server = loaded.server
     limits = Limits(max_body=server.max_body, max_concurrent=server.max_concurrent, max_queue=server.max_queue)
     serve(
-        create_app(open_catalog(loaded), limits=limits, preload=True),
+        create_app(open_catalog(loaded), limits=limits, preload=True, keys=KeyFile(Path(server.keys)).read()),
         host=server.host,
         port=server.port,
         drain=server.drain,
+        without_keys=server.without_keys,
         on_ready=lambda url: print_json({"url": url, "model": name}) if json else greet(url, name),
     )
 

@@ -160,7 +160,8 @@ class Answer:
         yield writer.last(usage) + DONE
 
     def _projections(self) -> list[Projection]:
-        return [Projection(expose_reasoning=self._context.expose_reasoning) for _ in range(self._n)]
+        revealed = self._context.reveals(self._exchange)
+        return [Projection(expose_reasoning=revealed) for _ in range(self._n)]
 
     def _note(self, choice_event: ChoiceEvent) -> None:
         if self._exchange.first_event is None:

@@ -1,0 +1,189 @@
+"""Who may come in, and that nothing learns more from a wrong key than that it is wrong."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from antiphon.api import Scope, serve
+from antiphon.api.keys import Key, KeyFile, Keyring, new_key
+from antiphon.errors import ConfigError, NotFoundError
+from api.kit import END, THINK, UNTHINK, Got, app, ids, request, running
+
+SECRET, ALICE = new_key("alice")
+ADMIN_SECRET, ADMIN = new_key("admin", [Scope.ADMIN])
+DEBUG_SECRET, DEBUG = new_key("debug", [Scope.INFERENCE, Scope.DEBUG])
+REPLY = ids(THINK, "Hm.", UNTHINK, "ok", END)
+
+
+def application() -> Starlette:
+    return app(REPLY, keys=[ALICE, ADMIN, DEBUG])
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with running(application()) as url:
+        yield url
+
+
+def ask(base: str, **headers: str) -> Got:
+    body = json.dumps({"messages": [{"role": "user", "content": "Hi"}]}).encode()
+    return request(base, "POST", "/v1/chat/completions", body, content_type="application/json", **headers)
+
+
+def raw(base: str, *lines: bytes) -> bytes:
+    """What the server says to these very lines, until it closes."""
+    address = urlsplit(base)
+    with socket.create_connection((address.hostname or "", address.port or 0), timeout=20) as client:
+        client.sendall(b"\r\n".join((*lines, b"connection: close", b"", b"")))
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": f"Bearer {SECRET}"},
+        {"authorization": f"bearer  {SECRET} "},
+        {"x-api-key": SECRET},
+        {"x-api-key": SECRET, "authorization": f"Bearer {SECRET}"},
+    ],
+)
+def test_a_key_opens_by_either_header(base: str, headers: dict[str, str]) -> None:
+    assert ask(base, **headers).status == 200
+
+
+WRONG = {
+    "none": {},
+    "empty": {"authorization": "Bearer "},
+    "unknown": {"authorization": "Bearer ak-" + "x" * 43},
+    "prefix": {"authorization": f"Bearer {SECRET[:-1]}"},
+    "longer": {"authorization": f"Bearer {SECRET}x"},
+    "another case": {"authorization": f"Bearer {SECRET.swapcase()}"},
+    "Latin-1": {"authorization": f"Bearer {SECRET}é"},
+    "digest": {"authorization": f"Bearer {ALICE.digest}"},
+    "another kind": {"authorization": f"Basic {SECRET}"},
+    "two that differ": {"authorization": f"Bearer {SECRET}", "x-api-key": "other"},
+}
+
+
+@pytest.mark.parametrize("headers", WRONG.values(), ids=WRONG.keys())
+def test_whatever_is_wrong_with_a_key_the_answer_is_one(base: str, headers: dict[str, str]) -> None:
+    got = ask(base, **headers)
+    assert (got.status, got.error["code"], got.error["type"]) == (401, "invalid_api_key", "authentication_error")
+    assert got.body == ask(base).body
+    assert got.headers["www-authenticate"] == "Bearer"
+
+
+def test_two_authorization_headers_are_no_key_even_when_one_is_right(base: str) -> None:
+    lines = [b"GET /v1/models HTTP/1.1", b"host: x", b"authorization: Bearer wrong"]
+    assert b" 401 " in raw(base, *lines, b"authorization: Bearer " + SECRET.encode()).splitlines()[0]
+
+
+def test_every_route_needs_a_key_but_those_that_are_named() -> None:
+    every = application()
+    routes = [route for route in every.routes if isinstance(route, Route)]
+    assert len(routes) > 30
+    with running(every) as base:
+        open_ = set()
+        for route in routes:
+            path = route.path.replace("{id:path}", "x").replace("{id}", "x").replace("{item}", "x")
+            for method in route.methods or ():
+                if request(base, method, path).status != 401:
+                    open_.add(path)
+    assert open_ == {p + path for p in ("", "/v1", "/v1/v1") for path in ("/health", "/livez", "/readyz", "/version")}
+
+
+def test_what_does_not_exist_needs_a_key_too(base: str) -> None:
+    for path in ("/nothing", "/health/", "//health", "/v1/models/../health", "/HEALTH", "/health%2f..%2fv1%2fmodels"):
+        assert request(base, "GET", path).status == 401, path
+
+
+@pytest.mark.parametrize("host", ["foo?", "foo/", "foo#", "a@b", "x/health?", "x/health#", ""])
+def test_the_host_header_opens_nothing(base: str, host: str) -> None:
+    said = raw(base, b"GET /v1/models HTTP/1.1", b"host: " + host.encode())
+    assert said.splitlines()[0].split()[1] in (b"401", b"400")
+
+
+@pytest.mark.parametrize("lines", [[b"GET /v1/models HTTP/1.1"], [b"GET /v1/models HTTP/1.1", b"host: a", b"host: b"]])
+def test_no_host_and_two_hosts_open_nothing(base: str, lines: list[bytes]) -> None:
+    assert raw(base, *lines).splitlines()[0].split()[1] in (b"401", b"400")
+
+
+def test_an_absolute_target_opens_nothing(base: str) -> None:
+    said = raw(base, b"GET http://x/health?/v1/models HTTP/1.1", b"host: x")
+    assert b"object" not in said
+
+
+def test_a_key_may_only_what_its_scopes_say(base: str) -> None:
+    got = ask(base, x_api_key=ADMIN_SECRET)
+    assert (got.status, got.error["code"], got.error["type"]) == (403, "permission_denied", "permission_error")
+
+
+def test_reasoning_is_for_keys_that_may_debug(base: str) -> None:
+    assert "reasoning" not in ask(base, x_api_key=SECRET).json["choices"][0]["message"]
+    assert ask(base, x_api_key=DEBUG_SECRET).json["choices"][0]["message"]["reasoning"] == "Hm."
+
+
+def test_a_server_without_keys_takes_any_token_and_shows_no_reasoning() -> None:
+    with running(app(REPLY)) as base:
+        got = ask(base, authorization="Bearer whatever")
+        assert got.status == 200
+        assert "reasoning" not in got.json["choices"][0]["message"]
+
+
+def test_a_ring_without_any_key_lets_nobody_in() -> None:
+    with running(app(REPLY, keys=[])) as base:
+        assert ask(base, authorization="Bearer whatever").status == 401
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.test", ""])
+def test_without_keys_nothing_listens_beyond_this_machine(host: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        serve(app(REPLY), host=host)
+    assert refused.value.code == "keys_missing"
+
+
+def test_every_digest_is_compared_whatever_comes_first() -> None:
+    ring = Keyring([ALICE, ADMIN])
+    assert [p.name for secret in (SECRET, ADMIN_SECRET) if (p := ring.principal(secret.encode()))] == ["alice", "admin"]
+    assert ring.principal(b"") is None
+    assert ring.principal(b"\x00\xff" + SECRET.encode()) is None
+
+
+def test_the_file_holds_no_secret_and_is_its_owner_s_alone(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "deep" / "keys.json")
+    assert file.read() is None
+    file.add(ALICE)
+    file.add(ADMIN)
+    assert file.read() == [ALICE, ADMIN]
+    assert SECRET not in file.path.read_text()
+    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+    assert [path.name for path in file.path.parent.iterdir()] == ["keys.json"]
+    with pytest.raises(ConfigError):
+        file.add(Key(name="alice", digest="0"))
+    file.remove("alice")
+    file.remove("admin")
+    assert file.read() == []
+    with pytest.raises(NotFoundError):
+        file.remove("alice")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '[{"name": "a"}]', '[{"name": "a", "digest": "0", "scope": []}]'])
+def test_a_file_that_is_no_list_of_keys_lets_no_server_start(tmp_path: Path, text: str) -> None:
+    (tmp_path / "keys.json").write_text(text)
+    with pytest.raises(ConfigError):
+        KeyFile(tmp_path / "keys.json").read()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "-a", "a\n", "ä"])
+def test_a_key_s_name_is_a_plain_word(name: str) -> None:
+    with pytest.raises(ConfigError):
+        new_key(name)
