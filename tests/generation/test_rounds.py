@@ -18,7 +18,7 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.formats.openchatml import OpenChatML, openchatml
 from antiphon.formats.template import ReplyTags, tags, template_format
-from antiphon.generation import Model, TurnRequest, plan_turn
+from antiphon.generation import Model, TurnRequest, plan_turn, prepare_turn
 from antiphon.generation.rounds import RoundEvent, RoundLimits, Rounds
 from antiphon.tokens import ByteTokenizer, Control, decode
 from antiphon.tools import FunctionTool, Router, ToolCancelled, ToolEnded, ToolLimits, ToolStarted
@@ -105,7 +105,7 @@ async def test_the_weather_example_of_both_specifications_runs_to_its_answer(mad
     tool = FunctionTool(get_current_weather)
     served, engine = model((format, tokenizer), lambda prompt, number: REPLIES[made][number])
     envelope = isinstance(format, OpenChatML)
-    rounds = Rounds(served, ask("What is the weather in Tokyo?", tool), Router([tool]), plan_turn, envelope=envelope)
+    rounds = Rounds(served, ask("What is the weather in Tokyo?", tool), Router([tool]), prepare_turn, envelope=envelope)
     events = await run(rounds)
 
     kinds = [type(event) for event in events]
@@ -138,7 +138,7 @@ async def test_a_caller_s_own_function_goes_back_to_the_caller_once_ours_are_ans
         return "mine"
 
     served, engine = model(chatml(), lambda prompt, number: reply)
-    rounds = Rounds(served, ask(), Router([FunctionTool(ours)]), plan_turn)
+    rounds = Rounds(served, ask(), Router([FunctionTool(ours)]), prepare_turn)
     events = await run(rounds)
     assert [e.result.text(envelope=False) for e in events if isinstance(e, ToolEnded)] == ["mine"]
     assert isinstance(events[-1], TurnEnded)
@@ -166,7 +166,7 @@ async def test_two_calls_of_one_turn_are_answered_in_the_order_of_the_calls_what
     both = "".join(f'<tool_call>{{"name": "{n}", "arguments": {{}}}}</tool_call>' for n in ("slow", "fast"))
     replies = [both + "<|im_end|>", "done<|im_end|>"]
     served, _ = model(chatml(), lambda prompt, number: replies[number])
-    rounds = Rounds(served, ask(), Router([FunctionTool(slow), FunctionTool(fast)]), plan_turn)
+    rounds = Rounds(served, ask(), Router([FunctionTool(slow), FunctionTool(fast)]), prepare_turn)
     events = await run(rounds)
     assert [e.result.text(envelope=False) for e in events if isinstance(e, ToolEnded)] == ["fast", "slow"]
     results = [m for m in rounds.request.conversation.messages if m.role is Role.TOOL]
@@ -181,7 +181,7 @@ async def test_a_call_that_breaks_its_schema_is_given_back_so_that_the_model_can
         "ok<|im_end|>",
     ]
     served, _ = model(chatml(), lambda prompt, number: replies[number])
-    rounds = Rounds(served, ask(), Router([FunctionTool(get_current_weather)]), plan_turn)
+    rounds = Rounds(served, ask(), Router([FunctionTool(get_current_weather)]), prepare_turn)
     ended = [e.result for e in await run(rounds) if isinstance(e, ToolEnded)]
     assert [result.ok for result in ended] == [False, True]
     assert ended[0].error is not None
@@ -197,7 +197,7 @@ async def test_a_model_that_calls_for_ever_is_stopped_with_a_clear_finish() -> N
         """Counts."""
         return 1
 
-    events = await run(Rounds(served, ask(), Router([FunctionTool(loop)]), plan_turn, RoundLimits(rounds=5)))
+    events = await run(Rounds(served, ask(), Router([FunctionTool(loop)]), prepare_turn, RoundLimits(rounds=5)))
     assert len(engine.requests) == 5
     assert [e.code for e in events if isinstance(e, Incident)] == ["tool_rounds_exceeded"]
     assert isinstance(events[-1], TurnEnded)
@@ -212,7 +212,7 @@ async def test_the_time_for_all_tools_of_a_request_is_limited() -> None:
         await asyncio.Event().wait()
 
     served, _ = model(chatml(), lambda prompt, number: replies[number])
-    rounds = Rounds(served, ask(), Router([FunctionTool(wait)]), plan_turn, RoundLimits(tool_seconds=0.05))
+    rounds = Rounds(served, ask(), Router([FunctionTool(wait)]), prepare_turn, RoundLimits(tool_seconds=0.05))
     events = await run(rounds)
     assert any(isinstance(e, ToolCancelled) for e in events)
     assert rounds.request.conversation.messages[-1].text == "late"
@@ -229,7 +229,7 @@ async def test_closing_the_rounds_stops_the_engine_and_the_tools() -> None:
             stopped.set()
 
     served, engine = model(chatml(), lambda p, n: '<tool_call>{"name": "wait", "arguments": {}}</tool_call><|im_end|>')
-    events = Rounds(served, ask(), Router([FunctionTool(wait)]), plan_turn).run()
+    events = Rounds(served, ask(), Router([FunctionTool(wait)]), prepare_turn).run()
     async for event in events:
         if isinstance(event, ToolStarted):
             break
@@ -242,7 +242,7 @@ async def test_several_choices_with_server_side_tools_are_refused() -> None:
     served, _ = model(chatml(), lambda prompt, number: "x<|im_end|>")
     request = TurnRequest(conversation=ask().conversation, n=2)
     with pytest.raises(UnsupportedError, match="n = 1"):
-        await run(Rounds(served, request, Router([]), plan_turn))
+        await run(Rounds(served, request, Router([]), prepare_turn))
 
 
 async def test_a_thousand_turns_of_failing_tools_end_with_every_call_answered_once() -> None:
@@ -268,7 +268,7 @@ async def test_a_thousand_turns_of_failing_tools_end_with_every_call_answered_on
     turns = 0
     while turns < 1000:
         served, engine = model(chatml(), say)
-        rounds = Rounds(served, ask(), router, plan_turn, RoundLimits(rounds=dice.randint(1, 6), tool_seconds=0.05))
+        rounds = Rounds(served, ask(), router, prepare_turn, RoundLimits(rounds=dice.randint(1, 6), tool_seconds=0.05))
         events = await run(rounds)
         turns += len(engine.requests)
         messages = rounds.request.conversation.messages
@@ -295,7 +295,7 @@ async def test_tools_never_get_what_was_thought() -> None:
     )
     replies = [first, "<|channel|>final<|message|>ok<|return|>"]
     served, _ = model(harmony(), lambda prompt, number: replies[number])
-    events = await run(Rounds(served, ask(), Router([FunctionTool(note)]), plan_turn))
+    events = await run(Rounds(served, ask(), Router([FunctionTool(note)]), prepare_turn))
     assert seen == ["open"]
     assert [e.text for e in events if isinstance(e, TextDelta)][-1:] != []
     assert all(e.result.call.channel != Channel.ANALYSIS for e in events if isinstance(e, ToolEnded))

@@ -17,7 +17,7 @@ from .archive import StoredResponse
 from .context import Context
 from .convert.response_events import Projector, Said, View
 from .convert.response_items import Entry
-from .convert.responses import Asked, plan_response
+from .convert.responses import Asked, prepare_response
 from .exchange import Exchange
 from .runs import ResponseCancelled, Run
 from .schemas.response_events import StreamEvent
@@ -98,8 +98,8 @@ class Responder:
             return
         ready: list[Plan] = [plan]
 
-        def planned(model: Model, request: TurnRequest) -> Plan:
-            return ready.pop() if ready else plan_response(model, replace(asked, turn=request))
+        async def planned(model: Model, request: TurnRequest) -> Plan:
+            return ready.pop() if ready else await prepare_response(model, replace(asked, turn=request))
 
         rounds = Rounds(
             plan.model,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from starlette.datastructures import Headers
 
 from antiphon.api.archive import Past
@@ -15,7 +13,7 @@ from antiphon.api.convert.responses import (
     Asked,
     conversation_id,
     head_of,
-    plan_response,
+    prepare_response,
     read_request,
     sampled,
 )
@@ -93,7 +91,7 @@ class Reader:
         thread = past.thread or id
         affinity = wire.prompt_cache_key or headers.get("x-session-affinity") or f"{exchange.owner}/{thread}"
         asked = sampled(self.asked(wire, past, entries, affinity=affinity), wire)
-        plan = await asyncio.to_thread(plan_response, model, asked)
+        plan = await prepare_response(model, asked)
         head = head_of(wire, asked, plan, id=id, created=int(context.clock()))
         include = wire.include or ()
         sealed = "reasoning.encrypted_content" in include

@@ -11,6 +11,7 @@ from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import FormatRegistry
 from antiphon.generation import Model
+from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import Tokenizer, gguf_tokenizer
 
 from .config import EngineConfig
@@ -28,7 +29,8 @@ async def load_embedded(
     format = choose_format(name, entry, metadata, tokenizer, formats)
     engine = await LlamaCppEngine.start(engine_settings(path, entry, config, metadata))
     created = int((await asyncio.to_thread(path.stat)).st_mtime)
-    return model_of(name, entry, engine, tokenizer, format, created=created)
+    compiler = ReplyCompiler(format, tokenizer, engine.info.end_ids)
+    return model_of(name, entry, engine, tokenizer, format, created=created, compiler=compiler)
 
 
 def engine_settings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
@@ -19,6 +19,9 @@ from .config import Config
 from .entries import ModelEntry, find_entry
 from .format_choice import FALLBACK, KNOWN_CONTROLS, builtin_formats, choose_format
 from .store import ModelStore
+
+if TYPE_CHECKING:  # llguidance is an extra
+    from antiphon.generation.compile import ReplyCompiler
 
 DEFAULT_CONTEXT = 4096
 """Tokens, for a model of which nobody says how many it may have."""
@@ -83,7 +86,14 @@ def load_scripted(name: str, entry: ModelEntry, formats: FormatRegistry) -> Mode
 
 
 def model_of(
-    name: str, entry: ModelEntry, engine: Engine, tokenizer: Tokenizer, format: Format, *, created: int = 0
+    name: str,
+    entry: ModelEntry,
+    engine: Engine,
+    tokenizer: Tokenizer,
+    format: Format,
+    *,
+    created: int = 0,
+    compiler: ReplyCompiler | None = None,
 ) -> Model:
     """The parts as one. The entry's opinion about sampling and context counts before the format's."""
     own = entry.defaults
@@ -96,4 +106,5 @@ def model_of(
         defaults=replace(format.defaults, **{setting: value for setting, value in said.items() if value is not None}),
         created=created,
         max_output_tokens=entry.max_output_tokens,
+        compiler=compiler,
     )

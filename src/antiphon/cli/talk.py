@@ -21,7 +21,7 @@ from antiphon.conversation import (
     TextDelta,
     TurnEnded,
 )
-from antiphon.generation import Model, TurnRequest, plan_turn, run_turn
+from antiphon.generation import Model, TurnRequest, prepare_turn, run_turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ async def listen(model: Model, talk: Talk, heard: list[Event], show: Show) -> No
     request = TurnRequest(
         conversation=talk.conversation, temperature=how.temperature, max_tokens=how.max_tokens, seed=how.seed
     )
-    async with aclosing(run_turn(plan_turn(model, request))) as turn:
+    async with aclosing(run_turn(await prepare_turn(model, request))) as turn:
         async for happened in turn:
             heard.append(happened.event)
             show(happened.event)

@@ -32,13 +32,14 @@ class ScriptedEngine:
         delay: float = 0.0,
         token_bytes: Callable[[int], bytes] = lambda id: b"",
         unsupported: frozenset[str] = frozenset(),
+        grammar: bool = True,
     ) -> None:
         self._script: Script = script if callable(script) else (lambda prompt, sampling, choice: script)
         self._chunk = chunk
         self._delay = delay
         self._token_bytes = token_bytes
         self._info = EngineInfo(
-            name="scripted", context=context, slots=slots, end_ids=end_ids, grammar=True, logprobs=20,
+            name="scripted", context=context, slots=slots, end_ids=end_ids, grammar=grammar, logprobs=20,
             unsupported=unsupported,
         )  # fmt: skip
         self.requests: list[tuple[tuple[int, ...], Sampling, str | None]] = []

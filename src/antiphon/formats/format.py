@@ -72,6 +72,10 @@ class Format(Protocol):
         """What ends a turn: controls by id, strings in decoded text."""
 
     @property
+    def framed(self) -> bool:
+        """Whether replies have a structure of their own (heads, channels), to which they are held in any case."""
+
+    @property
     def defaults(self) -> SamplingDefaults: ...
 
     def render(

@@ -36,6 +36,7 @@ class RawFormat:
     """
 
     name = "raw"
+    framed = False
     defaults = SamplingDefaults()
 
     def __init__(

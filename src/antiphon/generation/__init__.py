@@ -1,5 +1,6 @@
 """Turns: prompt → engine → parser → events."""
 
+from .held import held, prepare_turn
 from .model import Model
 from .plan import Plan, plan_turn
 from .request import TurnRequest
@@ -13,7 +14,9 @@ __all__ = [
     "TurnRequest",
     "collect",
     "merge_usage",
+    "held",
     "plan_turn",
+    "prepare_turn",
     "reply_of",
     "run_turn",
 ]

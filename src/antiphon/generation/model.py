@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from antiphon.engines import Engine
 from antiphon.formats import Format, SamplingDefaults
 from antiphon.tokens import SegmentMemo, Tokenizer
+
+if TYPE_CHECKING:  # llguidance is an extra
+    from .compile import ReplyCompiler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +29,8 @@ class Model:
     owner: str = "antiphon"
     max_output_tokens: int | None = None
     memo: SegmentMemo = field(default_factory=SegmentMemo)
+    compiler: ReplyCompiler | None = None
+    """Makes the grammars of replies; None where llguidance is not installed, or the engine takes no grammar."""
 
     @property
     def context(self) -> int:

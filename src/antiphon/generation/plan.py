@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from antiphon.conversation import Role
 from antiphon.engines import Sampling
@@ -14,6 +14,9 @@ from antiphon.tokens import Control, Piece, encode_pieces
 
 from .model import Model
 from .request import TurnRequest
+
+if TYPE_CHECKING:  # llguidance is an extra
+    from antiphon.grammar.compiler import CompiledGrammar
 
 MAX_STOPS = 1024
 MAX_STOP_LENGTH = 1024
@@ -31,7 +34,12 @@ class Plan:
     prompt: tuple[Piece, ...]
     prompt_ids: tuple[int, ...]
     sampling: Sampling
-    grammar: str | None = None
+    held: CompiledGrammar | None = None
+
+    @property
+    def grammar(self) -> str | None:
+        """What the engine is to hold the reply to."""
+        return None if self.held is None else self.held.lark
 
     def parser(self) -> Parser:
         """A reader for one choice, which begins where the prompt's tail says."""
@@ -101,7 +109,7 @@ def check_request(model: Model, request: TurnRequest) -> None:
     _within("n", request.n, 1, info.slots)
     _within("top_logprobs", request.logprobs, 0, min(info.logprobs, MAX_LOGPROBS))
     _check_stops(request.stop)
-    _check_constraints(request)
+    _refuse_unheld(model, request)
     _check_logit_bias(model, request)
     for name in sorted(info.unsupported):
         if getattr(request, name, None):
@@ -112,16 +120,17 @@ def check_request(model: Model, request: TurnRequest) -> None:
             )
 
 
-def _check_constraints(request: TurnRequest) -> None:
-    """What only a grammar can promise is refused while there is none: a wish in the prompt is not a promise."""
-    wanted = request.conversation.response_format
-    unkept = {
-        "tool_choice": request.tool_choice.mode == "required" or bool(request.tool_choice.names),
-        "response_format": wanted is not None and wanted.kind != "text",
-    }
-    for name, asked in unkept.items():
-        if asked:
-            raise UnsupportedError(f"{name} cannot be enforced here yet", position=Position(path=name))
+def _refuse_unheld(model: Model, request: TurnRequest) -> None:
+    """What only a grammar can promise is refused where none can be held: a wish in the prompt is not a promise."""
+    if model.compiler is not None and model.engine.info.grammar:
+        return
+    if request.requires_grammar and not request.best_effort:
+        asked = "response_format" if request.formatted else "tool_choice" if request.chosen else "tools"
+        raise UnsupportedError(
+            f"{asked} cannot be enforced by the engine {model.engine.info.name!r}",
+            position=Position(path=asked),
+            hint="Choose a model on another engine.",
+        )
 
 
 def _check_stops(stops: tuple[str, ...]) -> None:

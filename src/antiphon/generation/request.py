@@ -38,5 +38,23 @@ class TurnRequest:
     affinity: str | None = None
     truncate: bool = False
     """A prompt that leaves no room in the context gets an empty answer (resolution X-27) instead of an error."""
+    best_effort: bool = False
+    """An engine that cannot hold a grammar may try without; otherwise such a request is refused."""
     call_prefix: str = "call_"
     """Ids of calls that the model gave none: this and the call's number in the conversation (resolution A-O12)."""
+
+    @property
+    def chosen(self) -> bool:
+        """A call is required, or only some tools are allowed."""
+        return self.tool_choice.mode == "required" or bool(self.tool_choice.names)
+
+    @property
+    def formatted(self) -> bool:
+        """The answer must have a form."""
+        wanted = self.conversation.response_format
+        return wanted is not None and wanted.kind != "text"
+
+    @property
+    def requires_grammar(self) -> bool:
+        """Something is asked that only a grammar can promise."""
+        return self.chosen or self.formatted or any(tool.strict for tool in self.conversation.tools)

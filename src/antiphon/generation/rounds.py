@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -37,7 +37,7 @@ class RoundLimits:
     tool_seconds: float = 600.0
 
 
-Planner = Callable[[Model, TurnRequest], Plan]
+Planner = Callable[[Model, TurnRequest], Awaitable[Plan]]
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class Rounds:
         yield TurnEnded(FinishReason.LENGTH_OUTPUT, usage)
 
     async def _turn(self, said: list[Message]) -> AsyncGenerator[Event, None]:
-        async with aclosing(run_turn(self.plan(self.model, self.request))) as turn:
+        async with aclosing(run_turn(await self.plan(self.model, self.request))) as turn:
             async for choice_event in turn:
                 match choice_event.event:
                     case MessageEnded(message):

@@ -24,8 +24,10 @@ from antiphon.conversation import (
     visible_to_user,
 )
 from antiphon.engines import EngineEnd, Step
+from antiphon.errors import EngineError
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, SampledText, Tokenizer, utf8
 
+from .held import ReplyGuard
 from .plan import Plan, stop_ids
 from .stops import StopStrings
 
@@ -44,6 +46,8 @@ async def run_turn(plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
 
     Errors are the engine's: `EngineLostError`, `OverloadedError` …; what came before them was said.
     """
+    if plan.request.requires_grammar and plan.held is None and not plan.request.best_effort:
+        raise EngineError("a plan that must be held was run without its grammar", code="grammar_missing")
     readers = [ChoiceReader(plan, choice) for choice in range(plan.request.n)]
     if plan.sampling.max_tokens > 0:
         steps = plan.model.engine.generate(
@@ -74,6 +78,8 @@ class ChoiceReader:
         self._decoder = PieceDecoder(plan.model.tokenizer)
         self._scanner = ControlScanner(plan.model.format.controls)
         self._parser = plan.parser()
+        self._guard = None if plan.held is None else ReplyGuard(plan.held, plan)
+        self._said: list[Message] = []
         self._stops = StopStrings(plan.request.stop)
         self._end_ids = _foreign_ends(plan)
         self._open: Message | None = None
@@ -91,6 +97,8 @@ class ChoiceReader:
             return []
         if step.cached_tokens is not None:
             self._cached_tokens = step.cached_tokens
+        if self._guard is not None:
+            self._guard.follow(step.ids)
         events: list[Event] = []
         if step.text is not None:
             events += self._pass(self._parser.feed(self._scanner.feed(step.text)))
@@ -159,6 +167,7 @@ class ChoiceReader:
                 pending, self._pending = tuple(self._pending), []
                 return TextDelta(text, pending) if pending else event
             case MessageEnded(message):
+                self._said.append(message)
                 known = self._open.call_id if self._open else None
                 self._open, self._pending = None, []
                 self._called = self._called or (message.is_call and message.end is not End.NONE)
@@ -196,7 +205,16 @@ class ChoiceReader:
             reasoning_tokens=self._reasoning_tokens,
         )
         matched = self._stops.matched or self._parser.ended
-        return [*events, TurnEnded(self._reason(end), usage, matched)]
+        return [*events, *self._checked(end), TurnEnded(self._reason(end), usage, matched)]
+
+    def _checked(self, end: EngineEnd | None) -> list[Incident]:
+        """A held reply that claims to be whole is whole, and its values are what was asked for."""
+        cut = end in (EngineEnd.LENGTH_OUTPUT, EngineEnd.LENGTH_CONTEXT) and self._parser.ended is None
+        if self._guard is None or cut or self._stops.matched is not None:
+            return []
+        if not self._called_alone:
+            self._guard.finish()
+        return self._guard.faults(self._said)
 
     def _reason(self, end: EngineEnd | None) -> FinishReason:
         """From what was read first, from the engine's word second (peers' mistake 8)."""

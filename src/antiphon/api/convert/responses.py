@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -24,7 +25,7 @@ from antiphon.conversation import (
     Settings,
 )
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
-from antiphon.generation import Model, Plan, TurnRequest, plan_turn
+from antiphon.generation import Model, Plan, TurnRequest, held, plan_turn
 
 from .messages import refused
 from .response_tools import Toolbox, Tools, read_choice, read_tools
@@ -165,6 +166,16 @@ def plan_response(model: Model, asked: Asked) -> Plan:
     """The plan; its errors name this API's parameters. ``truncation: auto`` leaves out the oldest turns, as need be."""
     try:
         return _truncated(model, asked.turn) if asked.truncate else plan_turn(model, asked.turn)
+    except RequestError as error:
+        error.position = _renamed(error.position)
+        raise
+
+
+async def prepare_response(model: Model, asked: Asked) -> Plan:
+    """The plan, made beside the event loop, its reply held to its shape."""
+    plan = await asyncio.to_thread(plan_response, model, asked)
+    try:
+        return await held(plan)
     except RequestError as error:
         error.position = _renamed(error.position)
         raise

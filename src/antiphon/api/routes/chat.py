@@ -27,7 +27,7 @@ from antiphon.api.sse import DONE, Outbox, event, fill, send_events
 from antiphon.api.wire import decode, encode
 from antiphon.conversation import Usage
 from antiphon.errors import AntiphonError
-from antiphon.generation import ChoiceEvent, Model, Plan, merge_usage, plan_turn, run_turn
+from antiphon.generation import ChoiceEvent, Model, Plan, held, merge_usage, plan_turn, run_turn
 
 
 class ChatCompletions:
@@ -74,7 +74,7 @@ class ChatCompletions:
         def plan() -> Plan:
             return plan_turn(model, to_turn(wire, reading))
 
-        return await asyncio.to_thread(plan) if heavy else plan()
+        return await held(await asyncio.to_thread(plan) if heavy else plan())
 
     def _head(self, wire: ChatRequest, model: Model) -> AnswerHead:
         options = wire.stream_options

@@ -42,6 +42,7 @@ class Harmony:
     messages: MessageRenderer = field(init=False, repr=False, compare=False)
 
     name = "harmony"
+    framed = True
     defaults = SamplingDefaults(temperature=1.0, top_p=1.0)
 
     def __post_init__(self) -> None:

@@ -37,6 +37,7 @@ class OpenChatML:
     opening: Literal["head", "final"] = "head"
 
     name = "openchatml"
+    framed = True
     defaults = SamplingDefaults()
 
     def render(

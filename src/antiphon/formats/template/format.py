@@ -29,6 +29,8 @@ CALL_MARK = "Tool call"
 class TemplateFormat:
     """A template for a vocabulary with ``controls``; those that its own strings spell are its structure."""
 
+    framed = False
+
     def __init__(
         self, name: str, template: BaseTemplate, controls: Collection[Control], *, tags: ReplyTags = PLAIN
     ) -> None:

@@ -51,6 +51,8 @@ class JinjaCache:
 class JinjaFormat:
     """A compiled template, the controls of a vocabulary, and what is read off the template itself, once."""
 
+    framed = False
+
     def __init__(
         self,
         template: CompiledTemplate,

@@ -1,0 +1,121 @@
+"""Replies held to their shape, fail-closed: compiled before admission, followed id by id, checked when whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
+from antiphon.errors import EngineError
+from antiphon.grammar import ReplyShape
+
+from .model import Model
+from .plan import Plan, plan_turn
+from .request import TurnRequest
+
+if TYPE_CHECKING:  # llguidance is an extra
+    from antiphon.grammar.compiler import CompiledGrammar
+
+CALLS = 4
+"""Calls at most in one reply that is held; the ids of their frames are given by us, in order."""
+
+
+async def prepare_turn(model: Model, request: TurnRequest) -> Plan:
+    """The plan, with the grammar of its reply where one is asked for or the format is framed.
+
+    Raises what `plan_turn` raises, and `RequestError` for a schema, pattern or choice that cannot be held.
+    """
+    return await held(plan_turn(model, request))
+
+
+async def held(plan: Plan) -> Plan:
+    """The same plan, its reply held to its shape where that is asked for and possible."""
+    compiler = plan.model.compiler
+    if compiler is None or not plan.model.engine.info.grammar or not _wanted(plan):
+        return plan
+    messages = plan.request.conversation.messages
+    continues = bool(messages) and messages[-1].role is Role.ASSISTANT and messages[-1].end is End.NONE
+    return replace(plan, held=await compiler.compile(shape_of(plan), plan.prompt, continues=continues))
+
+
+def shape_of(plan: Plan) -> ReplyShape:
+    """What the request asks of its reply."""
+    request = plan.request
+    conversation = request.conversation
+    first = sum(message.is_call for message in conversation.messages)
+    return ReplyShape(
+        tools=conversation.tools,
+        tool_choice=request.tool_choice,
+        parallel=request.parallel_tool_calls,
+        response_format=conversation.response_format or ResponseFormat(),
+        call_ids=tuple(f"{request.call_prefix}{number}" for number in range(first, first + CALLS)),
+    )
+
+
+def _wanted(plan: Plan) -> bool:
+    """Tools, a form of the answer, or a format whose replies have a structure of their own (channels).
+
+    A reply that may call built-ins is not held: their calls are no JSON, and no grammar here describes them yet.
+    """
+    request = plan.request
+    if request.requires_grammar:
+        return True
+    if request.ignore_eos or request.conversation.builtins:
+        return False
+    return bool(request.conversation.tools) or plan.model.format.framed
+
+
+class ReplyGuard:
+    """Follows one choice of a held plan. An engine that leaves the grammar is caught at its first wrong id."""
+
+    def __init__(self, compiled: CompiledGrammar, plan: Plan) -> None:
+        self._compiled = compiled
+        self._matcher = compiled.matcher()
+        self._shape = shape_of(plan)
+
+    def follow(self, ids: Sequence[int]) -> None:
+        """Raises `EngineError` (``grammar_broken``) at the first id that the grammar does not allow."""
+        violation = self._matcher.consume(ids)
+        if violation is not None:
+            raise EngineError(
+                f"the engine left the grammar at token {violation.position}: {violation.reason}",
+                code="grammar_broken",
+                hint="Nothing after that point can be trusted; try again.",
+            )
+
+    def finish(self) -> None:
+        """The engine says that the reply is whole: it must be."""
+        if not self._matcher.accepting:
+            raise EngineError("the engine ended the reply before its grammar did", code="grammar_broken")
+
+    def faults(self, messages: Sequence[Message]) -> list[Incident]:
+        """What finished values lack that could not be held while sampling; a strict value that lacks it is an error."""
+        found: list[Incident] = []
+        for message in messages:
+            path, strict = self._place(message)
+            schema = self._compiled.schemas.get(path) if path else None
+            fault = schema.fault(message.text) if schema is not None else None
+            if fault is not None and strict:
+                raise EngineError(f"{path}: {fault}", code="grammar_broken")
+            if fault is not None:
+                found.append(Incident("schema_violation", self._matcher.position, fault))
+        return found
+
+    def _place(self, message: Message) -> tuple[str | None, bool]:
+        """The path of the schema that a message answers to, and whether it is strict."""
+        if message.end is End.NONE:
+            return None, False
+        if message.is_call:
+            tools = self._shape.tools
+            index = next((i for i, tool in enumerate(tools) if tool.recipient == message.recipient), None)
+            return (
+                (f"tools[{index}].function.parameters", tools[index].strict is True)
+                if index is not None
+                else (None, False)
+            )
+        asked = self._shape.response_format
+        if not visible_to_user(message) or message.is_preamble:
+            return None, False
+        path = {"json_object": "response_format", "json_schema": "response_format.json_schema.schema"}.get(asked.kind)
+        return path, asked.strict is True

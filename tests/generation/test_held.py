@@ -1,0 +1,149 @@
+"""Replies held to their shape: an engine that leaves its grammar is caught, a wish that cannot be held is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from antiphon.conversation import (
+    Conversation,
+    FinishReason,
+    Message,
+    ResponseFormat,
+    Role,
+    ToolChoice,
+    ToolSpec,
+)
+from antiphon.engines import ScriptedEngine
+from antiphon.errors import EngineError, RequestError, UnsupportedError
+from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.generation import Model, Reply, TurnRequest, collect, plan_turn, prepare_turn, run_turn
+from antiphon.generation.compile import ReplyCompiler
+from antiphon.tokens import ByteTokenizer, Control
+
+TOKENIZER = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
+END = TOKENIZER.controls[Control("<|im_end|>")]
+CHATML = template_format("chatml", TOKENIZER.controls.keys(), tags=ReplyTags(calls=(tags.HERMES_CALL,)))
+ADD = ToolSpec(
+    "add",
+    "Adds.",
+    {
+        "type": "object",
+        "properties": {"a": {"type": "integer", "maximum": 9, "minimum": 0}},
+        "required": ["a"],
+        "additionalProperties": False,
+    },
+)
+NUMBER = ResponseFormat("json_schema", schema={"type": "integer", "multipleOf": 7}, strict=False)
+HI = Conversation((Message(role=Role.USER, text="hi"),))
+CALL = '<tool_call>\n{"name": "add", "arguments": {"a":1}}\n</tool_call>'
+
+
+def model(said: str, *, held: bool = True, ends: bool = True) -> Model:
+    """A model that says ``said`` whatever grammar it is given."""
+    ids = TOKENIZER.encode(said) + ([END] if ends else [])
+    engine = ScriptedEngine(ids, end_ids=frozenset({END}), chunk=4)
+    compiler = ReplyCompiler(CHATML, TOKENIZER, {END}) if held else None
+    return Model(name="m", engine=engine, tokenizer=TOKENIZER, format=CHATML, compiler=compiler)
+
+
+async def ask(answering: Model, **asked: Any) -> Reply:
+    (reply,) = await collect(run_turn(await prepare_turn(answering, TurnRequest(**{"conversation": HI, **asked}))))
+    return reply
+
+
+WITH_TOOL = replace(HI, tools=(ADD,))
+
+
+async def test_a_reply_of_its_shape_is_read_and_the_engine_was_given_the_grammar() -> None:
+    answering = model(CALL)
+    reply = await ask(answering, conversation=WITH_TOOL, tool_choice=ToolChoice("required"))
+    assert reply.reason is FinishReason.TOOL_CALL
+    assert [message.text for message in reply.messages] == ['{"a":1}']
+    assert isinstance(answering.engine, ScriptedEngine)
+    ((_, _, grammar),) = answering.engine.requests
+    assert grammar is not None
+    assert "add" in grammar
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("I will not call.", {"conversation": WITH_TOOL, "tool_choice": ToolChoice("required")}),
+        (CALL.replace("1", "17"), {"conversation": WITH_TOOL}),
+        (CALL.replace("add", "sub"), {"conversation": WITH_TOOL}),
+        ("{}", {"conversation": replace(HI, response_format=ResponseFormat("regex", pattern="[0-9]+"))}),
+        ("perhaps", {"conversation": replace(HI, response_format=ResponseFormat("choice", choices=("yes", "no")))}),
+        ('{"a": ', {"conversation": replace(HI, response_format=ResponseFormat("json_object"))}),
+    ],
+)
+async def test_an_engine_that_ignores_its_grammar_is_caught(said: str, asked: dict[str, Any]) -> None:
+    with pytest.raises(EngineError) as caught:
+        await ask(model(said), **asked)
+    assert caught.value.code == "grammar_broken"
+
+
+async def test_a_reply_that_stops_before_its_grammar_ends_is_caught() -> None:
+    with pytest.raises(EngineError, match="before its grammar did"):
+        await ask(model('{"a"', ends=False), conversation=replace(HI, response_format=ResponseFormat("json_object")))
+
+
+async def test_a_reply_that_is_cut_by_the_limit_says_so_and_is_no_error() -> None:
+    wanted = replace(HI, response_format=ResponseFormat("json_object"))
+    reply = await ask(model('{"a":"bcdefgh"}'), conversation=wanted, max_tokens=6)
+    assert reply.reason is FinishReason.LENGTH_OUTPUT
+
+
+async def test_what_the_engine_cannot_hold_is_checked_when_the_value_is_whole() -> None:
+    wanted = replace(
+        HI, response_format=ResponseFormat("json_schema", schema={"type": "array", "contains": {"const": 1}})
+    )
+    assert (await ask(model("[2,1]"), conversation=wanted)).incidents == ()
+    (incident,) = (await ask(model("[2]"), conversation=wanted)).incidents
+    assert incident.code == "schema_violation"
+
+
+async def test_what_cannot_be_held_strictly_is_refused_with_its_place() -> None:
+    schema = {"type": "array", "contains": {"const": 1}}
+    wanted = replace(HI, response_format=ResponseFormat("json_schema", schema=schema, strict=True))
+    with pytest.raises(RequestError) as caught:
+        await ask(model("[1]"), conversation=wanted)
+    assert (caught.value.param or "").startswith("response_format.json_schema.schema")
+
+
+NEEDS = [
+    ("tool_choice", {"conversation": WITH_TOOL, "tool_choice": ToolChoice("required")}),
+    ("tool_choice", {"conversation": WITH_TOOL, "tool_choice": ToolChoice("auto", ("add",))}),
+    ("response_format", {"conversation": replace(HI, response_format=ResponseFormat("json_object"))}),
+    ("tools", {"conversation": replace(HI, tools=(replace(ADD, strict=True),))}),
+]
+
+
+@pytest.mark.parametrize(("param", "asked"), NEEDS)
+async def test_what_only_a_grammar_can_promise_is_refused_without_one(param: str, asked: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        await ask(model("x", held=False), **asked)
+    assert caught.value.param == param
+    await ask(model("x", held=False), best_effort=True, **asked)
+
+
+async def test_an_engine_that_takes_no_grammar_is_no_better_than_none() -> None:
+    answering = replace(model("x"), engine=ScriptedEngine([], grammar=False))
+    with pytest.raises(UnsupportedError):
+        await ask(answering, conversation=WITH_TOOL, tool_choice=ToolChoice("required"))
+
+
+async def test_a_plan_that_must_be_held_does_not_run_without_its_grammar() -> None:
+    plan = plan_turn(model(CALL), TurnRequest(conversation=WITH_TOOL, tool_choice=ToolChoice("required")))
+    with pytest.raises(EngineError, match="without its grammar"):
+        await collect(run_turn(plan))
+
+
+async def test_free_text_without_tools_is_not_held() -> None:
+    answering = model("just text")
+    reply = await ask(answering)
+    assert reply.reason is FinishReason.STOP_EOS
+    assert isinstance(answering.engine, ScriptedEngine)
+    assert answering.engine.requests[0][2] is None
