@@ -40,32 +40,47 @@ LIMITS = Limits()
 
 _COUNTS = frozenset({"minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"})
 _LENGTHS = frozenset({"minLength", "maxLength"})
+_BOUNDED = _COUNTS | _LENGTHS | {"enum", "pattern", "patternProperties"}
 
 
 def check_schema(schema: Any, path: str, limits: Limits = LIMITS) -> None:
     """Raises `RequestError` at the place where the schema goes beyond a limit, or is not JSON that it could be."""
     nodes = characters = 0
-    open_nodes: list[tuple[Any, str, int]] = [(schema, path, 0)]
+    open_nodes: list[tuple[Any, _Place, int]] = [(schema, path, 0)]
     while open_nodes:
         node, where, depth = open_nodes.pop()
         nodes += 1
         if nodes > limits.nodes:
             raise _beyond(f"the schema has more than {limits.nodes} values", path)
         if depth > limits.depth:
-            raise _beyond(f"the schema is nested more than {limits.depth} deep", where)
-        match node:
-            case dict():
-                characters += sum(map(len, node))
-                _check_keywords(node, where, limits)
-                open_nodes += [(value, f"{where}.{key}", depth + 1) for key, value in node.items()]
-            case list() | tuple():
-                open_nodes += [(value, f"{where}[{i}]", depth + 1) for i, value in enumerate(node)]
-            case str():
-                characters += len(node)
-            case float() if not math.isfinite(node):
-                raise _beyond("a number in the schema is out of range", where)
+            raise _beyond(f"the schema is nested more than {limits.depth} deep", _spelled(where))
+        if isinstance(node, str):
+            characters += len(node)
+        elif isinstance(node, dict):
+            characters += sum(map(len, node))
+            if len(node) > limits.properties:
+                raise _beyond(f"the schema has more than {limits.properties} entries in one place", _spelled(where))
+            if not _BOUNDED.isdisjoint(node):
+                _check_keywords(node, _spelled(where), limits)
+            open_nodes += [(value, (where, key), depth + 1) for key, value in node.items()]
+        elif isinstance(node, list | tuple):
+            open_nodes += [(value, (where, i), depth + 1) for i, value in enumerate(node)]
+        elif isinstance(node, float) and not math.isfinite(node):
+            raise _beyond("a number in the schema is out of range", _spelled(where))
         if characters > limits.characters:
             raise _beyond(f"the schema has more than {limits.characters} characters", path)
+
+
+_Place = Any
+"""The request's path of the schema, or a pair of a place and a step from there: spelled only for an error."""
+
+
+def _spelled(place: _Place) -> str:
+    steps: list[str] = []
+    while isinstance(place, tuple):
+        place, step = place
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return str(place) + "".join(reversed(steps))
 
 
 def _check_keywords(node: dict[str, Any], where: str, limits: Limits) -> None:
@@ -80,8 +95,6 @@ def _check_keywords(node: dict[str, Any], where: str, limits: Limits) -> None:
                 raise _beyond(f"{key} is above {limits.length}", f"{where}.{key}")
             case list() if key == "enum" and len(value) > limits.enum:
                 raise _beyond(f"enum has more than {limits.enum} values", f"{where}.{key}")
-            case dict() if len(value) > limits.properties:
-                raise _beyond(f"{key} has more than {limits.properties} entries", f"{where}.{key}")
             case str() if key == "pattern":
                 check_pattern(value, f"{where}.{key}", limits)
             case dict() if key == "patternProperties":

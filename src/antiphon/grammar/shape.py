@@ -66,8 +66,11 @@ class ReplyShape:
     def arguments(self, tool: ToolSpec, avoid: tuple[Control | str, ...] = ()) -> Json:
         """What a call of the tool may say."""
         schema = {"type": "object"} if tool.parameters is None else tool.parameters
-        path = f"{self.tools_param}[{self.tools.index(tool)}].function.parameters"
+        path = f"{self.tools_param}[{self._place(tool)}].function.parameters"
         return Json(schema, path, strict=tool.strict is True, avoid=avoid)
+
+    def _place(self, tool: ToolSpec) -> int:
+        return next(i for i, offered in enumerate(self.tools) if offered is tool)
 
     def answer(self, avoid: tuple[Control | str, ...] = ()) -> Grammar | None:
         """What the final answer must be; None for free text."""

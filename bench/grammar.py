@@ -1,0 +1,277 @@
+"""Grammars: how long they take to compile and to follow, beside plain llguidance and, where installed, xgrammar.
+
+python bench/grammar.py MODEL.gguf              # times, with the model's vocabulary
+python bench/grammar.py --coverage SCHEMAS.jsonl   # which schemas are held, and which instances accepted
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from llguidance import LLMatcher
+
+from antiphon.conversation import ResponseFormat, ToolSpec
+from antiphon.engines.gguf_file import read_gguf_metadata
+from antiphon.errors import RequestError
+from antiphon.formats import Format
+from antiphon.formats.openchatml import openchatml
+from antiphon.formats.openchatml.openchatml import OWN_ENDS
+from antiphon.formats.template import template_format
+from antiphon.generation.compile import ReplyCompiler
+from antiphon.grammar import EndOfTurn, Json, ReplyShape, chain
+from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
+from antiphon.grammar.schema.lower import names_in_order
+from antiphon.tokens import ByteTokenizer, Control, Tokenizer, gguf_tokenizer
+
+BYTES = ByteTokenizer(["<eos>"])
+END = 256
+PATIENCE = 10.0
+"""Seconds that a peer has for one schema."""
+
+
+def tools(count: int) -> tuple[ToolSpec, ...]:
+    parameters = {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "The city and its country."},
+            "unit": {"enum": ["celsius", "fahrenheit"]},
+            "days": {"type": "integer", "minimum": 1, "maximum": 14},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    return tuple(ToolSpec(f"tool_{i}", f"Tool {i}.", {**parameters, "title": str(i)}) for i in range(count))
+
+
+def large_schema() -> dict[str, Any]:
+    """72 KB of nested objects."""
+    field = {
+        "type": "object",
+        "description": "A field of the record, with its name, its kind and its number.",
+        "properties": {
+            "name": {"type": "string", "maxLength": 20},
+            "kind": {"enum": ["a", "b", "c"]},
+            "number": {"type": "integer", "minimum": 0, "maximum": 100},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    fields = {f"field_{i}": field for i in range(225)}
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def best(work: Callable[[], object], repeat: int = 15) -> float:
+    """Seconds of the fastest of some runs."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def speed(tokenizer: Tokenizer, end_ids: list[int]) -> None:
+    start = time.perf_counter()
+    vocabulary = Vocabulary(tokenizer, end_ids)
+    print(f"vocabulary of {tokenizer.size} ids, once a model: {time.perf_counter() - start:.2f} s\n")
+    spelled, schema = openchatml(tokenizer.controls), large_schema()
+    plain = template_format("chatml", tokenizer.controls)
+    asked = ReplyShape(response_format=ResponseFormat("json_schema", schema=schema))
+    size = len(json.dumps(schema)) // 1000
+    rows: dict[str, tuple[Format, ReplyShape]] = {
+        "a turn, no tools": (spelled, ReplyShape()),
+        "a turn, 50 tools": (spelled, ReplyShape(tools=tools(50))),
+        f"a schema of {size} KB": (plain, asked),
+        f"a schema of {size} KB, controls spelled out": (spelled, asked),
+    }
+    print(f"{'':<42}{'compile':>12}{'plain llguidance':>20}{'ratio':>8}{'kept':>12}")
+    for name, (format, shape) in rows.items():
+        grammar = format.grammar(shape)
+        compiled = compile_grammar(grammar, vocabulary)
+        ours = best(partial(compile_grammar, grammar, vocabulary))
+        peer = best(partial(first_mask, vocabulary, compiled.lark))
+        kept = asyncio.run(cached(ReplyCompiler(format, tokenizer, end_ids), shape))
+        print(f"{name:<42}{ours * 1e3:>9.2f} ms{peer * 1e3:>17.2f} ms{peer / ours:>8.2f}{kept * 1e6:>9.0f} us")
+    followed = shadow(compile_grammar(spelled.grammar(ReplyShape()), vocabulary), tokenizer)
+    print(f"\nfollowing a reply: {followed:.2f} us an id")
+
+
+def first_mask(vocabulary: Vocabulary, lark: str) -> None:
+    matcher = LLMatcher(vocabulary.tokens, lark, log_level=0)
+    matcher.compute_bitmask()
+
+
+async def cached(replies: ReplyCompiler, shape: ReplyShape) -> float:
+    await replies.compile(shape)
+    times = []
+    for _ in range(200):
+        start = time.perf_counter()
+        await replies.compile(shape)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def shadow(grammar: CompiledGrammar, tokenizer: Tokenizer) -> float:
+    """Microseconds an id, fed one by one as they stream."""
+    ids = tokenizer.encode("<|channel|>final<|message|>" + "The quick brown fox jumps over the lazy dog. " * 100)
+
+    def follow() -> None:
+        matcher = grammar.matcher()
+        for id in ids:
+            assert matcher.consume((id,)) is None
+
+    return best(follow) / len(ids) * 1e6
+
+
+def vocabulary_of(path: Path) -> tuple[Tokenizer, list[int]]:
+    """The model's vocabulary, and its own end tokens."""
+    tokenizer = gguf_tokenizer(read_gguf_metadata(path))
+    ends = [id for control in map(Control, OWN_ENDS) if (id := tokenizer.control_id(control)) is not None]
+    return tokenizer, ends
+
+
+# -- coverage ---------------------------------------------------------------------------------------------------------
+
+Judge = Callable[[bytes], bool]
+Verdict = tuple[dict[str, Any], list[bool] | None]
+
+
+def held(schema: Any, *, strict: bool, final: bool) -> Judge:
+    grammar = compile_grammar(chain(Json(schema, "s", strict=strict), EndOfTurn()), Vocabulary(BYTES, [END]))
+
+    def judge(text: bytes) -> bool:
+        matcher = grammar.matcher()
+        fits = matcher.consume([*text, END]) is None and matcher.accepting
+        return fits and (not final or grammar.schemas["s"].fault(text.decode("utf-8", "replace")) is None)
+
+    return judge
+
+
+def llguidance_judge(schema: Any) -> Judge:
+    lark = f"%llguidance {{}}\nstart: %json {json.dumps(schema)} <[{END}]>\n"
+    matcher = LLMatcher(Vocabulary(BYTES, [END]).tokens, lark, log_level=0)
+    matcher.deep_copy().compute_bitmask()
+    if matcher.get_error():
+        raise ValueError(matcher.get_error())
+
+    def judge(text: bytes) -> bool:
+        follower = matcher.deep_copy()
+        return follower.try_consume_tokens([*text, END]) == len(text) + 1
+
+    return judge
+
+
+def xgrammar_judge(schema: Any) -> Judge:
+    import xgrammar
+
+    words = [bytes([byte]) for byte in range(256)]
+    info = xgrammar.TokenizerInfo([*words, b"<eos>"], xgrammar.VocabType.RAW, vocab_size=257, stop_token_ids=[END])
+    compiler = xgrammar.GrammarCompiler(info, max_threads=1)
+    grammar = compiler.compile_json_schema(
+        json.dumps(schema), any_whitespace=False, separators=(",", ":"), strict_mode=False
+    )
+
+    def judge(text: bytes) -> bool:
+        matcher = xgrammar.GrammarMatcher(grammar)
+        return bool(matcher.accept_string(text) and matcher.accept_token(END))
+
+    return judge
+
+
+SIDES: dict[str, Callable[[Any], Judge]] = {
+    "antiphon": lambda schema: held(schema, strict=False, final=True),
+    "antiphon, strict": lambda schema: held(schema, strict=True, final=True),
+    "antiphon, strict, no final check": lambda schema: held(schema, strict=True, final=False),
+    "llguidance 1.0.1": llguidance_judge,
+    **({"xgrammar": xgrammar_judge} if find_spec("xgrammar") else {}),
+}
+
+
+def verdicts(side: Callable[[Any], Judge], row: dict[str, Any], said: Connection) -> None:
+    """In a process of its own: a peer may run on, or die."""
+    try:
+        judge = side(row["schema"])
+        ranks = names_in_order(row["schema"])
+        said.send([judge(compact(test["data"], ranks)) for test in row["tests"]])
+    except (RequestError, ValueError, RuntimeError):
+        said.send(None)
+
+
+def compact(value: Any, ranks: dict[str, int]) -> bytes:
+    """Compact JSON, properties in the schema's order, whole numbers without a fraction."""
+    ordered = _ordered(value, ranks)
+    return json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _ordered(value: Any, ranks: dict[str, int]) -> Any:
+    match value:
+        case dict():
+            names = sorted(value, key=lambda name: ranks.get(name, len(ranks)))
+            return {name: _ordered(value[name], ranks) for name in names}
+        case list():
+            return [_ordered(item, ranks) for item in value]
+        case float() if value.is_integer():
+            return int(value)
+        case _:
+            return value
+
+
+def coverage(path: Path) -> None:
+    with path.open() as lines:
+        rows = [json.loads(line) for line in lines]
+    print(f"{len(rows)} schemas\n\n{'':<34}{'refused':>9}{'valid accepted':>22}{'invalid accepted':>20}")
+    for name, side in SIDES.items():
+        seen: Counter[str] = Counter()
+        for row, found in judged(side, rows):
+            seen["refused"] += found is None
+            for test, accepted in zip(row["tests"], found or (), strict=False):
+                kind = "valid" if test["valid"] else "invalid"
+                seen[kind] += 1
+                seen[f"{kind} accepted"] += accepted
+        of_valid, of_invalid = (
+            f"{seen['valid accepted']} of {seen['valid']}",
+            f"{seen['invalid accepted']} of {seen['invalid']}",
+        )
+        print(f"{name:<34}{seen['refused']:>9}{of_valid:>22}{of_invalid:>20}", flush=True)
+
+
+def judged(side: Callable[[Any], Judge], rows: list[dict[str, Any]]) -> Iterator[Verdict]:
+    context = multiprocessing.get_context("fork")
+    for row in rows:
+        here, there = context.Pipe(duplex=False)
+        process = context.Process(target=verdicts, args=(side, row, there))
+        process.start()
+        there.close()
+        try:
+            found = here.recv() if here.poll(PATIENCE) else None
+        except EOFError:
+            found = None
+        process.kill()
+        process.join()
+        yield row, found
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("model", nargs="?", type=Path)
+    arguments.add_argument("--coverage", type=Path)
+    given = arguments.parse_args()
+    if given.coverage:
+        coverage(given.coverage)
+    if given.model:
+        speed(*vocabulary_of(given.model))
+
+
+if __name__ == "__main__":
+    main()
