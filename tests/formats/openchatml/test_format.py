@@ -261,6 +261,12 @@ def test_unmarked_text_is_the_answer() -> None:
     assert said(reply("<|channel|>final Hello<|return|>")) == [("final", " Hello", "return")]
 
 
+def test_line_breaks_in_a_head_are_no_text() -> None:
+    found = reply("\n<|start|>assistant\n<|channel|>final\n<|message|>Hi<|return|>")
+    assert said(found) == [("final", "Hi", "return")]
+    assert said(reply("\nHello<|return|>")) == [(None, "\nHello", "return")]
+
+
 def test_the_models_own_end_token_ends_the_turn() -> None:
     parser = SPELLED.parser()
     found = parser.feed(["<|channel|>final<|message|>4", Control("<|im_end|>"), "more"]) + parser.close()

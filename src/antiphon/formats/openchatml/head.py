@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.conversation import FUNCTIONS, Channel, Message, Role
-from antiphon.tokens import Control, Piece, spell, utf8
+from antiphon.tokens import Control, Piece, spell, well_formed
 
 from .finding import Problem
 from .spelling import CHANNEL, CONSTRAIN, VALUE, decode_value, encode_value
@@ -172,7 +172,7 @@ class _HeadReader:
             if word != known:
                 self._problem(at, f"{word!r} is no role", "Only blanks and tabs may follow a role.")
             return
-        head.role, head.name = Role.TOOL, utf8(word).decode()
+        head.role, head.name = Role.TOOL, well_formed(word)
         if not _TOOL_AUTHOR.match(word) or not (self._tools.knows(word) or "to" in self._values):
             head.is_unknown = True
             self._problem(
@@ -189,7 +189,7 @@ class _HeadReader:
         if words[0].start():
             self._problem(base, "a blank stands between <|channel|> and the channel")
         if self._head.channel is None:
-            self._head.channel = channel
+            self._head.channel = channel or None
             self._head.places["channel"] = at
             if channel not in _CHANNELS:
                 self._problem(at, f"unknown channel {channel!r}", "analysis, commentary or final.")
@@ -231,10 +231,11 @@ class _HeadReader:
         legal = VALUE.match(raw)
         end = legal.end() if legal else 0
         value = decode_value(raw)
-        if not raw or end < len(raw) or value is None:
-            hint = 'A value is visible ASCII without < > | "; other characters are percent-encoded.'
-            self._problem(at + end, f"{raw!r} is no value of an attribute" if raw else "the value is empty", hint)
-        return utf8(raw if value is None else value).decode()
+        if raw and end == len(raw) and value is not None:
+            return value
+        hint = 'A value is visible ASCII without < > | "; other characters are percent-encoded.'
+        self._problem(at + end, f"{raw!r} is no value of an attribute" if raw else "the value is empty", hint)
+        return well_formed(raw if value is None else value).strip(_CONTROL_CHARACTERS)
 
     def _settle(self, end: int) -> None:
         """Attributes become fields; the rules that need the whole head."""

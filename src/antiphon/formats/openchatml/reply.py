@@ -20,7 +20,7 @@ _KEYS = "|".join(ATTRIBUTES)
 _KEY_PREFIXES = "|".join(sorted({key[:n] for key in ATTRIBUTES for n in range(1, len(key) + 1)}, key=len, reverse=True))
 _VALUE = r"[^\s<>|\"]"
 _ATTRIBUTES = rf"(?:[ \t]+(?:{_KEYS})={_VALUE}+)*"
-_MORE = rf"(?:[ \t]+(?:(?:{_KEY_PREFIXES})|(?:{_KEYS})={_VALUE}*)?)?\Z"
+_MORE = rf"(?:[ \t]+(?:(?:{_KEY_PREFIXES})|(?:{_KEYS})={_VALUE}*)?)?[ \t\r\n]*\Z"
 _SECTIONS = {None: r"[A-Za-z0-9_.-]*", CHANNEL: r"[ \t]?[A-Za-z0-9_-]*", CONSTRAIN: r"[ \t]?[A-Za-z0-9_/.+-]*"}
 _VALID = {control: re.compile(first + _ATTRIBUTES) for control, first in _SECTIONS.items()}
 _OPEN = {control: re.compile(first + _ATTRIBUTES + _MORE) for control, first in _SECTIONS.items()}
@@ -117,8 +117,8 @@ class ReplyReader(FrameReader):
         control, section = self._section()
         role = self._role if control is None and section.startswith(self._role) else ""
         rest = section[len(role) :]
-        if (role and rest[:1].strip(" \t")) or not _OPEN[control].match(section):
-            self._unmarked(len(role) if role and rest[:1].strip(" \t") else _valid(control, section))
+        if (role and rest[:1].strip(" \t\r\n")) or not _OPEN[control].match(section):
+            self._unmarked(len(role) if role and rest[:1].strip(" \t\r\n") else _valid(control, section))
 
     def _section(self) -> tuple[Control | None, str]:
         """The section that is being read, by the control that opened it."""
