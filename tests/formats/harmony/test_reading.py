@@ -291,8 +291,9 @@ def test_a_header_without_end_is_bounded_and_its_text_kept() -> None:
     (message,) = ended(said)
     assert message.text.count("word") == 100_000
     assert codes(said) == ["dup-start", "missing-message"]
-    markers = HarmonyParser()
-    assert len(ended([*markers.feed([Control("<|channel|>")] * 100_000), *markers.close()])) <= 100_000
+    markers = read([Control("<|channel|>")] * 100_000)
+    assert all(message.text == "" for message in ended(markers))
+    assert len(ended(markers)) < 1_000
 
 
 def test_bytes_that_are_no_text_become_replacement_characters(o200k: Tokenizer) -> None:

@@ -188,14 +188,21 @@ class HarmonyParser:
             case _:
                 pass
         self._unread.sections.append(Section(control, ""))
-        self._read_header(" ")
+        self._count_control("")
 
     def _on_other(self, control: Control) -> None:
         if self._state is _State.HEADER:
             self._incident("header-noise", control.spelling)
-            self._read_header(" ")
+            self._count_control(" ")
         else:
             self._incident("stray-control", control.spelling)
+
+    def _count_control(self, separator: str) -> None:
+        """A control makes a header longer, too; ``separator`` stands for one that only parts two words."""
+        self._unread.add(separator)
+        self._unread.length += 1
+        if self._unread.length > HEADER_LIMIT:
+            self._open_without_message()
 
     # Headers
 
