@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from antiphon.api import create_app
 from antiphon.api.server import Server
@@ -129,14 +130,14 @@ def post(base: str, path: str, **fields: Any) -> Got:
     return request(base, "POST", path, json.dumps(fields).encode(), content_type="application/json")
 
 
-async def in_process(application: Starlette, **fields: Any) -> Got:
+async def in_process(application: ASGIApp, **fields: Any) -> Got:
     """A chat completion without a socket."""
     return await post_in_process(
         application, "/v1/chat/completions", **{"messages": [{"role": "user", "content": "Hi"}], **fields}
     )
 
 
-async def post_in_process(application: Starlette, path: str, **fields: Any) -> Got:
+async def post_in_process(application: ASGIApp, path: str, **fields: Any) -> Got:
     """A request without a socket: the application's own three calls."""
     body = json.dumps(fields).encode()
     asked = [{"type": "http.request", "body": body, "more_body": False}]

@@ -88,10 +88,55 @@ async def test_another_owner_s_session_does_not_exist(store: Store) -> None:
     async with sessions.turn("s", owner="ann") as mine:
         await mine.commit([USER])
     with pytest.raises(NotFoundError, match="no session"):
-        await sessions.turn("s", owner="bob", create=False).__aenter__()
-    assert not await sessions.end("s", owner="bob")
-    assert await sessions.end("s", owner="ann")
-    assert not await sessions.end("s", owner="ann")
+        await sessions.turn("s", owner="bob", start=False).__aenter__()
+    async with sessions.turn("s", owner="ann") as mine:
+        assert mine.messages == (USER,)
+        await mine.end()
+    async with sessions.turn("s", owner="ann") as mine:
+        assert mine.new
+
+
+async def test_a_session_that_starts_anew_forgets_what_was(store: Store) -> None:
+    sessions = Sessions(store, Clock())
+    async with sessions.turn("s") as turn:
+        await turn.commit([USER])
+    async with sessions.turn("s", start=True) as turn:
+        assert turn.new
+        await turn.commit([USER])
+    async with sessions.turn("s", start=False) as turn:
+        assert turn.messages == (USER,)
+
+
+async def test_cancelling_stops_the_request_that_has_the_session_and_waits_for_its_end() -> None:
+    sessions = Sessions(MemoryStore(), Clock())
+    assert not await sessions.cancel("s")
+    stopped = asyncio.Event()
+    ended = False
+
+    async def request() -> None:
+        nonlocal ended
+        async with sessions.turn("s", stop=stopped.set):
+            await stopped.wait()
+            await asyncio.sleep(0)
+            ended = True
+
+    task = asyncio.create_task(request())
+    await asyncio.sleep(0)
+    assert not await sessions.cancel("s", owner="another")
+    assert await sessions.cancel("s")
+    assert ended
+    await task
+
+
+async def test_a_turn_that_is_being_kept_is_not_stopped_any_more() -> None:
+    sessions = Sessions(MemoryStore(), Clock())
+    stops: list[str] = []
+    async with sessions.turn("s", stop=lambda: stops.append("stop")) as turn:
+        await turn.commit([USER])
+        cancelling = asyncio.create_task(sessions.cancel("s"))
+        await asyncio.sleep(0)
+    assert not await cancelling
+    assert not stops
 
 
 async def test_a_session_expires_after_its_last_turn(store: Store) -> None:
@@ -121,7 +166,7 @@ async def test_a_history_that_grows_too_long_is_refused_and_kept_as_it_was(store
     sessions = Sessions(store, Clock(), SessionLimits(bytes=500))
     async with sessions.turn("s") as turn:
         await turn.commit([USER])
-        with pytest.raises(RequestError, match="at most 500"):
+        with pytest.raises(RequestError, match="more than 500"):
             await turn.commit([Message(role=Role.USER, text="x" * 1000)])
     async with sessions.turn("s") as turn:
         assert turn.messages == (USER,)

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
-from antiphon.sessions import MemoryStore, Store
+from antiphon.sessions import MemoryStore, SessionLimits, Sessions, Store
 
 from .access import PREFIXES, Access
 from .admission import Admission
@@ -49,6 +49,7 @@ def create_app(
     preload: bool = False,
     keys: Iterable[Key] | None = None,
     store: Store | None = None,
+    session_limits: SessionLimits | None = None,
     seal_key: bytes | None = None,
     tools: ServerTools | None = None,
     offer_tools: bool = False,
@@ -58,13 +59,14 @@ def create_app(
 
     ``expose_reasoning``: clients see the model's reasoning (resolution X-38: only by the owner's word). ``debug``:
     answers name the request's unknown fields. ``preload``: the default model is loaded at once; ``/health`` is 503
-    until then. ``keys``: who may come in; None lets everybody. ``store``: where responses and conversations are kept
-    (in memory, if nowhere). ``seal_key``: 32 bytes for reasoning that clients keep; servers that share it open each
-    other's. ``tools`` run on this side, in requests that list them, or in all with ``offer_tools``; the caller closes
-    them.
+    until then. ``keys``: who may come in; None lets everybody. ``store``: where sessions, responses and conversations
+    are kept (in memory, if nowhere); it is closed too. ``seal_key``: 32 bytes for reasoning that clients keep; servers
+    that share it open each other's. ``tools`` run on this side, in requests that list them, or in all with
+    ``offer_tools``; the caller closes them.
     """
     limits = limits or Limits()
-    archive = Archive(store or MemoryStore(), clock)
+    store = store or MemoryStore()
+    archive = Archive(store, clock)
     context = Context(
         source=source,
         limits=limits,
@@ -73,6 +75,7 @@ def create_app(
             max_concurrent=limits.max_concurrent, max_queue=limits.max_queue, queue_timeout=limits.queue_timeout
         ),
         archive=archive,
+        sessions=Sessions(store, clock, session_limits or SessionLimits()),
         idempotency=Idempotency(archive),
         keys=Keyring(keys),
         seal=Seal(seal_key or os.urandom(KEY_BYTES)),
@@ -112,10 +115,13 @@ def _routes(context: Context, prefix: str) -> list[Route]:
 def _lifespan(context: Context, *, preload: bool) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        task = asyncio.ensure_future(_preload(context)) if preload else None
+        tasks = [asyncio.ensure_future(_sweep(context))]
+        if preload:
+            tasks.append(asyncio.ensure_future(_preload(context)))
         yield
-        if task is not None:
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for load in tuple(context.loads):
             load.cancel()
         await asyncio.gather(*context.loads, return_exceptions=True)
@@ -133,6 +139,16 @@ async def _preload(context: Context) -> None:
         await context.model(None)
     except AntiphonError as error:
         FAULTS.error("the default model is not loaded: %s", error)
+
+
+async def _sweep(context: Context) -> None:
+    """Now and then, what expired leaves the store; until then it is only not found."""
+    while True:
+        try:
+            await context.sessions.sweep()
+        except Exception:  # noqa: BLE001 - such as a full disk: the next round may do better
+            FAULTS.exception("expired sessions were not swept")
+        await asyncio.sleep(context.sessions.limits.sweep)
 
 
 async def _openapi(request: Request) -> Response:

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 
 from antiphon.errors import NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
+from antiphon.sessions import Sessions
 
 from .admission import Admission
 from .archive import Archive
@@ -45,6 +46,7 @@ class Context:
     admission: Admission
     archive: Archive
     idempotency: Idempotency
+    sessions: Sessions
     seal: Seal
     clock: Callable[[], float]
     keys: Keyring = field(default_factory=Keyring)

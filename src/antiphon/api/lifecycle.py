@@ -19,7 +19,11 @@ class Work:
         self._error: AntiphonError | None = None
 
     async def run(self, work: Awaitable[Result]) -> Result:
-        """The result of ``work``, or the error that `stop` gave."""
+        """The result of ``work``, or the error that `stop` gave, now or before."""
+        if self._error is not None:
+            if asyncio.iscoroutine(work):
+                work.close()
+            raise self._error
         self._task = asyncio.current_task()
         try:
             return await work
@@ -31,8 +35,8 @@ class Work:
             self._task = None
 
     def stop(self, error: AntiphonError) -> None:
+        self._error = self._error or error
         if self._task is not None:
-            self._error = error
             self._task.cancel()
 
 

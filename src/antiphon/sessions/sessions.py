@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -19,20 +20,25 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """``lifetime`` seconds after the last turn; ``bytes`` of one history."""
+    """``lifetime`` seconds after the last turn, looked for every ``sweep`` seconds; ``bytes`` of one history."""
 
     lifetime: float = 7 * 24 * 3600.0
     bytes: int = 16 << 20
+    sweep: float = 60.0
 
 
 @dataclass(slots=True)
 class OpenSession:
-    """One turn of a session: its history so far, and the way to add to it."""
+    """One turn of a session: its history so far (``size`` bytes in the store), and the way to add to it."""
 
     key: Key
     messages: tuple[Message, ...]
-    new: bool
+    size: int
     _sessions: Sessions
+
+    @property
+    def new(self) -> bool:
+        return not self.size
 
     @property
     def affinity(self) -> str:
@@ -40,9 +46,27 @@ class OpenSession:
         return f"{self.key.owner}/{self.key.name}"
 
     async def commit(self, messages: Sequence[Message]) -> None:
-        """Adds a turn's messages, all or none; when this returned, a crash does not lose them."""
-        await self._sessions.append(self.key, messages)
+        """Adds a turn's messages, all or none; when this returned, a crash does not lose them.
+
+        Raises `RequestError` (``session_too_long``) for more than a session holds; it stays as it was.
+        """
+        packed = [pack(message) for message in messages]
+        await self._sessions.append(self, packed)
         self.messages = (*self.messages, *messages)
+        self.size += total(packed)
+
+    async def end(self) -> None:
+        """Forgets the session."""
+        await self._sessions.delete(self)
+
+
+@dataclass(slots=True)
+class _Active:
+    """A request that has a session. Once it is ``keeping`` its turn, it is not stopped any more."""
+
+    stop: Callable[[], None]
+    keeping: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(slots=True)
@@ -52,13 +76,16 @@ class Sessions:
     store: Store
     clock: Callable[[], float]
     limits: SessionLimits = field(default_factory=SessionLimits)
-    _active: set[Key] = field(default_factory=set)
+    _active: dict[Key, _Active] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def turn(self, name: str, *, owner: str = "", create: bool = True) -> AsyncIterator[OpenSession]:
-        """The session, for one request alone.
+    async def turn(
+        self, name: str, *, owner: str = "", start: bool | None = None, stop: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[OpenSession]:
+        """The session, for one request alone, which `cancel` ends by ``stop``.
 
-        Raises `ConflictError` while another request has it, `NotFoundError` for one that is not there and must be,
+        ``start`` (LMD-24): True begins anew and forgets what was there, False goes on with a session that must be
+        there, None does what fits. Raises `ConflictError` while another request has it, `NotFoundError`, and
         `RequestError` for a name that cannot be one.
         """
         key = self._key(name, owner)
@@ -69,35 +96,59 @@ class Sessions:
                 position=Position(path="session_id"),
                 hint="Wait for it, or cancel it.",
             )
-        self._active.add(key)
+        active = self._active[key] = _Active(stop)
         try:
-            known = await self.store.get(key)
-            if known is not None and known.expires is not None and known.expires <= self.clock():
-                await self.store.delete(key)
-                known = None
-            if known is None and not create:
-                raise _no_session(name)
-            entries = await self.store.entries(key) if known else []
-            yield OpenSession(key, tuple(map(unpack, entries)), known is None, self)
+            entries = await self._entries(key, start=start)
+            yield OpenSession(key, tuple(map(unpack, entries)), total(entries), self)
         finally:
-            self._active.discard(key)
+            del self._active[key]
+            active.over.set()
 
-    async def append(self, key: Key, messages: Sequence[Message]) -> None:
-        packed = [pack(message) for message in messages]
-        size = total(await self.store.entries(key)) + total(packed)
-        if size > self.limits.bytes:
+    async def cancel(self, name: str, *, owner: str = "") -> bool:
+        """Stops the session's request, if it has one: nothing of its turn is kept. Returns when it is over.
+
+        A request that is keeping its turn already is left to end; then this is False.
+        """
+        active = self._active.get(self._key(name, owner))
+        if active is None:
+            return False
+        stopped = not active.keeping
+        if stopped:
+            active.stop()
+        await active.over.wait()
+        return stopped
+
+    async def append(self, session: OpenSession, packed: Sequence[bytes]) -> None:
+        if session.size + total(packed) > self.limits.bytes:
             raise RequestError(
-                f"the session {key.name!r} would hold {size:,} bytes; at most {self.limits.bytes:,} are kept",
+                f"the session {session.key.name!r} would hold more than {self.limits.bytes:,} bytes",
                 code="session_too_long",
                 position=Position(path="session_id"),
                 hint="Begin a new session.",
             )
+        self._active[session.key].keeping = True
         now = self.clock()
-        await self.store.put(key, Record(b"", now, now + self.limits.lifetime), *packed)
+        await self.store.put(session.key, Record(b"", now, now + self.limits.lifetime), *packed)
 
-    async def end(self, name: str, *, owner: str = "") -> bool:
-        """Forgets a session, whether it was there or not; True when it was."""
-        return await self.store.delete(self._key(name, owner))
+    async def delete(self, session: OpenSession) -> None:
+        self._active[session.key].keeping = True
+        await self.store.delete(session.key)
+
+    async def sweep(self) -> int:
+        """Deletes what expired; how many records."""
+        return await self.store.expire(self.clock())
+
+    async def _entries(self, key: Key, *, start: bool | None) -> list[bytes]:
+        known = await self.store.get(key)
+        expired = known is not None and known.expires is not None and known.expires <= self.clock()
+        if known is not None and (expired or start):
+            await self.store.delete(key)
+            known = None
+        if known is None and start is False:
+            raise NotFoundError(
+                f"there is no session {key.name!r}", code="session_not_found", position=Position(path="session_id")
+            )
+        return await self.store.entries(key) if known else []
 
     def _key(self, name: str, owner: str) -> Key:
         if not _NAME.fullmatch(name):
@@ -107,9 +158,3 @@ class Sessions:
                 position=Position(path="session_id"),
             )
         return Key(KIND, owner, name)
-
-
-def _no_session(name: str) -> NotFoundError:
-    return NotFoundError(
-        f"there is no session {name!r}", code="session_not_found", position=Position(path="session_id")
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -53,7 +52,6 @@ class MemoryStore:
     """Keeps nothing beyond the process: for tests, and for servers that want no history on disk."""
 
     _records: dict[Key, tuple[Record, list[bytes]]] = field(default_factory=dict)
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def put(self, key: Key, record: Record, *entries: bytes) -> None:
         known = self._records.get(key)

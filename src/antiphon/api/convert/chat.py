@@ -9,8 +9,10 @@ from datetime import date
 from antiphon.api.dialect import Dialect
 from antiphon.api.limits import Limits
 from antiphon.api.schemas.chat import ChatRequest, ResponseFormatObject, Tool, ToolChoiceObject
+from antiphon.api.session import session_name
 from antiphon.conversation import (
     Conversation,
+    Message,
     ReasoningEffort,
     ResponseFormat,
     Settings,
@@ -28,12 +30,16 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a request is read: by which dialect, within which limits, on which day, for which session's cache."""
+    """How a request is read: by which dialect, within which limits, on which day, for which session's cache.
+
+    ``earlier`` frames are the history of a session, to which the request's messages are added.
+    """
 
     dialect: Dialect
     limits: Limits
     today: date | None = None
     affinity: str | None = None
+    earlier: tuple[Message, ...] = ()
 
 
 def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
@@ -50,7 +56,10 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
     effort = wire.reasoning_effort
     return TurnRequest(
         conversation=Conversation(
-            messages=to_messages(wire.messages, continue_last=bool(wire.continue_final_message)),
+            messages=(
+                *reading.earlier,
+                *to_messages(wire.messages, continue_last=bool(wire.continue_final_message), earlier=reading.earlier),
+            ),
             tools=() if choice.mode == "none" else tools,
             settings=Settings(
                 reasoning_effort=ReasoningEffort(effort) if effort else None,
@@ -81,7 +90,12 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
 
 def _check_possible(wire: ChatRequest) -> None:
     """What no engine here can do is refused by name: ignoring it would be an answer to another question."""
+    session = session_name(wire.session_id) is not None
     impossible = {
+        "sequence_start": (wire.sequence_start is not None and not session, "Name a session_id."),
+        "sequence_end": (wire.sequence_end is not None and not session, "Name a session_id."),
+        "n": (session and (wire.n or 1) > 1, "A session has one history."),
+        "continue_final_message": (session and wire.continue_final_message, "Not in a session."),
         "functions": (wire.functions, "Use tools."),
         "function_call": (wire.function_call, "Use tool_choice."),
         "modalities": (set(wire.modalities or ()) - {"text"}, "The models here write text."),

@@ -19,14 +19,17 @@ def refused(path: str, message: str, *, code: str = "invalid_value", hint: str |
     return RequestError(f"{path}: {message}", code=code, position=Position(path=path), hint=hint)
 
 
-def to_messages(messages: Sequence[ChatMessage], *, continue_last: bool = False) -> tuple[Message, ...]:
+def to_messages(
+    messages: Sequence[ChatMessage], *, continue_last: bool = False, earlier: Sequence[Message] = ()
+) -> tuple[Message, ...]:
     """The frames of the chat. ``continue_last``: the last message, the assistant's, is left open to go on with.
 
-    Raises `RequestError` at the message that cannot be read.
+    ``earlier`` frames came before these; their calls may be answered here. Raises `RequestError` at the message that
+    cannot be read.
     """
     if not messages:
         raise refused("messages", "there must be at least one message.")
-    calls = _Calls()
+    calls = _Calls(earlier)
     frames = [frame for i, message in enumerate(messages) for frame in _frames(message, f"messages[{i}]", calls)]
     if continue_last:
         if not frames or frames[-1].role is not Role.ASSISTANT or frames[-1].is_call:
@@ -150,8 +153,13 @@ def _result(message: ChatMessage, path: str, calls: _Calls) -> Message:
 class _Calls:
     """The calls made so far that wait for an answer. An id may be used again once it is answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Sequence[Message] = ()) -> None:
         self._open: dict[str, str] = {}
+        for message in earlier:
+            if message.is_call and message.call_id:
+                self.opened(message.call_id, (message.recipient or "").removeprefix(f"{FUNCTIONS}."))
+            elif message.call_id:
+                self._open.pop(message.call_id, None)
 
     def opened(self, id: str, name: str) -> str:
         self._open[id] = name

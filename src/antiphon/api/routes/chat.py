@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -23,6 +23,7 @@ from antiphon.api.errors import INTERNAL, ClientGone, error_body
 from antiphon.api.exchange import FAULTS, KEY, Exchange
 from antiphon.api.lifecycle import Work
 from antiphon.api.schemas.chat import ChatRequest
+from antiphon.api.session import SessionTurn, session_name, session_turn
 from antiphon.api.sse import DONE, Outbox, event, fill, send_events
 from antiphon.api.wire import decode, encode
 from antiphon.conversation import Usage
@@ -56,21 +57,35 @@ class ChatCompletions:
         exchange.stream = streams(wire.stream, context.dialect)
         model = await context.model(wire.model)
         exchange.model = model.name
-        affinity = Headers(scope=scope).get("x-session-affinity")
-        plan = await self._plan(wire, model, affinity=affinity, heavy=len(body) > context.limits.off_loop_above)
-        exchange.planned = time.perf_counter()
-        async with context.admission.slot():
+        async with AsyncExitStack() as held:
+            session = await self._session(wire, exchange.owner, held)
+            affinity = session.affinity if session else Headers(scope=scope).get("x-session-affinity")
+            earlier = session.history if session else ()
+            reading = Reading(context.dialect, context.limits, context.today, affinity, earlier)
+            size = len(body) + (session.size if session else 0)
+            plan = await self._plan(wire, model, reading, heavy=size > context.limits.off_loop_above)
+            exchange.planned = time.perf_counter()
+            room = context.admission.slot()
+            await held.enter_async_context(session.admitted(room) if session else room)
             exchange.admitted = time.perf_counter()
-            answer = Answer(context, plan, self._head(wire, model), exchange, logprobs=bool(wire.logprobs))
+            head = self._head(wire, model)
+            answer = Answer(context, plan, head, exchange, logprobs=bool(wire.logprobs), session=session)
             if exchange.stream:
                 await answer.stream(send)
             else:
                 await (await answer.whole())(scope, receive, send)
 
-    async def _plan(self, wire: ChatRequest, model: Model, *, affinity: str | None, heavy: bool) -> Plan:
-        context = self._context
-        reading = Reading(context.dialect, context.limits, context.today, affinity)
+    async def _session(self, wire: ChatRequest, owner: str, held: AsyncExitStack) -> SessionTurn | None:
+        """The session that the request names, held for it alone."""
+        name = session_name(wire.session_id)
+        if name is None:
+            return None
+        turn = session_turn(
+            self._context.sessions, name, owner=owner, start=wire.sequence_start, ends=bool(wire.sequence_end)
+        )
+        return await held.enter_async_context(turn)
 
+    async def _plan(self, wire: ChatRequest, model: Model, reading: Reading, *, heavy: bool) -> Plan:
         def plan() -> Plan:
             return plan_turn(model, to_turn(wire, reading))
 
@@ -91,22 +106,33 @@ class ChatCompletions:
 class Answer:
     """One turn on its way to its client."""
 
-    def __init__(self, context: Context, plan: Plan, head: AnswerHead, exchange: Exchange, *, logprobs: bool) -> None:
+    def __init__(
+        self,
+        context: Context,
+        plan: Plan,
+        head: AnswerHead,
+        exchange: Exchange,
+        *,
+        logprobs: bool,
+        session: SessionTurn | None = None,
+    ) -> None:
         self._context = context
         self._plan = plan
         self._head = head
         self._exchange = exchange
         self._logprobs = logprobs
         self._n = plan.request.n
+        self._session = session
+        self._work = session.work if session else Work()
 
     async def whole(self) -> Response:
         """The answer as one body."""
-        work = Work()
-        self._context.lifecycle.works.add(work)
+        works = self._context.lifecycle.works
+        works.add(self._work)
         try:
-            answers = await work.run(self._collected())
+            answers = await self._work.run(self._collected())
         finally:
-            self._context.lifecycle.works.discard(work)
+            works.discard(self._work)
         usage = merge_usage([answer.finished.usage for answer in answers if answer.finished is not None])
         self._exchange.tokens = usage.completion_tokens
         body = completion(self._head, answers, usage, logprobs=self._logprobs)
@@ -114,7 +140,7 @@ class Answer:
 
     async def stream(self, send: Send) -> None:
         """The answer as events. What goes wrong before the first is raised, afterwards it is the last event."""
-        limits, works, work = self._context.limits, self._context.lifecycle.works, Work()
+        limits, works, work = self._context.limits, self._context.lifecycle.works, self._work
         outbox = Outbox(limits.stream_buffer, limits.keep_alive)
         writer = asyncio.ensure_future(fill(outbox, self._chunks(), work, self._unforeseen))
         works.add(work)
@@ -128,7 +154,7 @@ class Answer:
 
     async def _collected(self) -> list[Whole]:
         projections, answers = self._projections(), [Whole() for _ in range(self._n)]
-        async with aclosing(run_turn(self._plan)) as turn:
+        async with aclosing(self._turn()) as turn:
             async for choice_event in turn:
                 self._note(choice_event)
                 change = projections[choice_event.choice].feed(choice_event.event)
@@ -141,7 +167,7 @@ class Answer:
         ends: dict[int, Usage] = {}
         said = [0] * self._n
         begun: set[int] = set()
-        async with aclosing(run_turn(self._plan)) as turn:
+        async with aclosing(self._turn()) as turn:
             async for choice_event in turn:
                 self._note(choice_event)
                 index = choice_event.choice
@@ -158,6 +184,9 @@ class Answer:
         usage = merge_usage([ends[index] for index in range(self._n)])
         self._exchange.tokens = usage.completion_tokens
         yield writer.last(usage) + DONE
+
+    def _turn(self) -> AsyncGenerator[ChoiceEvent, None]:
+        return self._session.run(self._plan) if self._session else run_turn(self._plan)
 
     def _projections(self) -> list[Projection]:
         revealed = self._context.reveals(self._exchange)

@@ -98,7 +98,7 @@ class StreamOptions(msgspec.Struct):
 
 
 class ChatRequest(msgspec.Struct, kw_only=True):
-    """The body of POST /v1/chat/completions."""
+    """The body of POST /v1/chat/completions. With ``session_id``, ``messages`` are a session's next turn."""
 
     messages: list[ChatMessage]
     model: str | None = None
@@ -130,6 +130,9 @@ class ChatRequest(msgspec.Struct, kw_only=True):
     user: str | None = None
     metadata: JsonObject | None = None
     prompt_cache_key: str | None = None
+    session_id: int | str | None = None
+    sequence_start: bool | None = None
+    sequence_end: bool | None = None
     safety_identifier: str | None = None
     service_tier: str | None = None
     # Asked for by some, possible to none of our engines: refused by name (`convert.chat`), never ignored.
