@@ -20,6 +20,7 @@ COMMANDS = {
     "keys": "Add, list and remove the API keys of the server.",
     "render": "Write a conversation (JSON) as the prompt of a format.",
     "parse": "Read a model's raw reply back into messages.",
+    "grammar": "Print what a reply may be, or check a text against it.",
     "formats": "List the formats and chat templates.",
     "config": "Show the configuration and where each value comes from.",
     "doctor": "Check this machine: Python, engine, models, port.",

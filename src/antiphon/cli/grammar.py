@@ -1,0 +1,85 @@
+"""``antiphon grammar``: what a reply may be, as the engine is told; and where a text leaves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
+from antiphon.errors import RequestError
+from antiphon.grammar import ReplyShape
+from antiphon.grammar.compiler import Vocabulary, compile_grammar
+from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Tokenizer, decode, encode_pieces
+
+from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure, print_json
+from .spoken import read_input, spoken_by
+
+END = Control("<|im_end|>")
+"""Ends a turn where no model's vocabulary is asked for."""
+
+
+def command(
+    tools: Annotated[Path | None, typer.Option(help="Tools as JSON: a list, as in a chat request.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="The JSON Schema of the answer.")] = None,
+    required: Annotated[bool, typer.Option("--required", help="The reply must call a tool.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse keywords that cannot be held.")] = False,
+    check: Annotated[str | None, typer.Option(help="A reply; tells where it leaves the grammar.")] = None,
+    format: FormatOption = None,
+    model: ModelOption = None,
+    chat_template: TemplateOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print the grammar of a reply, or check a text against it (exit code 1: the text leaves it)."""
+    loaded = configure(config, model=model, format=format, chat_template=chat_template)
+    spoken = spoken_by(loaded.config, named=format)
+    tokenizer: Tokenizer = spoken.tokenizer or ByteTokenizer(dict.fromkeys([*spoken.format.controls, END]))
+    shape = ReplyShape(
+        tools=tuple(_tool(entry, strict) for entry in _read(tools, list[dict[str, Any]])) if tools else (),
+        tool_choice=ToolChoice("required" if required else "auto"),
+        response_format=ResponseFormat("json_schema", schema=_read(schema, dict[str, Any]), strict=strict)
+        if schema
+        else ResponseFormat(),
+    )
+    ends = [id for stop in (*spoken.format.stops, END) if isinstance(stop, Control)
+            if (id := tokenizer.control_id(stop)) is not None]  # fmt: skip
+    compiled = compile_grammar(spoken.format.grammar(shape), Vocabulary(tokenizer, ends))
+    if check is None:
+        print_json({"grammar": compiled.lark}) if json else print(compiled.lark, end="")
+        return
+    scanner = ControlScanner(tokenizer.controls)
+    ids = encode_pieces([*scanner.feed(check), *scanner.close()], tokenizer)
+    matcher = compiled.matcher()
+    violation = matcher.consume(ids)
+    follows = decode(tokenizer, ids[: matcher.position])
+    if json:
+        print_json({"accepted": matcher.accepting, "follows": follows, "whole": violation is None})
+    elif violation is not None:
+        print(f"leaves the grammar after {follows!r}")
+    else:
+        print("accepted" if matcher.accepting else "may go on, and must")
+    if not matcher.accepting:
+        raise typer.Exit(1)
+
+
+def _read(file: Path, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(read_input(file), type=kind)
+    except msgspec.DecodeError as error:
+        raise RequestError(f"{file}: {error}") from None
+
+
+def _tool(entry: dict[str, Any], strict: bool) -> ToolSpec:
+    """A tool of a chat request, or the function alone."""
+    function = entry.get("function", entry)
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise RequestError("a tool has a name", hint='As in {"name": "f", "parameters": {…}}.')
+    return ToolSpec(
+        function["name"],
+        str(function.get("description", "")),
+        function.get("parameters"),
+        strict or function.get("strict"),
+    )
