@@ -10,13 +10,13 @@ import jsonschema_rs
 from jsonschema_rs import canonical
 
 from antiphon.conversation import JsonSchema
+from antiphon.grammar.text import quote
 
 from .formats import CHECKED, PATTERNS
 from .lowering import Lowering
 
 LOOKS_AROUND = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?<?[=!]|\\[1-9]|\\k<)")
 """A pattern that looks around or back, which no finite automaton does."""
-_SPECIAL = re.compile(r"[][\\^$.|?*+(){}/&~\-#]")
 
 
 def lower_string(view: canonical.StringView, lowering: Lowering) -> JsonSchema:
@@ -48,11 +48,6 @@ def _unheld(pattern: str, lowering: Lowering) -> bool:
         return False
     lowering.relax("pattern")
     return True
-
-
-def quote(text: str) -> str:
-    """The text as a pattern of itself."""
-    return _SPECIAL.sub(r"\\\g<0>", text).replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
 
 
 def other_than(texts: Collection[str], *, but: str = "") -> str:
