@@ -33,7 +33,7 @@ class Access:
             try:
                 exchange.principal = self._admitted(scope)
             except AccessError as error:
-                await error_response(error)(scope, receive, send)
+                await error_response(error, exchange.dialect)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

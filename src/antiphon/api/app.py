@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,6 +15,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.sessions import MemoryStore, SessionLimits, Sessions, Store
@@ -23,8 +25,9 @@ from .admission import Admission
 from .archive import Archive
 from .context import Context
 from .dialect import OPENAI, Dialect
+from .dialects import DIALECTS
 from .errors import error_response
-from .exchange import FAULTS, Envelope
+from .exchange import FAULTS, KEY, Envelope
 from .idempotency import Idempotency
 from .keys import Key, Keyring
 from .limits import Limits
@@ -33,6 +36,7 @@ from .routes.chat import ChatCompletions
 from .routes.completions import Completions
 from .routes.conversations import Conversations
 from .routes.health import Health
+from .routes.invocations import Invocations
 from .routes.models import Models
 from .routes.responses import Responses
 from .seal import KEY_BYTES, Seal
@@ -44,6 +48,7 @@ def create_app(
     *,
     limits: Limits | None = None,
     dialect: Dialect = OPENAI,
+    dialects: Sequence[Dialect] = DIALECTS,
     expose_reasoning: bool = False,
     debug: bool = False,
     preload: bool = False,
@@ -57,6 +62,7 @@ def create_app(
 ) -> Starlette:
     """An ASGI application that serves ``source``; it closes the source's engines when it shuts down.
 
+    ``dialect`` is what the plain routes speak; each of ``dialects`` is spoken at its own places besides.
     ``expose_reasoning``: clients see the model's reasoning (resolution X-38: only by the owner's word). ``debug``:
     answers name the request's unknown fields. ``preload``: the default model is loaded at once; ``/health`` is 503
     until then. ``keys``: who may come in; None lets everybody. ``store``: where sessions, responses and conversations
@@ -85,8 +91,14 @@ def create_app(
         expose_reasoning=expose_reasoning,
     )
     app = Starlette(
-        routes=[route for prefix in PREFIXES for route in _routes(context, prefix)],
-        middleware=[Middleware(Envelope, debug=debug), Middleware(Access, keys=context.keys)],
+        routes=[
+            *(route for spoken in dialects for place in spoken.places for route in _placed(context, spoken, place)),
+            *(route for prefix in PREFIXES for route in _routes(context, prefix)),
+        ],
+        middleware=[
+            Middleware(Envelope, dialect=dialect, dialects=dialects, debug=debug),
+            Middleware(Access, keys=context.keys),
+        ],
         exception_handlers={AntiphonError: _antiphon_error, HTTPException: _http_error},
         lifespan=_lifespan(context, preload=preload),
     )
@@ -95,13 +107,31 @@ def create_app(
     return app
 
 
-def _routes(context: Context, prefix: str) -> list[Route]:
-    models, health = Models(context), Health(context)
+def _placed(context: Context, dialect: Dialect, place: str) -> list[Route]:
+    """The routes of a dialect at a place of its own, beside the server's."""
+    context = replace(context, dialect=dialect)
+    tasks: dict[str, ASGIApp] = {"messages": ChatCompletions(context), "prompt": Completions(context)}
+    return [
+        *_dialect_routes(context, place),
+        Route(f"{place}/{{endpoint:path}}/invocations", Invocations(context, tasks), methods=["POST"]),
+    ]
+
+
+def _dialect_routes(context: Context, prefix: str) -> list[Route]:
+    """The routes whose words differ between dialects."""
+    models = Models(context)
     return [
         Route(f"{prefix}/models", models.list, methods=["GET"]),
         Route(f"{prefix}/models/{{id:path}}", models.one, methods=["GET"]),
         Route(f"{prefix}/chat/completions", ChatCompletions(context), methods=["POST"]),
         Route(f"{prefix}/completions", Completions(context), methods=["POST"]),
+    ]
+
+
+def _routes(context: Context, prefix: str) -> list[Route]:
+    health = Health(context)
+    return [
+        *_dialect_routes(context, prefix),
         *Responses(context).routes(prefix),
         *Conversations(context).routes(prefix),
         Route(f"{prefix}/health", health.ready, methods=["GET"]),
@@ -157,14 +187,14 @@ async def _openapi(request: Request) -> Response:
 
 async def _antiphon_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AntiphonError)
-    return error_response(error)
+    return error_response(error, request.scope[KEY].dialect)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     """Starlette's own 404 and 405, said as everything else is."""
     assert isinstance(error, HTTPException)
-    path = request.url.path[:200]
+    path, dialect = request.url.path[:200], request.scope[KEY].dialect
     if error.status_code == 405:
         told = RequestError(f"{request.method} is not possible on {path}.", code="method_not_allowed")
-        return error_response(told, allow=(error.headers or {}).get("Allow"))
-    return error_response(NotFoundError(f"Unknown URL: {request.method} {path}.", code="unknown_url"))
+        return error_response(told, dialect, allow=(error.headers or {}).get("Allow"))
+    return error_response(NotFoundError(f"Unknown URL: {request.method} {path}.", code="unknown_url"), dialect)

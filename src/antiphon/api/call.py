@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -19,10 +20,11 @@ from antiphon.generation import Model
 
 from .client import read_json, while_connected
 from .context import Context
-from .errors import INTERNAL, ClientGone, error_body
+from .convert.fields import check_fields, warnings
+from .errors import INTERNAL, ClientGone, error_event
 from .exchange import FAULTS, KEY, Exchange
 from .lifecycle import Work
-from .sse import Outbox, event, fill, send_events
+from .sse import Outbox, fill, send_events
 from .wire import decode, encode
 
 Wire = TypeVar("Wire", bound=msgspec.Struct)
@@ -47,6 +49,8 @@ class Call:
     def read(self, kind: type[Wire]) -> Wire:
         """The body as ``kind``; fields that it does not know are noted. Raises `RequestError`."""
         wire, ignored = decode(self.body, kind)
+        check_fields(wire, ignored, self.context.dialect)
+        self.exchange.warnings = warnings(wire)
         self.exchange.ignored = tuple(ignored)
         self.context.traffic.ignored_fields += len(ignored)
         return wire
@@ -96,7 +100,7 @@ class Call:
         writer = asyncio.ensure_future(fill(outbox, chunks, work, self._unforeseen))
         works.add(work)
         try:
-            await send_events(outbox, self.send, error_event=_error_event)
+            await send_events(outbox, self.send, error_event=partial(error_event, dialect=self.context.dialect))
         finally:
             works.discard(work)
             outbox.close()
@@ -132,7 +136,3 @@ class Posted:
     async def answer(self, call: Call) -> None:
         """Answers one call. Raises `AntiphonError` for what is to be told instead."""
         raise NotImplementedError
-
-
-def _error_event(error: AntiphonError) -> bytes:
-    return event(encode(error_body(error)))

@@ -1,4 +1,4 @@
-"""One table: which error is which HTTP status. Every body is OpenAI's ``{"error": {message, type, param, code}}``."""
+"""One table: which error is which HTTP status. The dialect of the route writes the body."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from antiphon.errors import (
     VisibilityError,
 )
 
-from .schemas.errors import ErrorBody, ErrorDetail
+from .dialect import OPENAI, ApiError, Dialect
+from .sse import event
 from .wire import encode
 
 
@@ -80,17 +81,32 @@ def answer_to(error: AntiphonError) -> Answer:
     return next(BY_CLASS[family] for family in type(error).__mro__ if family in BY_CLASS)
 
 
-def error_body(error: AntiphonError) -> ErrorBody:
-    """What the client reads. Our own mistakes are told without details: those are for the log."""
+def api_error(error: AntiphonError, dialect: Dialect = OPENAI) -> ApiError:
+    """What the client is told. Our own mistakes are told without details: those are for the log."""
     answer = answer_to(error)
-    param = error.param if isinstance(error, RequestError) else None
-    message = f"{error.message} {error.hint}" if error.hint else error.message
-    return ErrorBody(ErrorDetail(message=message, type=answer.type, param=param, code=error.code))
+    return ApiError(
+        status=dialect.statuses.get(answer.status, answer.status),
+        type=answer.type,
+        code=error.code,
+        message=f"{error.message} {error.hint}" if error.hint else error.message,
+        param=error.param if isinstance(error, RequestError) else None,
+    )
 
 
-def error_response(error: AntiphonError, *, allow: str | None = None) -> Response:
+def error_body(error: AntiphonError, dialect: Dialect = OPENAI) -> object:
+    """What the client reads."""
+    return dialect.error_body(api_error(error, dialect))
+
+
+def error_event(error: AntiphonError, dialect: Dialect = OPENAI) -> bytes:
+    """The last event of a stream that broke."""
+    write = dialect.error_event or dialect.error_body
+    return event(encode(write(api_error(error, dialect))))
+
+
+def error_response(error: AntiphonError, dialect: Dialect = OPENAI, *, allow: str | None = None) -> Response:
     """The whole answer, with ``retry-after`` where trying again later helps."""
-    answer = answer_to(error)
+    answer, told = answer_to(error), api_error(error, dialect)
     headers: dict[str, str] = {}
     if allow is not None:
         headers["allow"] = allow
@@ -106,7 +122,7 @@ def error_response(error: AntiphonError, *, allow: str | None = None) -> Respons
         headers["www-authenticate"] = "Bearer"
     if answer.status in (408, 413):
         headers["connection"] = "close"
-    return Response(encode(error_body(error)), answer.status, headers, "application/json")
+    return Response(encode(dialect.error_body(told)), told.status, headers, "application/json")
 
 
 INTERNAL = AntiphonError("The server made a mistake; it is in its log under this request's id.", code="internal_error")

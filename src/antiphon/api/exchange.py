@@ -6,11 +6,13 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .dialect import OPENAI, Dialect
 from .errors import INTERNAL, error_response
 from .keys import NOBODY, Principal
 
@@ -38,14 +40,16 @@ class Exchange:
     first_event: float | None = None
     tokens: int | None = None
     ignored: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    dialect: Dialect = OPENAI
     debug: bool = False
 
     @classmethod
-    def of(cls, scope: Scope, *, debug: bool) -> Exchange:
+    def of(cls, scope: Scope, *, dialect: Dialect, debug: bool) -> Exchange:
         headers = Headers(scope=scope)
         given = headers.get("x-client-request-id") or headers.get("x-request-id") or ""
         id = given if _SANE_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
-        return cls(id, scope["method"], scope["path"], headers.get("user-agent", ""), debug=debug)
+        return cls(id, scope["method"], scope["path"], headers.get("user-agent", ""), dialect=dialect, debug=debug)
 
     @property
     def owner(self) -> str:
@@ -63,6 +67,9 @@ class Exchange:
         }
         if self.model is not None:
             told["openai-model"] = _token(self.model)
+            told["x-antiphon-stream"] = "true" if self.stream else "false"
+        if self.warnings:
+            told["x-antiphon-warning"] = "; ".join(self.warnings)
         if self.debug and self.ignored:
             told["x-antiphon-ignored"] = ", ".join(_token(name) for name in self.ignored[:20])
         return told
@@ -100,15 +107,19 @@ def _printable(text: str) -> str:
 class Envelope:
     """The outermost layer: every answer has the headers, every request its line, every error a body."""
 
-    def __init__(self, app: ASGIApp, *, debug: bool = False) -> None:
+    def __init__(
+        self, app: ASGIApp, *, dialect: Dialect = OPENAI, dialects: Sequence[Dialect] = (), debug: bool = False
+    ) -> None:
         self._app = app
+        self._dialect = dialect
+        self._places = [(f"{place}/", spoken) for spoken in dialects for place in spoken.places]
         self._debug = debug
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = scope[KEY] = Exchange.of(scope, debug=self._debug)
+        exchange = scope[KEY] = Exchange.of(scope, dialect=self._spoken(scope["path"]), debug=self._debug)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -122,6 +133,10 @@ class Envelope:
             FAULTS.exception("%s failed", exchange.id)
             if exchange.status:
                 raise
-            await error_response(INTERNAL)(scope, receive, send_with_headers)
+            await error_response(INTERNAL, exchange.dialect)(scope, receive, send_with_headers)
         finally:
             ACCESS.info("%s", exchange.line())
+
+    def _spoken(self, path: str) -> Dialect:
+        """The dialect of the place, in which errors are told as well."""
+        return next((spoken for place, spoken in self._places if path.startswith(place)), self._dialect)

@@ -46,20 +46,25 @@ class Plan:
         return self.model.format.parser(reply_as=Role.ASSISTANT, prompt=self.prompt)
 
 
-def plan_turn(model: Model, request: TurnRequest) -> Plan:
-    """The plan for ``request``. Raises `RequestError` (with the parameter's name) or `RenderError`."""
+def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) -> Plan:
+    """The plan for ``request``. Raises `RequestError` (with the parameter's name) or `RenderError`.
+
+    ``most``: tokens that the prompt may have, where something else than the context limits it.
+    """
     prompt = tuple(
         model.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history),
     )
     prompt_ids = tuple(encode_pieces(prompt, model.tokenizer, model.memo))
-    room = max(0, model.context - len(prompt_ids))
-    if not room and not request.truncate:
+    fits = len(prompt_ids) < model.context and (most is None or len(prompt_ids) <= most)
+    if not fits and not request.truncate:
+        held = f"holds {model.context}, which must hold the answer too"
         raise ContextError(
-            f"the prompt has {len(prompt_ids)} tokens, and the context of {model.name!r} holds {model.context}, "
-            "which must hold the answer too",
+            f"the prompt has {len(prompt_ids)} tokens, and the context of {model.name!r} "
+            + (held if most is None else f"leaves {most} beside the answer"),
             position=Position(path="messages"),
             hint="Send fewer or shorter messages.",
         )
+    room = model.context - len(prompt_ids) if fits else 0
     return Plan(model, request, prompt, prompt_ids, sampling_for(model, request, room=room))
 
 

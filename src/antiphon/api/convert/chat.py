@@ -23,7 +23,7 @@ from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import TurnRequest
 
 from .messages import refused, to_messages
-from .sampling import check_stream_options, logit_bias, stop_strings, streams
+from .sampling import at_most, check_stream_options, logit_bias, stop_strings, streams
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -47,6 +47,8 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
     limits, dialect = reading.limits, reading.dialect
     _check_possible(wire)
     check_stream_options(wire.stream_options, stream=streams(wire.stream, dialect))
+    for check in dialect.checks:
+        check(wire)
     if len(wire.messages) > limits.max_messages:
         raise refused("messages", f"there are {len(wire.messages)} messages; at most {limits.max_messages} are read.")
     if wire.n is not None and not 1 <= wire.n <= limits.max_n:
@@ -58,7 +60,12 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         conversation=Conversation(
             messages=(
                 *reading.earlier,
-                *to_messages(wire.messages, continue_last=bool(wire.continue_final_message), earlier=reading.earlier),
+                *to_messages(
+                    wire.messages,
+                    continue_last=bool(wire.continue_final_message),
+                    earlier=reading.earlier,
+                    in_order=dialect.tools_answer_in_order,
+                ),
             ),
             tools=() if choice.mode == "none" else tools,
             settings=Settings(
@@ -69,7 +76,8 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
             response_format=_response_format(wire.response_format),
         ),
         n=1 if wire.n is None else wire.n,
-        max_tokens=wire.max_tokens if wire.max_completion_tokens is None else wire.max_completion_tokens,
+        max_tokens=at_most(_most_tokens(wire), dialect.max_output),
+        truncate=wire.error_behavior == "truncate",
         temperature=wire.temperature,
         top_p=wire.top_p,
         top_k=wire.top_k,
@@ -110,9 +118,13 @@ def _check_possible(wire: ChatRequest) -> None:
             raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
 
 
+def _most_tokens(wire: ChatRequest) -> int | None:
+    return wire.max_tokens if wire.max_completion_tokens is None else wire.max_completion_tokens
+
+
 def _fixed_length(wire: ChatRequest) -> bool:
     """``min_tokens`` as large as ``max_tokens`` asks for just that many: no end but the limit."""
-    most = wire.max_tokens if wire.max_completion_tokens is None else wire.max_completion_tokens
+    most = _most_tokens(wire)
     return bool(wire.min_tokens) and most is not None and (wire.min_tokens or 0) >= most
 
 

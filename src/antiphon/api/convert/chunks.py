@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
-from antiphon.api.dialect import Dialect
+from antiphon.api.dialect import OPENAI, Dialect
 from antiphon.api.schemas.chat import (
     AnswerMessage,
     AnswerToolCall,
@@ -48,6 +48,11 @@ class AnswerHead:
     usage: bool = False
     continuous_usage: bool = False
 
+    @property
+    def unsaid(self) -> msgspec.UnsetType | None:
+        """What stands in a field of OpenAI's that has nothing to say: null, or no field at all."""
+        return msgspec.UNSET if self.dialect.bare else None
+
 
 class ChunkWriter:
     """The chunks of one stream. The frequent one, more text, is a template with one hole."""
@@ -57,28 +62,32 @@ class ChunkWriter:
         self._texts = [self._template(index) for index in range(n)]
 
     def first(self, index: int, usage: Usage | None = None) -> bytes:
+        """The chunk that opens a choice with its role; none where every chunk tells the role (resolution X-16)."""
+        if self._head.dialect.role == "every":
+            return b""
         return self._chunk(index, Delta(role="assistant", content=""), usage=usage)
 
     def change(self, index: int, change: Change, usage: Usage | None = None) -> bytes:
-        """The chunk of one change. ``usage`` so far is told when the request wants it on every chunk."""
+        """The chunk of one change, with ``usage`` where it is given."""
+        role = self._role
         match change:
             case Said(text, logprobs):
-                if not logprobs and not self._head.continuous_usage:
+                if not logprobs and usage is None:
                     before, after = self._texts[index]
                     return before + encode(text) + after
                 told = ChoiceLogprobs(logprob_entries(logprobs)) if logprobs else None
-                return self._chunk(index, Delta(content=text), logprobs=told, usage=usage)
+                return self._chunk(index, Delta(role=role, content=text), logprobs=told, usage=usage)
             case Thought(text):
-                return self._chunk(index, Delta(reasoning=text, reasoning_content=text), usage=usage)
+                return self._chunk(index, Delta(role=role, reasoning=text, reasoning_content=text), usage=usage)
             case Called(call, id, name):
                 function = FunctionDelta(name=name, arguments="")
                 begun = ToolCallDelta(index=call, id=id, type="function", function=function)
-                return self._chunk(index, Delta(tool_calls=[begun]), usage=usage)
+                return self._chunk(index, Delta(role=role, tool_calls=[begun]), usage=usage)
             case Argued(call, text):
                 more = ToolCallDelta(index=call, function=FunctionDelta(arguments=text))
-                return self._chunk(index, Delta(tool_calls=[more]), usage=usage)
+                return self._chunk(index, Delta(role=role, tool_calls=[more]), usage=usage)
             case Finished(reason, _):
-                return self._chunk(index, Delta(), finish=self._head.dialect.finish[reason], usage=usage)
+                return self._chunk(index, Delta(), finish=self._head.dialect.word(reason), usage=usage)
             case _:
                 assert_never(change)
 
@@ -86,7 +95,11 @@ class ChunkWriter:
         """The chunk without choices that tells the usage of all; nothing where nobody asked."""
         if not self._head.usage:
             return b""
-        return self._event([], completion_usage(usage))
+        return self._event([], completion_usage(usage, self._head.dialect))
+
+    @property
+    def _role(self) -> Literal["assistant"] | msgspec.UnsetType:
+        return "assistant" if self._head.dialect.role == "every" else msgspec.UNSET
 
     def _chunk(
         self,
@@ -97,22 +110,26 @@ class ChunkWriter:
         finish: str | None = None,
         usage: Usage | None = None,
     ) -> bytes:
-        choice = ChunkChoice(index=index, delta=delta, logprobs=logprobs, finish_reason=finish)
-        told = usage is not None and self._head.continuous_usage
-        return self._event([choice], completion_usage(usage) if told and usage is not None else None)
+        choice = ChunkChoice(index=index, delta=delta, logprobs=logprobs or self._head.unsaid, finish_reason=finish)
+        return self._event([choice], None if usage is None else completion_usage(usage, self._head.dialect))
 
     def _event(self, choices: list[ChunkChoice], usage: CompletionUsage | None) -> bytes:
         head = self._head
-        if head.usage or head.continuous_usage:
-            return event(
-                encode(ChatChunk(id=head.id, created=head.created, model=head.model, choices=choices, usage=usage))
-            )
-        return event(encode(ChatChunk(id=head.id, created=head.created, model=head.model, choices=choices)))
+        told = usage is not None or head.usage or head.continuous_usage
+        chunk = ChatChunk(
+            id=head.id,
+            created=head.created,
+            model=head.model,
+            choices=choices,
+            usage=usage if told else msgspec.UNSET,
+            system_fingerprint=head.unsaid,
+        )
+        return event(encode(chunk))
 
     def _template(self, index: int) -> tuple[bytes, bytes]:
         """A text chunk cut at its text."""
         mark = "\x00text\x00"
-        before, _, after = self._chunk(index, Delta(content=mark)).partition(encode(mark))
+        before, _, after = self._chunk(index, Delta(role=self._role, content=mark)).partition(encode(mark))
         return before, after
 
 
@@ -120,10 +137,12 @@ def completion(head: AnswerHead, answers: Sequence[Whole], usage: Usage, *, logp
     """The whole answer."""
     return ChatCompletion(
         id=head.id,
+        object=head.dialect.whole,
         created=head.created,
         model=head.model,
         choices=[_choice(head, i, answer, logprobs=logprobs) for i, answer in enumerate(answers)],
-        usage=completion_usage(usage),
+        usage=completion_usage(usage, head.dialect),
+        system_fingerprint=head.unsaid,
     )
 
 
@@ -136,6 +155,7 @@ def _choice(head: AnswerHead, index: int, answer: Whole, *, logprobs: bool) -> C
     thought: str | msgspec.UnsetType = "".join(answer.reasoning) if answer.reasoning else msgspec.UNSET
     message = AnswerMessage(
         content=said if said or not calls else None,
+        refusal=head.unsaid,
         tool_calls=calls or msgspec.UNSET,
         reasoning=thought,
         reasoning_content=thought,
@@ -143,17 +163,22 @@ def _choice(head: AnswerHead, index: int, answer: Whole, *, logprobs: bool) -> C
     return ChatChoice(
         index=index,
         message=message,
-        logprobs=ChoiceLogprobs(logprob_entries(answer.logprobs)) if logprobs else None,
-        finish_reason=head.dialect.finish[answer.finished.reason],
+        logprobs=ChoiceLogprobs(logprob_entries(answer.logprobs)) if logprobs else head.unsaid,
+        finish_reason=head.dialect.word(answer.finished.reason),
     )
 
 
-def completion_usage(usage: Usage) -> CompletionUsage:
+def completion_usage(usage: Usage, dialect: Dialect = OPENAI) -> CompletionUsage:
     """Cached tokens are 0 where the engine does not tell."""
-    return CompletionUsage(
+    counts = CompletionUsage(
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         total_tokens=usage.total_tokens,
+    )
+    if dialect.bare:
+        return counts
+    return msgspec.structs.replace(
+        counts,
         prompt_tokens_details=PromptDetails(usage.cached_tokens or 0),
         completion_tokens_details=CompletionDetails(usage.reasoning_tokens),
     )

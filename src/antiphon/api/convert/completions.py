@@ -17,7 +17,7 @@ from antiphon.tokens import Control, SampledText, Tokenizer, decode
 
 from .chat import Reading
 from .messages import refused
-from .sampling import check_stream_options, logit_bias, stop_strings, streams
+from .sampling import at_most, check_stream_options, logit_bias, stop_strings, streams
 
 MAX_LOGPROBS = 5
 
@@ -49,7 +49,7 @@ def read_completion(wire: CompletionRequest, model: Model, reading: Reading) -> 
     texts = [_text(prompt, path, model.tokenizer) for path, prompt in zip(paths, prompts, strict=True)]
     turn = _turn(wire, reading, made=made)
     return CompletionOrder(
-        plans=tuple(_plan(spoken_to, turn, text, path) for path, text in zip(paths, texts, strict=True)),
+        plans=tuple(_plan(spoken_to, turn, text, path, dialect) for path, text in zip(paths, texts, strict=True)),
         echoes=tuple(texts) if wire.echo else ("",) * len(texts),
         suffix=wire.suffix or "",
         n=n,
@@ -150,7 +150,7 @@ def _turn(wire: CompletionRequest, reading: Reading, *, made: int) -> TurnReques
     return TurnRequest(
         conversation=Conversation(),
         n=made,
-        max_tokens=wire.max_tokens,
+        max_tokens=at_most(wire.max_tokens, reading.dialect.max_output),
         temperature=wire.temperature,
         top_p=wire.top_p,
         top_k=wire.top_k,
@@ -168,10 +168,10 @@ def _turn(wire: CompletionRequest, reading: Reading, *, made: int) -> TurnReques
     )
 
 
-def _plan(model: Model, turn: TurnRequest, text: str, path: str) -> Plan:
+def _plan(model: Model, turn: TurnRequest, text: str, path: str, dialect: Dialect) -> Plan:
     conversation = Conversation((Message(role=Role.USER, text=text),))
     try:
-        return plan_turn(model, replace(turn, conversation=conversation))
+        return plan_turn(model, replace(turn, conversation=conversation), most=dialect.prompt_limit(model.context))
     except ContextError as error:
         hint = 'Send a shorter prompt, or say error_behavior "truncate".'
         raise ContextError(error.message, code=error.code, position=Position(path=path), hint=hint) from None

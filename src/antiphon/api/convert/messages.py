@@ -11,6 +11,8 @@ from antiphon.api.schemas.chat import ChatMessage, Content, FunctionCall
 from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role, TextPart
 from antiphon.errors import Position, RequestError
 
+NAMELESS = "tool"
+"""Who speaks where a tool's message answers no call that this conversation has."""
 TEXT_PARTS = ("text", "input_text", "output_text")
 
 
@@ -20,16 +22,20 @@ def refused(path: str, message: str, *, code: str = "invalid_value", hint: str |
 
 
 def to_messages(
-    messages: Sequence[ChatMessage], *, continue_last: bool = False, earlier: Sequence[Message] = ()
+    messages: Sequence[ChatMessage],
+    *,
+    continue_last: bool = False,
+    earlier: Sequence[Message] = (),
+    in_order: bool = False,
 ) -> tuple[Message, ...]:
     """The frames of the chat. ``continue_last``: the last message, the assistant's, is left open to go on with.
 
-    ``earlier`` frames came before these; their calls may be answered here. Raises `RequestError` at the message that
-    cannot be read.
+    ``earlier`` frames came before these; their calls may be answered here. ``in_order``: tools' messages without an id
+    answer the calls that wait, the oldest first. Raises `RequestError` at the message that cannot be read.
     """
     if not messages:
         raise refused("messages", "there must be at least one message.")
-    calls = _Calls(earlier)
+    calls = _Calls(earlier, in_order=in_order)
     frames = [frame for i, message in enumerate(messages) for frame in _frames(message, f"messages[{i}]", calls)]
     if continue_last:
         if not frames or frames[-1].role is not Role.ASSISTANT or frames[-1].is_call:
@@ -134,11 +140,7 @@ def _result(message: ChatMessage, path: str, calls: _Calls) -> Message:
             raise refused(f"{path}.name", "a function message needs its name.", code="missing_required_parameter")
         name, call_id = message.name, None
     else:
-        if not message.tool_call_id:
-            raise refused(
-                f"{path}.tool_call_id", "a tool message needs the id of its call.", code="missing_required_parameter"
-            )
-        name, call_id = calls.answered(message.tool_call_id, f"{path}.tool_call_id"), message.tool_call_id
+        name, call_id = calls.answered(message.tool_call_id, f"{path}.tool_call_id")
     return Message(
         role=Role.TOOL,
         name=recipient_of(name),
@@ -153,8 +155,9 @@ def _result(message: ChatMessage, path: str, calls: _Calls) -> Message:
 class _Calls:
     """The calls made so far that wait for an answer. An id may be used again once it is answered."""
 
-    def __init__(self, earlier: Sequence[Message] = ()) -> None:
+    def __init__(self, earlier: Sequence[Message] = (), *, in_order: bool = False) -> None:
         self._open: dict[str, str] = {}
+        self._in_order = in_order
         for message in earlier:
             if message.is_call and message.call_id:
                 self.opened(message.call_id, (message.recipient or "").removeprefix(f"{FUNCTIONS}."))
@@ -165,11 +168,17 @@ class _Calls:
         self._open[id] = name
         return id
 
-    def answered(self, id: str, path: str) -> str:
+    def answered(self, id: str | None, path: str) -> tuple[str, str | None]:
+        """The name and the id of the call that is answered."""
+        if not id and not self._in_order:
+            raise refused(path, "a tool message needs the id of its call.", code="missing_required_parameter")
+        if not id and not self._open:
+            return NAMELESS, None
+        id = id or next(iter(self._open))
         name = self._open.pop(id, None)
         if name is None:
             raise refused(path, f"no call {id!r} before this message waits for an answer.")
-        return name
+        return name, id
 
 
 def recipient_of(name: str) -> str:

@@ -11,14 +11,24 @@ from antiphon.api.schemas.chat import StreamOptions
 from .messages import refused
 
 
-def streams(stream: bool | None, dialect: Dialect) -> bool:
-    """Whether the answer is streamed, the dialect deciding where the request does not."""
-    return dialect.stream_default if stream is None else stream
+def streams(stream: bool | None, dialect: Dialect, accept: str = "") -> bool:
+    """Whether the answer is streamed: as the request says, else the dialect.
+
+    A client whose ``accept`` header takes JSON and nothing else cannot read a stream that it did not ask for.
+    """
+    if stream is not None:
+        return stream
+    return dialect.stream_default and accept.strip() != "application/json"
 
 
 def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None:
     if options is not None and not stream:
         raise refused("stream_options", "only a streamed answer has stream options.", hint="Set stream to true.")
+
+
+def at_most(asked: int | None, most: int | None) -> int | None:
+    """The lesser of two limits, None being no limit (resolution X-10)."""
+    return min((limit for limit in (asked, most) if limit is not None), default=None)
 
 
 def logit_bias(biases: dict[str, float] | None, limits: Limits) -> dict[int, float]:

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -18,13 +19,14 @@ from antiphon.api.context import Context
 from antiphon.api.convert.answer import Finished, Projection, Whole
 from antiphon.api.convert.chat import Reading, to_turn
 from antiphon.api.convert.chunks import AnswerHead, ChunkWriter, completion
+from antiphon.api.convert.fields import check_fields, warnings
 from antiphon.api.convert.sampling import streams
-from antiphon.api.errors import INTERNAL, ClientGone, error_body
+from antiphon.api.errors import INTERNAL, ClientGone, error_event
 from antiphon.api.exchange import FAULTS, KEY, Exchange
 from antiphon.api.lifecycle import Work
 from antiphon.api.schemas.chat import ChatRequest
 from antiphon.api.session import SessionTurn, session_name, session_turn
-from antiphon.api.sse import DONE, Outbox, event, fill, send_events
+from antiphon.api.sse import DONE, Outbox, fill, send_events
 from antiphon.api.wire import decode, encode
 from antiphon.conversation import Usage
 from antiphon.errors import AntiphonError
@@ -54,12 +56,15 @@ class ChatCompletions:
         wire, ignored = decode(body, ChatRequest)
         exchange.ignored = tuple(ignored)
         context.traffic.ignored_fields += len(ignored)
-        exchange.stream = streams(wire.stream, context.dialect)
+        check_fields(wire, ignored, context.dialect)
+        headers = Headers(scope=scope)
+        exchange.warnings = warnings(wire)
+        exchange.stream = wire.stream = streams(wire.stream, context.dialect, headers.get("accept", ""))
         model = await context.model(wire.model)
         exchange.model = model.name
         async with AsyncExitStack() as held:
             session = await self._session(wire, exchange.owner, held)
-            affinity = session.affinity if session else Headers(scope=scope).get("x-session-affinity")
+            affinity = session.affinity if session else headers.get("x-session-affinity")
             earlier = session.history if session else ()
             reading = Reading(context.dialect, context.limits, context.today, affinity, earlier)
             size = len(body) + (session.size if session else 0)
@@ -87,7 +92,7 @@ class ChatCompletions:
 
     async def _plan(self, wire: ChatRequest, model: Model, reading: Reading, *, heavy: bool) -> Plan:
         def plan() -> Plan:
-            return plan_turn(model, to_turn(wire, reading))
+            return plan_turn(model, to_turn(wire, reading), most=reading.dialect.prompt_limit(model.context))
 
         return await held(await asyncio.to_thread(plan) if heavy else plan())
 
@@ -145,7 +150,7 @@ class Answer:
         writer = asyncio.ensure_future(fill(outbox, self._chunks(), work, self._unforeseen))
         works.add(work)
         try:
-            await send_events(outbox, send, error_event=_error_event)
+            await send_events(outbox, send, error_event=partial(error_event, dialect=self._head.dialect))
         finally:
             works.discard(work)
             outbox.close()
@@ -179,6 +184,8 @@ class Answer:
                 change = projections[index].feed(choice_event.event)
                 if isinstance(change, Finished):
                     ends[index] = change.usage
+                    if self._head.dialect.usage == "last" and len(ends) == self._n:
+                        usage = merge_usage([ends[i] for i in range(self._n)])
                 if change is not None:
                     yield writer.change(index, change, usage)
         usage = merge_usage([ends[index] for index in range(self._n)])
@@ -199,7 +206,3 @@ class Answer:
     def _unforeseen(self, error: Exception) -> AntiphonError:
         FAULTS.log(logging.ERROR, "%s failed", self._exchange.id, exc_info=error)
         return INTERNAL
-
-
-def _error_event(error: AntiphonError) -> bytes:
-    return event(encode(error_body(error)))

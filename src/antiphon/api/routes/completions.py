@@ -32,10 +32,10 @@ class Completions(Posted):
     async def answer(self, call: Call) -> None:
         context = self._context
         wire = call.read(CompletionRequest)
-        call.exchange.stream = streams(wire.stream, context.dialect)
+        headers = Headers(scope=call.scope)
+        call.exchange.stream = wire.stream = streams(wire.stream, context.dialect, headers.get("accept", ""))
         model = await call.model(wire.model)
-        affinity = Headers(scope=call.scope).get("x-session-affinity")
-        reading = Reading(context.dialect, context.limits, context.today, affinity)
+        reading = Reading(context.dialect, context.limits, context.today, headers.get("x-session-affinity"))
         order = await call.planned(lambda: read_completion(wire, model, reading))
         answer = Answer(call, order, wire)
         async with call.admitted():
@@ -135,7 +135,7 @@ class Answer:
 
     def _reason(self, reason: FinishReason) -> str:
         """A completion calls no tools, whatever the model wrote."""
-        return self._dialect.finish[FinishReason.STOP_EOS if reason is FinishReason.TOOL_CALL else reason]
+        return self._dialect.word(FinishReason.STOP_EOS if reason is FinishReason.TOOL_CALL else reason)
 
     def _completion(
         self, choices: list[CompletionChoice], usage: CompletionUsage | msgspec.UnsetType | None = msgspec.UNSET

@@ -127,6 +127,7 @@ class ChatRequest(msgspec.Struct, kw_only=True):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     chat_template_kwargs: JsonObject | None = None
     continue_final_message: bool | None = None
+    error_behavior: Literal["error", "truncate"] | None = None
     user: str | None = None
     metadata: JsonObject | None = None
     prompt_cache_key: str | None = None
@@ -182,7 +183,7 @@ class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     role: Literal["assistant"] = "assistant"
     content: str | None
-    refusal: None = None
+    refusal: msgspec.UnsetType | None = None
     tool_calls: list[AnswerToolCall] | msgspec.UnsetType = msgspec.UNSET
     reasoning: str | msgspec.UnsetType = msgspec.UNSET
     reasoning_content: str | msgspec.UnsetType = msgspec.UNSET
@@ -191,7 +192,7 @@ class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True):
 class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     message: AnswerMessage
-    logprobs: ChoiceLogprobs | None = None
+    logprobs: ChoiceLogprobs | msgspec.UnsetType | None = None
     finish_reason: str
 
 
@@ -209,20 +210,20 @@ class CompletionUsage(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    prompt_tokens_details: PromptDetails
-    completion_tokens_details: CompletionDetails
+    prompt_tokens_details: PromptDetails | msgspec.UnsetType = msgspec.UNSET
+    completion_tokens_details: CompletionDetails | msgspec.UnsetType = msgspec.UNSET
 
 
 class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a request that does not stream."""
 
     id: str
-    object: Literal["chat.completion"] = "chat.completion"
+    object: Literal["chat.completion", "chat.completions"] = "chat.completion"
     created: int
     model: str
     choices: list[ChatChoice]
     usage: CompletionUsage
-    system_fingerprint: str | None = None
+    system_fingerprint: str | msgspec.UnsetType | None = None
 
 
 class FunctionDelta(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,7 +249,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     delta: Delta
-    logprobs: ChoiceLogprobs | None = None
+    logprobs: ChoiceLogprobs | msgspec.UnsetType | None = None
     finish_reason: str | None = None
 
 
@@ -261,4 +262,4 @@ class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[ChunkChoice]
     usage: CompletionUsage | msgspec.UnsetType | None = msgspec.UNSET
-    system_fingerprint: str | None = None
+    system_fingerprint: str | msgspec.UnsetType | None = None

@@ -1,0 +1,63 @@
+"""POST /serving-endpoints/{name}/invocations: one address a model, the task told by the body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from antiphon.api.client import read_json
+from antiphon.api.context import Context
+from antiphon.api.errors import ClientGone
+from antiphon.api.wire import decode, encode
+from antiphon.errors import RequestError
+
+
+class Task(msgspec.Struct):
+    """The fields of which each task has its own."""
+
+    messages: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    prompt: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class Invocations:
+    """Gives the body to the route of its task, the endpoint's name as its model. ``tasks``: field → that route."""
+
+    def __init__(self, context: Context, tasks: Mapping[str, ASGIApp]) -> None:
+        self._context = context
+        self._tasks = tasks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await read_json(scope, receive, self._context.limits)
+        except ClientGone:
+            return
+        route = self._tasks[self._task(body)]
+        await route(scope, _again(named(body, scope["path_params"]["endpoint"]), receive), send)
+
+    def _task(self, body: bytes) -> str:
+        task, _ = decode(body, Task)
+        asked = [name for name in self._tasks if getattr(task, name) is not msgspec.UNSET]
+        if len(asked) != 1:
+            told = ", ".join(self._tasks)
+            raise RequestError(f"The body must have just one of {told}: it tells the task.", code="invalid_value")
+        return asked[0]
+
+
+def named(body: bytes, model: str) -> bytes:
+    """The body with its ``model``; everything else keeps its own spelling."""
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return encode({**fields, "model": model})
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body once more, then what comes."""
+    bodies: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> MutableMapping[str, Any]:
+        return bodies.pop() if bodies else await receive()
+
+    return again
