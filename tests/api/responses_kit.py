@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from openai.types.responses import Response as OpenAIResponse
 from openai.types.responses import ResponseStreamEvent
-from pydantic import TypeAdapter
+from pydantic import BaseModel
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
@@ -49,7 +49,9 @@ REQUIRED = {
 }  # fmt: skip
 """Keys that a response always has (reference: clients.md §1)."""
 
-_EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+_EVENTS: dict[str, type[BaseModel]] = {
+    get_args(kind.model_fields["type"].annotation)[0]: kind for kind in get_args(get_args(ResponseStreamEvent)[0])
+}
 
 
 def harmony_ids(*pieces: Piece) -> list[int]:
@@ -108,7 +110,8 @@ def events_of(got: Got) -> list[Any]:
 
 
 def checked_event(event: dict[str, Any]) -> None:
-    _EVENT.validate_python(event, strict=True)
+    assert event["type"] in _EVENTS, "clients break on events that they do not know"
+    _EVENTS[event["type"]].model_validate(event, strict=True)
     if "response" in event:
         checked_response(event["response"])
 

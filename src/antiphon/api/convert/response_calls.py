@@ -25,6 +25,7 @@ from antiphon.api.schemas.response_items import (
     CodeInterpreterCallItem,
     CodeLogs,
     McpCallItem,
+    McpFailure,
     Status,
     WebSearchCallItem,
 )
@@ -122,7 +123,7 @@ class McpCall:
         self._name = name
         self._arguments: list[str] = []
         self._output: str | None = None
-        self._error: str | None = None
+        self._error: McpFailure | None = None
 
     def begin(self) -> list[StreamEvent]:
         return [added(self), McpCallInProgress(**self.place.at)]
@@ -139,7 +140,7 @@ class McpCall:
 
     def answered(self, result: ToolResult) -> list[StreamEvent]:
         if result.error is not None:
-            self._error = result.error.message
+            self._error = McpFailure(result.error.message)
             return [McpCallFailed(**self.place.at), done(self, "failed")]
         self._output = result.text(envelope=False)
         return [McpCallCompleted(**self.place.at), done(self, "completed")]

@@ -202,7 +202,7 @@ def _past_call(item: InputItem, path: str) -> Iterator[Message]:
     else:
         label = f"{item.server_label}__" if item.server_label and item.server_label != "functions" else ""
         recipient, text, content_type = recipient_of(f"{label}{item.name or ''}"), item.arguments or "", "json"
-        answer = _parts(item.output if item.output is not None else str(item.error or ""), f"{path}.output")
+        answer = _parts(item.output if item.output is not None else json.dumps(item.error), f"{path}.output")
     yield _called(recipient, text, call_id, content_type=content_type)
     yield _answer(recipient, call_id, answer)
 

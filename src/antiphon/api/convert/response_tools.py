@@ -87,7 +87,8 @@ class _Reader:
             case "namespace":
                 self._namespace(tool, path)
             case _ if self._serve(tool):
-                self._echo.append(_plain(tool))
+                container = {"container": {"type": "auto"}} if tool.type == "code_interpreter" else {}
+                self._echo.append(_plain(tool) | container)
             case _:
                 self._dropped.append(f"{path}.type={tool.type[:64]}")
 

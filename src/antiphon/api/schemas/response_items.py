@@ -130,6 +130,12 @@ class CodeInterpreterCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_fie
     status: Status
 
 
+class McpFailure(msgspec.Struct, frozen=True, tag_field="type", tag="mcp_tool_execution_error"):
+    """``content`` is why."""
+
+    content: str
+
+
 class McpCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_call"):
     """A call that ran on the server's side."""
 
@@ -138,7 +144,7 @@ class McpCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     name: str
     arguments: str
     output: str | None = None
-    error: str | None = None
+    error: McpFailure | None = None
     status: Status
 
 

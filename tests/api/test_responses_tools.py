@@ -1,0 +1,257 @@
+"""Tools that run on the server's side are items between turns; others are the client's, or nobody's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.conversation import PYTHON, JsonSchema, ToolNamespace, ToolSpec
+from antiphon.tokens import Piece
+from antiphon.tools import FunctionTools, Router, ToolCall, ToolOutput
+from antiphon.tools.browser import Browser, Corpus
+from api.kit import END as CHATML_END
+from api.kit import call, ids, running, scripted
+from api.responses_kit import (
+    CALL,
+    CHANNEL,
+    CONSTRAIN,
+    FINAL,
+    MESSAGE,
+    START,
+    THOUGHT,
+    WEATHER_TOOL,
+    events_of,
+    harmony_ids,
+    oss_app,
+    respond,
+    responses_app,
+    text_of,
+    turns,
+)
+
+
+class Python:
+    """A tool called ``python`` that answers with the code's length: no sandbox is needed to see its events."""
+
+    recipient = "python"
+    parameters: JsonSchema | None = None
+
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
+        return ToolOutput(content=f"{len(call.body)} characters", plain=True)
+
+
+@dataclass
+class Set:
+    tools: tuple[Python, ...] = (Python(),)
+    specs: tuple[ToolSpec, ...] = ()
+    builtins: tuple[ToolNamespace, ...] = (PYTHON,)
+
+
+def docs__size(page: str) -> int:
+    """The size of a page.
+
+    Args:
+        page: its name.
+    """
+    if page == "missing":
+        raise ValueError("no such page")
+    return len(page)
+
+
+class Toolbox:
+    """What a server has: the browser over a folder, ``python``, and a function of the MCP server ``docs``."""
+
+    def __init__(self, pages: Path) -> None:
+        (pages / "bern.md").write_text("# Bern\n\nThe capital of Switzerland has bears.\n")
+        sets: list[Any] = [Browser(Corpus(pages)), Set(), FunctionTools([docs__size])]
+        self.router = Router([tool for tools in sets for tool in tools.tools])
+        self.specs = tuple(spec for tools in sets for spec in tools.specs)
+        self.builtins = tuple(space for tools in sets for space in tools.builtins)
+
+
+@pytest.fixture
+def toolbox(tmp_path: Path) -> Toolbox:
+    return Toolbox(tmp_path)
+
+
+def to(recipient: str, body: str) -> tuple[Piece, ...]:
+    return (START, f"assistant to={recipient}", CHANNEL, "analysis ", CONSTRAIN, "json", MESSAGE, body, CALL)
+
+
+def begun(*pieces: Piece) -> list[int]:
+    """A reply: the prompt has opened the first message already."""
+    assert pieces[0] == START
+    return harmony_ids(str(pieces[1]).removeprefix("assistant"), *pieces[2:])
+
+
+def types(events: list[Any]) -> list[str]:
+    told = [event["type"] for event in events]
+    return [kind for i, kind in enumerate(told) if i == 0 or told[i - 1] != kind]
+
+
+SEARCH = begun(*to("browser.search", '{"query": "bears"}'))
+ANSWER = begun(*FINAL)
+
+
+def test_a_web_search_is_an_item_around_which_its_events_stand(toolbox: Toolbox) -> None:
+    with running(
+        oss_app(turns(harmony_ids(*THOUGHT, *to("browser.search", '{"query": "bears"}')), ANSWER), tools=toolbox)
+    ) as base:
+        events = events_of(respond(base, {"stream": True, "tools": [{"type": "web_search"}]}))
+    assert types(events)[2:] == [
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.output_item.added",
+        "response.web_search_call.in_progress",
+        "response.web_search_call.searching",
+        "response.web_search_call.completed",
+        "response.output_item.done",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    output = events[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["reasoning", "web_search_call", "message"]
+    assert output[1]["action"] == {"type": "search", "query": "bears", "queries": ["bears"]}
+    assert output[1]["status"] == "completed"
+
+
+def test_opening_and_finding_are_actions_with_the_page(toolbox: Toolbox) -> None:
+    script = turns(
+        SEARCH,
+        begun(*to("browser.open", '{"id": 0}')),
+        begun(*to("browser.find", '{"pattern": "capital"}')),
+        ANSWER,
+    )
+    with running(oss_app(script, tools=toolbox)) as base:
+        response = respond(base, {"tools": [{"type": "web_search_preview"}]}).json
+    assert [item["action"] for item in response["output"][:3]] == [
+        {"type": "search", "query": "bears", "queries": ["bears"]},
+        {"type": "open_page", "url": "corpus:/bern.md"},
+        {"type": "find_in_page", "pattern": "capital", "url": "corpus:/bern.md"},
+    ]
+    assert text_of(response) == "It is sunny in Bern."
+
+
+def test_code_is_interpreted_and_its_output_told_to_those_who_ask(toolbox: Toolbox) -> None:
+    code = (START, "assistant to=python", CHANNEL, "analysis ", "code", MESSAGE, "print(1)", CALL)
+    tools = [{"type": "code_interpreter", "container": {"type": "auto"}}]
+    with running(oss_app(turns(begun(*code), ANSWER, begun(*code), ANSWER), tools=toolbox)) as base:
+        events = events_of(respond(base, {"stream": True, "tools": tools}))
+        asked = respond(base, {"tools": tools, "include": ["code_interpreter_call.outputs"]}).json
+    assert types(events)[2:9] == [
+        "response.output_item.added",
+        "response.code_interpreter_call.in_progress",
+        "response.code_interpreter_call_code.delta",
+        "response.code_interpreter_call_code.done",
+        "response.code_interpreter_call.interpreting",
+        "response.code_interpreter_call.completed",
+        "response.output_item.done",
+    ]
+    item = events[-1]["response"]["output"][0]
+    assert (item["code"], item["outputs"], item["status"]) == ("print(1)", None, "completed")
+    assert asked["output"][0]["outputs"] == [{"type": "logs", "logs": "8 characters"}]
+
+
+def test_a_tool_of_an_mcp_server_is_an_mcp_call(toolbox: Toolbox) -> None:
+    tools = [{"type": "mcp", "server_label": "docs"}]
+    script = turns(
+        ids(*call("docs__size", '{"page": "bern"}'), CHATML_END),
+        ids(*call("docs__size", '{"page": "missing"}'), CHATML_END),
+        ids("Four.", CHATML_END),
+    )
+    with running(responses_app(small=scripted(script), tools=toolbox)) as base:
+        events = events_of(respond(base, {"stream": True, "tools": tools}))
+    right, wrong, answer = events[-1]["response"]["output"]
+    assert (right["type"], right["server_label"], right["name"]) == ("mcp_call", "docs", "size")
+    assert (right["arguments"], right["output"], right["error"]) == ('{"page": "bern"}', "4", None)
+    assert (wrong["status"], wrong["output"]) == ("failed", None)
+    assert "no such page" in wrong["error"]["content"]
+    assert answer["content"][0]["text"] == "Four."
+    told = types(events)
+    assert told.index("response.mcp_call.completed") < told.index("response.mcp_call.failed")
+
+
+def test_nothing_runs_that_the_request_does_not_list(toolbox: Toolbox) -> None:
+    with running(oss_app(SEARCH, tools=toolbox)) as base:
+        response = respond(base).json
+    (item,) = response["output"]
+    assert (item["type"], item["name"]) == ("function_call", "browser.search")
+
+
+def test_the_owner_may_offer_tools_in_every_request(toolbox: Toolbox) -> None:
+    with running(oss_app(turns(SEARCH, ANSWER), tools=toolbox, offer_tools=True)) as base:
+        response = respond(base).json
+    assert [item["type"] for item in response["output"]] == ["web_search_call", "message"]
+
+
+def test_calls_beyond_max_tool_calls_are_not_run(toolbox: Toolbox) -> None:
+    with running(oss_app(turns(SEARCH, SEARCH, ANSWER), tools=toolbox)) as base:
+        response = respond(base, {"tools": [{"type": "web_search"}], "max_tool_calls": 1}).json
+    first, second, answer = response["output"]
+    assert (first["status"], second["status"], answer["type"]) == ("completed", "failed", "message")
+
+
+def test_the_history_of_a_stored_response_holds_what_the_tools_said(toolbox: Toolbox) -> None:
+    engine = scripted(turns(ids(*call("docs__size", '{"page": "bern"}'), CHATML_END), ids("Four.", CHATML_END)))
+    with running(responses_app(small=engine, tools=toolbox)) as base:
+        first = respond(base, {"tools": [{"type": "mcp", "server_label": "docs"}]}).json
+        respond(base, {"previous_response_id": first["id"], "input": "And of Basel?"})
+    told = bytes(id for id in engine.requests[-1][0] if id < 256).decode()
+    assert told.index("docs__size") < told.index("4") < told.index("Four.") < told.index("And of Basel?")
+
+
+def test_tools_that_nobody_has_are_dropped_and_told(toolbox: Toolbox) -> None:
+    asked = {"tools": [WEATHER_TOOL, {"type": "web_search"}, {"type": "image_generation"}]}
+    with running(oss_app(ANSWER, debug=True)) as base:
+        got = respond(base, asked)
+    assert [tool["type"] for tool in got.json["tools"]] == ["function"]
+    assert got.headers["x-antiphon-ignored"] == "tools[1].type=web_search, tools[2].type=image_generation"
+
+
+def test_functions_of_a_namespace_are_called_in_it() -> None:
+    space = {"type": "namespace", "name": "home", "description": "The house.", "tools": [WEATHER_TOOL]}
+    engine = scripted(ids(*call("home.weather", "{}"), CHATML_END))
+    with running(responses_app(small=engine)) as base:
+        response = respond(base, {"tools": [space, WEATHER_TOOL]}).json
+        (item,) = response["output"]
+        assert (item["type"], item["namespace"], item["name"]) == ("function_call", "home", "weather")
+        again = respond(
+            base,
+            {
+                "previous_response_id": response["id"],
+                "tools": [space],
+                "input": [{"type": "function_call_output", "call_id": item["call_id"], "output": "warm"}],
+            },
+        )
+    assert again.status == 200
+    assert "warm" in bytes(id for id in engine.requests[-1][0] if id < 256).decode()
+
+
+def test_a_custom_tool_takes_free_text() -> None:
+    shell = {"type": "custom", "name": "shell", "description": "Runs a command."}
+    engine = scripted(ids(*call("shell", '{"input": "ls -l | \\"wc\\""}'), CHATML_END))
+    with running(responses_app(small=engine)) as base:
+        events = events_of(respond(base, {"stream": True, "tools": [shell]}))
+        (item,) = events[-1]["response"]["output"]
+        assert (item["type"], item["name"], item["input"]) == ("custom_tool_call", "shell", 'ls -l | "wc"')
+        assert types(events)[2:6] == [
+            "response.output_item.added",
+            "response.custom_tool_call_input.delta",
+            "response.custom_tool_call_input.done",
+            "response.output_item.done",
+        ]
+        history = [
+            {"role": "user", "content": "Count"},
+            item,
+            {"type": "custom_tool_call_output", "call_id": item["call_id"], "output": "7"},
+        ]
+        assert respond(base, {"input": history, "tools": [shell]}).status == 200
