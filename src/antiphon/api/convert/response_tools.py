@@ -115,7 +115,7 @@ class _Reader:
             raise refused(f"{path}.format", "only custom tools that take free text are possible.")
         self._offers[name] = Offer(tool.name, namespace, custom)
         parameters = _CUSTOM_PARAMETERS if custom else tool.parameters
-        self._specs[name] = ToolSpec(name, tool.description or "", parameters, strict=custom or tool.strict)
+        self._specs[name] = ToolSpec(name, tool.description or "", parameters, strict=tool.strict)
 
     def _serve(self, tool: Tool) -> bool:
         """A tool that runs on this side, if the server has it."""

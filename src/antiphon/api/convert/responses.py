@@ -215,6 +215,8 @@ def _without(turn: TurnRequest, cut: int) -> TurnRequest:
 def _renamed(position: Position | None) -> Position | None:
     if position is None or position.path is None:
         return position
+    if position.path.startswith("tools["):
+        return replace(position, path=position.path.replace(".function.", ".", 1))
     for theirs, ours in PARAMS.items():
         if position.path == theirs or position.path.startswith((f"{theirs}.", f"{theirs}[")):
             return replace(position, path=ours + position.path[len(theirs) :])

@@ -1,0 +1,230 @@
+"""What cannot be answered is refused with the name of the field, and another's things are not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from antiphon.api.keys import Key
+from antiphon.api.seal import Seal
+from antiphon.conversation import Channel, Message, Role
+from antiphon.errors import RequestError
+from api.kit import END as CHATML_END
+from api.kit import Got, ids, request, running, scripted
+from api.responses_kit import FINAL, THOUGHT, WEATHER_TOOL, harmony_ids, oss_app, respond, responses_app
+
+HELLO = ids("Hello there.", CHATML_END)
+USER = {"role": "user", "content": "Hi"}
+CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+ALLOWED = {"type": "allowed_tools", "mode": "auto"}
+UNKNOWN = {"type": "function", "name": "g"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "1"}
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with running(responses_app(small=scripted(HELLO))) as url:
+        yield url
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"input": None}, "input"),
+        ({"input": []}, "input"),
+        ({"input": 7}, "input"),
+        ({"input": [7]}, "input[0]"),
+        ({"input": [{"content": "Hi"}]}, "input[0].role"),
+        ({"input": [{"role": "user"}]}, "input[0].content"),
+        ({"input": [{"role": "tool", "content": "x"}]}, "input[0].role"),
+        ({"input": [{"role": "__class__", "content": "x"}]}, "input[0].role"),
+        ({"input": [USER, {"type": "computer_call", "id": "x"}]}, "input[1].type"),
+        ({"input": [USER, {"type": "function_call", "name": "f", "arguments": "{}"}]}, "input[1].call_id"),
+        ({"input": [USER, {"type": "function_call", "call_id": "c", "name": "f"}]}, "input[1].arguments"),
+        ({"input": [USER, OUTPUT]}, "input[1].call_id"),
+        ({"input": [USER, CALL, OUTPUT, OUTPUT]}, "input[3].call_id"),
+        ({"input": [USER, CALL, {**OUTPUT, "output": None}]}, "input[2].output"),
+        ({"input": [USER, CALL, {**OUTPUT, "output": 5}]}, "input[2].output"),
+        ({"input": [{"type": "item_reference", "id": "msg_0"}]}, "input[0].id"),
+        ({"input": [{"type": "reasoning", "encrypted_content": "AAAA"}]}, "input[0].encrypted_content"),
+        ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0].text"),
+        ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}, "input[0].content[0]"),
+        ({"previous_response_id": "resp_unknown"}, "previous_response_id"),
+        ({"previous_response_id": "../../etc/passwd"}, "previous_response_id"),
+        ({"previous_response_id": "resp_0", "conversation": "conv_0"}, "previous_response_id"),
+        ({"conversation": "conv_unknown"}, "conversation"),
+        ({"background": True, "store": False}, "background"),
+        ({"stream_options": {"include_obfuscation": True}}, "stream_options"),
+        ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"max_output_tokens": -1}, "max_output_tokens"),
+        ({"max_tool_calls": -1}, "max_tool_calls"),
+        ({"temperature": 3}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"top_logprobs": 21}, "top_logprobs"),
+        ({"include": ["everything"]}, "include[0]"),
+        ({"metadata": {str(i): "" for i in range(17)}}, "metadata"),
+        ({"metadata": {"k" * 65: ""}}, "metadata"),
+        ({"metadata": {"k": "v" * 513}}, "metadata"),
+        ({"prompt": {"id": "pmpt_1"}}, "prompt"),
+        ({"truncation": "some"}, "truncation"),
+        ({"tools": [{"type": "function"}]}, "tools[0].name"),
+        ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
+        ({"tools": [WEATHER_TOOL, WEATHER_TOOL]}, "tools[1].name"),
+        ({"tools": [{"type": "custom", "name": "c", "format": {"type": "grammar"}}]}, "tools[0].format"),
+        ({"tools": [{"type": "namespace", "name": "a.b", "tools": []}]}, "tools[0].name"),
+        ({"tools": [WEATHER_TOOL] * 129}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": [WEATHER_TOOL], "tool_choice": {"type": "function", "name": "g"}}, "tool_choice.name"),
+        ({"tools": [WEATHER_TOOL], "tool_choice": {"type": "web_search"}}, "tool_choice.type"),
+        ({"tools": [WEATHER_TOOL], "tool_choice": {**ALLOWED, "tools": []}}, "tool_choice.tools"),
+        ({"tools": [WEATHER_TOOL], "tool_choice": {**ALLOWED, "tools": [UNKNOWN]}}, "tool_choice.tools[0].name"),
+        ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema"),
+        ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name"),
+        ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
+        ({"reasoning": {"effort": "huge"}}, "reasoning.effort"),
+    ],
+)  # fmt: skip
+def test_the_field_at_fault_is_named(base: str, body: dict[str, Any], param: str) -> None:
+    for stream in (False, True):
+        got = respond(base, {**body, "stream": stream or None})
+        if "stream_options" in body and stream:
+            continue
+        assert got.status in (400, 404), got.body
+        assert got.error["param"] == param
+        assert got.error["type"] == "invalid_request_error"
+
+
+def test_a_prompt_that_is_too_long_is_refused_or_loses_its_oldest_turns() -> None:
+    engine = scripted(HELLO, context=300)
+    history = [{"role": "user" if i % 2 == 0 else "assistant", "content": f"turn {i} " + "x" * 40} for i in range(9)]
+    with running(responses_app(small=engine)) as base:
+        refused = respond(base, {"input": history, "instructions": "Stay."})
+        cut = respond(base, {"input": history, "instructions": "Stay.", "truncation": "auto"})
+        hopeless = respond(base, {"input": "x" * 400, "truncation": "auto"})
+    assert (refused.status, refused.error["code"], refused.error["param"]) == (400, "context_length_exceeded", "input")
+    assert cut.status == 200
+    told = bytes(id for id in engine.requests[0][0] if id < 256).decode()
+    assert "Stay." in told
+    assert "turn 0" not in told
+    assert "turn 8" in told
+    assert (hopeless.status, hopeless.error["code"]) == (400, "context_length_exceeded")
+
+
+def test_a_body_of_ten_megabytes_is_refused(base: str) -> None:
+    assert respond(base, {"input": "x" * 10_000_000}).status == 413
+    assert respond(base).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "param"),
+    [
+        ("GET", "/v1/responses/resp_0", "response_id"),
+        ("DELETE", "/v1/responses/resp_0", "response_id"),
+        ("POST", "/v1/responses/resp_0/cancel", "response_id"),
+        ("GET", "/v1/responses/resp_0/input_items", "response_id"),
+        ("GET", "/v1/conversations/conv_0", "conversation"),
+        ("DELETE", "/v1/conversations/conv_0", "conversation"),
+        ("GET", "/v1/conversations/conv_0/items", "conversation"),
+        ("GET", "/v1/conversations/conv_0/items/msg_0", "conversation"),
+        ("DELETE", "/v1/conversations/conv_0/items/msg_0", "conversation"),
+        ("GET", "/v1/responses/..%2f..%2fetc%2fpasswd", None),
+        ("GET", "/v1/responses/%00", "response_id"),
+        ("PUT", "/v1/responses/resp_0", None),
+    ],
+)
+def test_what_is_not_there_is_said_to_be_missing(base: str, method: str, path: str, param: str | None) -> None:
+    got = request(base, method, path)
+    assert got.status in (404, 405)
+    assert got.error["param"] == param
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=101", "limit=x", "limit=1e3", "limit=%C2%B2", "order=up", "after=x"]
+)
+def test_a_page_that_cannot_be_is_refused(base: str, query: str) -> None:
+    made = respond(base).json["id"]
+    got = request(base, "GET", f"/v1/responses/{made}/input_items?{query}")
+    assert (got.status, got.error["param"]) == (400, query.partition("=")[0])
+
+
+def key(name: str) -> Key:
+    """A key whose secret is its name."""
+    return Key(name=name, digest=hashlib.sha256(name.encode()).hexdigest())
+
+
+def as_(name: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {name}"}
+
+
+def send(base: str, method: str, path: str, who: str, body: Any = None) -> Got:
+    data = None if body is None else json.dumps(body).encode()
+    return request(base, method, path, data, content_type="application/json", **as_(who))
+
+
+def test_another_keys_responses_and_conversations_do_not_exist() -> None:
+    keys = [key("alice"), key("bob")]
+    with running(responses_app(small=scripted(HELLO), keys=keys)) as base:
+        mine = respond(base, {}, **as_("alice")).json["id"]
+        talk = send(base, "POST", "/v1/conversations", "alice", {}).json["id"]
+        assert send(base, "GET", f"/v1/responses/{mine}", "alice").status == 200
+        for method, path in [
+            ("GET", f"/v1/responses/{mine}"),
+            ("GET", f"/v1/responses/{mine}?stream=true"),
+            ("DELETE", f"/v1/responses/{mine}"),
+            ("POST", f"/v1/responses/{mine}/cancel"),
+            ("GET", f"/v1/responses/{mine}/input_items"),
+            ("GET", f"/v1/conversations/{talk}"),
+            ("POST", f"/v1/conversations/{talk}"),
+            ("DELETE", f"/v1/conversations/{talk}"),
+            ("GET", f"/v1/conversations/{talk}/items"),
+        ]:
+            body: Any = {"metadata": {}} if method == "POST" else None
+            assert send(base, method, path, "bob", body).status == 404, path
+        assert respond(base, {"previous_response_id": mine}, **as_("bob")).status == 400
+        assert respond(base, {"conversation": talk}, **as_("bob")).status == 404
+        item = send(base, "GET", f"/v1/responses/{mine}/input_items", "alice").json["data"][0]["id"]
+        reference = [{"type": "item_reference", "id": item}]
+        assert respond(base, {"input": reference}, **as_("alice")).status == 200
+        assert respond(base, {"input": reference}, **as_("bob")).status == 400
+
+
+def test_sealed_reasoning_opens_for_its_owner_and_server_alone() -> None:
+    thought = Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text="secret")
+    seal = Seal(b"k" * 32)
+    sealed = seal.close(thought, "alice")
+    assert "secret" not in sealed
+    assert Seal(b"k" * 32).open(sealed, "alice", "p") == thought
+    flipped = sealed[:20] + ("A" if sealed[20] != "A" else "B") + sealed[21:]
+    for other, owner, text in [
+        (seal, "bob", sealed),
+        (Seal(b"j" * 32), "alice", sealed),
+        (seal, "alice", flipped),
+        (seal, "alice", ""),
+        (seal, "alice", "not base64!"),
+        (seal, "alice", "é"),
+    ]:
+        with pytest.raises(RequestError) as caught:
+            other.open(text, owner, "p")
+        assert (caught.value.code, caught.value.param) == ("invalid_encrypted_content", "p")
+
+
+def test_sealed_reasoning_goes_back_to_the_model_as_it_was() -> None:
+    engine = scripted(harmony_ids(*THOUGHT, *FINAL))
+    with running(responses_app(oss=engine)) as base:
+        first = respond(base, {"include": ["reasoning.encrypted_content"], "store": False}).json
+        sealed = first["output"][0]
+        assert sealed["content"] == []
+        history = [{"role": "user", "content": "Hi"}, sealed, CALL, OUTPUT]
+        assert respond(base, {"input": history, "store": False}).status == 200
+    assert "The user wants the weather." in bytes(id for id in engine.requests[-1][0] if id < 256).decode()
+
+
+def test_a_request_that_nobody_stores_leaves_nothing() -> None:
+    with running(oss_app(harmony_ids(*FINAL))) as base:
+        made = respond(base, {"store": False}).json
+        assert made["store"] is False
+        assert request(base, "GET", f"/v1/responses/{made['id']}").status == 404

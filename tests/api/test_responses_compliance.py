@@ -1,0 +1,100 @@
+"""The cases of the Open Responses list, as our own tests: what every server of this API must do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from api.kit import END as CHATML_END
+from api.kit import call, ids, running, scripted
+from api.responses_kit import WEATHER_TOOL, checked_response, events_of, respond, responses_app, text_of
+
+
+def read(prompt: Sequence[int]) -> str:
+    return bytes(id for id in prompt if id < 256).decode()
+
+
+def script(prompt: Sequence[int], sampling: object, choice: int) -> list[int]:
+    said = read(prompt)
+    if "weather like" in said:
+        return ids(*call("weather", '{"city": "San Francisco"}'), CHATML_END)
+    if "my name" in said:
+        return ids("Alice" if "I am Alice" in said else "I do not know", CHATML_END)
+    return ids("Ahoy!" if "pirate" in said else "Hello.", CHATML_END)
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with running(responses_app(small=scripted(script))) as url:
+        yield url
+
+
+def completed(base: str, body: dict[str, Any]) -> dict[str, Any]:
+    got = respond(base, body)
+    assert got.status == 200, got.body
+    response = checked_response(got.json)
+    assert (response["object"], response["status"]) == ("response", "completed")
+    return response
+
+
+def message(role: str, text: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def test_a_basic_text_response(base: str) -> None:
+    response = completed(base, {"input": [message("user", "Say hello.")]})
+    assert text_of(response) == "Hello."
+    assert response["output"][0]["role"] == "assistant"
+
+
+def test_a_streamed_response(base: str) -> None:
+    events = events_of(respond(base, {"input": [message("user", "Count.")], "stream": True}))
+    assert (events[0]["type"], events[-1]["type"]) == ("response.created", "response.completed")
+
+
+def test_a_system_prompt(base: str) -> None:
+    asked = [message("system", "You are a pirate."), message("user", "Greet.")]
+    assert text_of(completed(base, {"input": asked})) == "Ahoy!"
+    assert text_of(completed(base, {"input": "Greet.", "instructions": "You are a pirate."})) == "Ahoy!"
+
+
+def test_tool_calling(base: str) -> None:
+    asked = {"input": [message("user", "What is the weather like?")], "tools": [WEATHER_TOOL]}
+    (item,) = completed(base, asked)["output"]
+    assert (item["type"], item["name"], item["arguments"]) == (
+        "function_call",
+        "weather",
+        '{"city": "San Francisco"}',
+    )
+
+
+def test_streamed_tool_calling(base: str) -> None:
+    asked = {"input": [message("user", "What is the weather like?")], "tools": [WEATHER_TOOL], "stream": True}
+    told = [event["type"] for event in events_of(respond(base, asked))]
+    for needed in (
+        "response.output_item.added",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+        "response.output_item.done",
+    ):
+        assert needed in told
+
+
+def test_an_image_is_refused_by_a_model_that_reads_text(base: str) -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    got = respond(base, {"input": [{"type": "message", "role": "user", "content": [image]}]})
+    assert (got.status, got.error["code"], got.error["param"]) == (400, "unsupported_content", "input[0].content[0]")
+
+
+def test_several_turns(base: str) -> None:
+    asked = [message("user", "I am Alice."), message("assistant", "Hello Alice."), message("user", "Say my name.")]
+    assert text_of(completed(base, {"input": asked})) == "Alice"
+
+
+def test_a_previous_response_is_remembered(base: str) -> None:
+    first = completed(base, {"input": "I am Alice."})
+    second = completed(base, {"input": "Say my name.", "previous_response_id": first["id"]})
+    assert text_of(second) == "Alice"
