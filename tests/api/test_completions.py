@@ -259,7 +259,7 @@ def test_a_suffix_of_nothing_is_no_suffix(base: str) -> None:
     assert complete(base, suffix="").status == 200
 
 
-@pytest.mark.spec("DBX-96")
+@pytest.mark.spec("DBX-96", "HAR-02")
 def test_harmony_is_never_without_its_format_unless_forced() -> None:
     tokenizer = ByteTokenizer(Harmony().controls)
     engine = ScriptedEngine(tokenizer.encode("x"), context=4096)

@@ -127,6 +127,21 @@ async def test_the_weather_example_of_both_specifications_runs_to_its_answer(mad
     assert "Ask the tool." not in decode(tokenizer, third.prompt_ids), "and dropped after the final answer"
 
 
+@pytest.mark.parametrize("header", ["bash", "assistant to=bash", "assistant<|channel|>commentary bash"])
+async def test_a_model_that_calls_a_tool_by_its_bare_name_reaches_it(header: str) -> None:
+    def bash(command: str) -> str:
+        """Runs here."""
+        return f"ran {command}"
+
+    tool = FunctionTool(bash)
+    call = f'<|channel|>analysis<|message|>Hm.<|end|><|start|>{header}<|message|>{{"command": "ls"}}<|call|>'
+    served, engine = model(harmony(), lambda prompt, number: (call, REPLIES[harmony][1])[number])
+    rounds = Rounds(served, ask("List.", tool), Router([tool]), prepare_turn)
+    await run(rounds)
+    answered = next(m for m in rounds.request.conversation.messages if m.role is Role.TOOL)
+    assert (answered.name, "ran ls" in answered.text, len(engine.requests)) == ("functions.bash", True, 2)
+
+
 async def test_a_caller_s_own_function_goes_back_to_the_caller_once_ours_are_answered() -> None:
     reply = (
         "".join(f'<tool_call>{{"name": "{n}", "arguments": {{}}}}</tool_call>' for n in ("ours", "theirs"))

@@ -1,6 +1,6 @@
 """The nouns of a conversation: values only, no input or output."""
 
-from .builtins import BROWSER, PYTHON, TRAINED
+from .builtins import BROWSER, PYTHON, TRAINED, described
 from .content import ChannelConfig, DeveloperContent, ReasoningEffort, SystemContent
 from .conversation import Conversation, Settings
 from .events import (
@@ -54,6 +54,7 @@ __all__ = [
     "ToolSpec",
     "TurnEnded",
     "Usage",
+    "described",
     "require_visible",
     "visible_to_user",
 ]

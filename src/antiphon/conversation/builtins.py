@@ -71,3 +71,9 @@ PYTHON = ToolNamespace(
 
 TRAINED = {namespace.name: namespace for namespace in (BROWSER, PYTHON)}
 """By name; a built-in of one of these names that says nothing of its own is described in these words."""
+
+
+def described(namespace: ToolNamespace) -> ToolNamespace:
+    """The namespace, in the words that gpt-oss was trained on where it is one of these and says nothing of its own."""
+    silent = namespace.description is None and not namespace.tools
+    return TRAINED.get(namespace.name, namespace) if silent else namespace

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
+from .builtins import described
 from .content import ReasoningEffort
 from .message import Message
 from .tools import ResponseFormat, ToolNamespace, ToolSpec
@@ -38,6 +39,12 @@ class Conversation:
     response_format: ResponseFormat | None = None
     verbatim: bool = False
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Whom a call may be addressed to: the tools that are offered, and the built-in ones."""
+        ours = (name for namespace in map(described, self.builtins) for name in namespace.recipients)
+        return (*(tool.recipient for tool in self.tools), *ours)
 
     def add(self, *messages: Message) -> Conversation:
         """The same conversation with more messages at its end."""

@@ -35,6 +35,11 @@ class ToolNamespace:
     description: str | None = None
     tools: tuple[ToolSpec, ...] = ()
 
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Whom its calls are addressed to: its tools, or without any the namespace itself."""
+        return tuple(f"{self.name}.{tool.name}" for tool in self.tools) or (self.name,)
+
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:

@@ -92,11 +92,18 @@ class Format(Protocol):
         """
 
     def parser(
-        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
+        self,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        prompt: Sequence[Piece] = (),
+        strict: bool = False,
+        tools: Collection[str] = (),
     ) -> Parser:
         """A reader for one reply to ``prompt``, whose tail tells where the reply begins (inside a think tag, say).
 
-        ``strict`` raises `ParseError` where the default repairs and reports an `Incident`.
+        ``tools`` are the recipients that were offered (``functions.f``, ``python``); a format whose headers are loose
+        tells by them what a bare name means. ``strict`` raises `ParseError` where the default repairs and reports an
+        `Incident`.
         """
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:

@@ -67,7 +67,12 @@ class RawFormat:
         yield from self.end
 
     def parser(
-        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
+        self,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        prompt: Sequence[Piece] = (),
+        strict: bool = False,
+        tools: Collection[str] = (),
     ) -> RawParser:
         return RawParser(self.stops, spelled=self._spelled, strict=strict)
 

@@ -43,7 +43,8 @@ class Plan:
 
     def parser(self) -> Parser:
         """A reader for one choice, which begins where the prompt's tail says."""
-        return self.model.format.parser(reply_as=Role.ASSISTANT, prompt=self.prompt)
+        tools = self.request.conversation.recipients
+        return self.model.format.parser(reply_as=Role.ASSISTANT, prompt=self.prompt, tools=tools)
 
 
 def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) -> Plan:

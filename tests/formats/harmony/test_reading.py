@@ -243,6 +243,35 @@ def test_a_call_is_a_call_on_any_channel(channel: str) -> None:
     assert (message.is_call, message.content_type, message.channel) == (True, "code", channel)
 
 
+OFFERED = ("functions.bash", "browser.open", "python", "functions.open", "functions.final")
+
+
+@pytest.mark.parametrize(
+    ("header", "recipient"),
+    [
+        ("commentary to=bash", "functions.bash"),
+        ("commentary bash", "functions.bash"),
+        ("analysis python code", "python"),
+        ("commentary to=open", "open"),  # whose?
+        ("commentary to=functions.open", "functions.open"),
+        ("final", None),
+        ("commentary to=elsewhere", "elsewhere"),
+    ],
+)
+def test_a_bare_name_is_the_one_offered_tool_that_has_it(header: str, recipient: str | None) -> None:
+    parser = Harmony().parser(tools=OFFERED)
+    said = [*parser.feed([Control("<|channel|>"), header, Control("<|message|>"), "x", CALL]), *parser.close()]
+    (message,) = ended(said)
+    assert message.recipient == recipient
+    assert ("recipient-repaired" in codes(said)) is (recipient == "functions.bash")
+
+
+def test_a_plain_answer_may_begin_with_a_tool_s_name() -> None:
+    parser = Harmony().parser(tools=OFFERED)
+    (message,) = ended([*parser.feed(["python is a snake", RETURN]), *parser.close()])
+    assert (message.channel, message.recipient, message.text) == ("final", None, "python is a snake")
+
+
 @pytest.mark.spec("HAR-01", "HAR-10", "HAR-35")
 def test_what_the_renderer_writes_the_reader_reads() -> None:
     messages = (

@@ -35,6 +35,8 @@ ANSWER = THOUGHT + "<|channel|>final<|message|>Yes, 雨 all day.<|return|>"
 CALLED = THOUGHT + CALL
 ANNOUNCED = THOUGHT + "<|channel|>commentary<|message|>I will look.<|end|><|start|>assistant" + CALL
 OTHER_ORDER = THOUGHT + ' to=functions.weather<|channel|>analysis code<|message|>{"city": "Bern"}<|call|>'
+BY_NAME = THOUGHT + ' to=weather<|channel|>commentary json<|message|>{"city": "Bern"}<|call|>'
+AS_ROLE = THOUGHT.removesuffix("assistant") + 'weather<|channel|>commentary<|message|>{"city": "Bern"}<|call|>'
 DOUBLED = THOUGHT + CALL.replace("<|constrain|>", "<|channel|>commentary <|constrain|>")
 GLUED = "<|channel|>analysis<|message|>Look it up.<|channel|>final<|message|>Yes, 雨 all day.<|return|>"
 BARE = "Yes, 雨 all day.<|return|>"
@@ -56,7 +58,7 @@ def base() -> Iterator[str]:
         yield url
 
 
-REPLIES = (ANSWER, CALLED, ANNOUNCED, OTHER_ORDER, DOUBLED, GLUED, BARE)
+REPLIES = (ANSWER, CALLED, ANNOUNCED, OTHER_ORDER, BY_NAME, AS_ROLE, DOUBLED, GLUED, BARE)
 ANSWERS = (ANSWER, GLUED, BARE)
 
 

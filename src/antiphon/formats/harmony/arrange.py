@@ -26,6 +26,7 @@ from antiphon.conversation import (
     TextPart,
     ToolNamespace,
     ToolSpec,
+    described,
 )
 
 IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
@@ -63,7 +64,7 @@ def opening(conversation: Conversation, head: Sequence[Message]) -> Iterator[Mes
 
 def system_content(settings: Settings, builtins: Iterable[ToolNamespace] = ()) -> SystemContent:
     """What gpt-oss expects to be told where the settings are silent (HAR-50, HAR-53, HAR-63, A-H07, A-H08)."""
-    tools = {namespace.name: _described(namespace) for namespace in builtins}
+    tools = {namespace.name: described(namespace) for namespace in builtins}
     return SystemContent(
         identity=settings.identity if settings.identity is not None else IDENTITY,
         reasoning_effort=settings.reasoning_effort or ReasoningEffort.MEDIUM,
@@ -72,11 +73,6 @@ def system_content(settings: Settings, builtins: Iterable[ToolNamespace] = ()) -
         channels=ChannelConfig(settings.channels if settings.channels is not None else CHANNELS),
         tools=tools or None,
     )
-
-
-def _described(namespace: ToolNamespace) -> ToolNamespace:
-    silent = namespace.description is None and not namespace.tools
-    return TRAINED.get(namespace.name, namespace) if silent else namespace
 
 
 def _developer(conversation: Conversation, head: Iterable[Message]) -> DeveloperContent:

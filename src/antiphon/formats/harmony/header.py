@@ -7,17 +7,14 @@ one has the reference's rules in `reference`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from antiphon.conversation import FUNCTIONS, Channel, Role
+from antiphon.conversation import FUNCTIONS, Role
 from antiphon.tokens import Control
 
 from .controls import CHANNEL, CONSTRAIN, START
 from .fields import Header, Opened, Section
-
-CHANNELS = tuple(channel.value for channel in Channel)
-ROLES = tuple(role.value for role in Role)
-CONTENT_TYPES = frozenset({"json", "code", "text", "markdown"})
+from .offered import CHANNELS, CONTENT_TYPES, ROLES
 
 BLANK = " \t\n\r\f"
 """What separates words, as the reference splits them."""
@@ -29,9 +26,12 @@ _QUALIFIED = re.compile(r"""[^\W\d]\w*(?:\.[\w-]+)+""")
 
 
 class HeaderReader:
-    """Reads one header. ``whole``: it ended with ``<|message|>``; otherwise what is no field any more is content."""
+    """Reads one header. ``whole``: it ended with ``<|message|>``; otherwise what is no field any more is content.
 
-    def __init__(self, expected: Role | None, tools: Collection[str], *, whole: bool) -> None:
+    ``tools`` are the recipients that were offered, by every name that means them.
+    """
+
+    def __init__(self, expected: Role | None, tools: Mapping[str, str], *, whole: bool) -> None:
         self._expected = expected
         self._tools = tools
         self._whole = whole
@@ -153,11 +153,11 @@ class HeaderReader:
         if found := _RECIPIENT.match(word):
             return self._to(found)
         value = found[0] if (found := _VALUE.match(word)) else ""
+        if self._is_plain(control):
+            return 0
         if value in self._tools:
             self._missing_to |= self._header.recipient is None
             return self._recipient(word)
-        if self._is_plain(control):
-            return 0
         if value in CONTENT_TYPES:
             return self._content_type(value)
         if self._whole and _QUALIFIED.fullmatch(value):
@@ -192,7 +192,9 @@ class HeaderReader:
         elif self._header.recipient is not None:
             self._repair("dup-recipient", name)
         else:
-            self._header.recipient = name
+            self._header.recipient = self._tools.get(name, name)
+            if self._header.recipient != name:
+                self._repair("recipient-repaired", name)
         return len(name)
 
     def _content_type(self, value: str) -> int:
@@ -249,7 +251,7 @@ class HeaderReader:
         if self._expected is None or header.recipient in ROLES or word.startswith(f"{FUNCTIONS}."):
             header.role, header.name, header.unknown_role = Role.TOOL, word, None
         elif word in self._tools and header.recipient is None:
-            header.recipient, header.unknown_role = word, None
+            header.recipient, header.unknown_role = self._tools[word], None
             self._repair("role-as-recipient", word)
         elif header.channel is not None or header.recipient is not None:
             header.unknown_role = None

@@ -9,6 +9,7 @@ from antiphon.conversation import Role
 from .controls import START
 from .fields import Header, Opened, Section
 from .header import BLANK, HeaderReader
+from .offered import offered_names
 
 
 class UnreadHeader:
@@ -16,7 +17,7 @@ class UnreadHeader:
 
     def __init__(self, expected: Role | None, tools: Collection[str]) -> None:
         self._expected = expected
-        self._tools = tools
+        self._tools = offered_names(tools)
         self.opened = Opened.MISSING
         self.sections: list[Section] = []
         self.length = 0

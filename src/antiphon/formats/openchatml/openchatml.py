@@ -60,7 +60,12 @@ class OpenChatML:
             yield from self._opened(reply_as)
 
     def parser(
-        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
+        self,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        prompt: Sequence[Piece] = (),
+        strict: bool = False,
+        tools: Collection[str] = (),
     ) -> ReplyParser:
         """A reader of one reply. ``strict`` raises `ParseError` where the default reports an `Incident`."""
         opened = self._open_frame(prompt)

@@ -75,7 +75,12 @@ class TemplateFormat:
             raise RenderError("a tool is nested too deeply", code="template_limit") from error
 
     def parser(
-        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
+        self,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        prompt: Sequence[Piece] = (),
+        strict: bool = False,
+        tools: Collection[str] = (),
     ) -> Parser:
         return TaggedParser(
             self.tags,

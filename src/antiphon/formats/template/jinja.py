@@ -101,7 +101,12 @@ class JinjaFormat:
             raise RenderError("a tool or an argument is nested too deeply", code="template_limit") from error
 
     def parser(
-        self, *, reply_as: Role | None = Role.ASSISTANT, prompt: Sequence[Piece] = (), strict: bool = False
+        self,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        prompt: Sequence[Piece] = (),
+        strict: bool = False,
+        tools: Collection[str] = (),
     ) -> Parser:
         return TaggedParser(
             self.tags,
