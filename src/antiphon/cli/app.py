@@ -20,6 +20,8 @@ COMMANDS = {
     "keys": "Add, list and remove the API keys of the server.",
     "render": "Write a conversation (JSON) as the prompt of a format.",
     "parse": "Read a model's raw reply back into messages.",
+    "validate": "Check an OpenChatML transcript of any length.",
+    "conformance": "Run the OpenChatML compliance suite, against us or another.",
     "grammar": "Print what a reply may be, or check a text against it.",
     "formats": "List the formats and chat templates.",
     "config": "Show the configuration and where each value comes from.",

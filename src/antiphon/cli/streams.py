@@ -1,0 +1,64 @@
+"""Files and pipes of any length: read in parts with a bar on a terminal, written in parts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from antiphon.errors import ConfigError
+
+CHUNK = 1 << 18
+"""Bytes that are read at once."""
+
+
+def chunks(file: Path) -> Iterator[bytes]:
+    """The bytes of a file, part by part; ``-`` is standard input. Raises `ConfigError` when it cannot be read."""
+    # The bar's module brings the model store with it.
+    from .pull import progress_bar
+
+    try:
+        with opened(file) as source, progress_bar(file.name, length(file)) as progress:
+            done = 0
+            while chunk := source.read(CHUNK):
+                yield chunk
+                done += len(chunk)
+                progress(done, None)
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}", code="unreadable_input") from None
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[BinaryIO]:
+    if str(file) == "-":
+        yield sys.stdin.buffer
+        return
+    with file.open("rb") as source:
+        yield source
+
+
+def length(file: Path) -> int | None:
+    return file.stat().st_size if str(file) != "-" and file.is_file() else None
+
+
+@contextmanager
+def output(file: Path | None) -> Iterator[IO[bytes]]:
+    """Where a result goes: standard output, or a file that is there only when all of it is.
+
+    Raises `ConfigError` when the file cannot be written.
+    """
+    if file is None or str(file) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    partial = file.with_name(f".{file.name}.part")
+    try:
+        with partial.open("wb") as sink:
+            yield sink
+        partial.replace(file)
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {error.strerror}", code="unwritable_output") from None
+    finally:
+        partial.unlink(missing_ok=True)

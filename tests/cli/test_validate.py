@@ -1,0 +1,108 @@
+"""`antiphon validate` and `antiphon conformance` as a user has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.program import PROGRAM, antiphon, environment
+
+GOOD = 'version: "2.2"\n<|start|>user<|message|>Hi<|end|>\n<|start|>assistant<|message|>Hello<|return|>\n'
+BAD = 'version: "2.2"\n<|start|>moderator<|message|>Hello<|end|>\n<|start|>user<|message|>Hi'
+
+
+def test_a_valid_transcript_is_said_to_be_valid(tmp_path: Path) -> None:
+    file = tmp_path / "talk.ocm"
+    file.write_text(GOOD)
+    done = antiphon("validate", str(file), home=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{file}: valid\n", "")
+
+
+def test_an_error_is_told_with_its_place_code_and_hint(tmp_path: Path) -> None:
+    done = antiphon("validate", "-", home=tmp_path, stdin=BAD)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0] == "2:10  E-PARSE-HEADER  unknown role 'moderator'"
+    assert lines[1].strip().startswith("system, developer, user")
+    assert lines[2].startswith("3:27  E-STREAM-TRUNCATED")
+    assert "\x1b" not in done.stdout
+
+
+def test_programs_get_the_same_as_json(tmp_path: Path) -> None:
+    done = antiphon("validate", "-", "--json", home=tmp_path, stdin=BAD)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["valid"]) == (1, False)
+    assert [(e["code"], e["line"], e["column"]) for e in report["errors"]] == [
+        ("E-PARSE-HEADER", 2, 10),
+        ("E-STREAM-TRUNCATED", 3, 27),
+    ]
+    assert set(report["errors"][0]) == {"code", "line", "column", "message", "hint"}
+    done = antiphon("validate", "-", "--json", home=tmp_path, stdin=GOOD)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"valid": True, "errors": []})
+
+
+def test_the_harmony_profile_asks_for_channels(tmp_path: Path) -> None:
+    done = antiphon("validate", "-", "--profile", "harmony", home=tmp_path, stdin=GOOD)
+    assert done.returncode == 1
+    assert done.stdout.startswith("3:19  E-PARSE-CHANNEL-MISSING")
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+    done = antiphon("validate", str(tmp_path / "none"), home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No such file" in done.stderr
+
+
+def frames(megabytes: int) -> bytes:
+    text = "All the words that somebody said about <<|end|>, once more. " * 70
+    frame = f"<|start|>user<|message|>{text}<|end|>\n<|start|>assistant<|message|>{text}<|return|>\n"
+    return GOOD.encode() + frame.encode() * (megabytes * 1_000_000 // len(frame))
+
+
+def peak_memory(home: Path, *arguments: str) -> int:
+    """Bytes of memory that one run of the program had at most; its output goes nowhere."""
+    with open(os.devnull, "wb") as nowhere:
+        program = subprocess.Popen([*PROGRAM, *arguments], stdout=nowhere, env=environment(home))
+        _, status, usage = os.wait4(program.pid, 0)
+    program.returncode = os.waitstatus_to_exitcode(status)
+    assert program.returncode == 0
+    return usage.ru_maxrss * 1024
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kilobytes on Linux")
+def test_memory_does_not_grow_with_the_transcript(tmp_path: Path) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(frames(2))
+    large.write_bytes(frames(40))
+    peaks = [peak_memory(tmp_path, "validate", str(file)) for file in (small, large)]
+    assert peaks[1] < 200e6
+    assert peaks[1] - peaks[0] < 8e6
+
+
+def test_our_own_reader_passes_the_suite(tmp_path: Path) -> None:
+    done = antiphon("conformance", "--json", home=tmp_path)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["failed"]) == (0, [])
+    assert report["passed"] >= 150
+
+
+def test_another_implementation_is_checked_through_its_command(tmp_path: Path) -> None:
+    program = tmp_path / "other.py"
+    program.write_text(
+        "import json, sys\n"
+        "from antiphon.formats.openchatml import check\n"
+        "json.dump(check(sys.stdin.buffer.read(), sys.argv[1:]), sys.stdout)\n"
+    )
+    right = shlex.join([sys.executable, str(program)])
+    done = antiphon("conformance", "--command", right, "--only", "literal", home=tmp_path)
+    assert (done.returncode, done.stdout.split()[1:]) == (0, ["of", done.stdout.split()[0], "cases", "passed"])
+    wrong = shlex.join([sys.executable, "-c", "print('hello')"])
+    done = antiphon("conformance", "--command", wrong, "--only", "literal", home=tmp_path)
+    assert done.returncode == 1
+    assert "no JSON on stdout" in done.stdout
