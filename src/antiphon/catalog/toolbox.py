@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from antiphon.conversation import ToolNamespace, ToolSpec
 from antiphon.errors import ConfigError, near
-from antiphon.tools import FunctionTools, Router, ToolLimits, ToolSet
+from antiphon.tools import FunctionTools, Toolbox, ToolLimits, ToolSet
 from antiphon.tools.browser import Backend, Browser, Corpus, SearxNG, Web
 from antiphon.tools.mcp import McpTools, read_mcp_config
 from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
@@ -36,46 +36,23 @@ class ToolSettings:
     limits: ToolLimits = field(default_factory=ToolLimits)
 
 
-@dataclass(frozen=True, slots=True)
-class Toolbox:
-    """Tool sets that are open, and the router over all of them; close it once."""
-
-    sets: tuple[ToolSet, ...]
-    router: Router
-    _threads: Executor
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(spec for tools in self.sets for spec in tools.specs)
-
-    @property
-    def builtins(self) -> tuple[ToolNamespace, ...]:
-        return tuple(namespace for tools in self.sets for namespace in tools.builtins)
-
-    async def aclose(self) -> None:
-        for tools in self.sets:
-            await tools.aclose()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-async def open_toolbox(settings: ToolSettings) -> Toolbox:
-    """Opens what ``settings`` name. Raises `ConfigError` for what cannot be opened; then nothing stays open."""
+@asynccontextmanager
+async def open_toolbox(settings: ToolSettings) -> AsyncIterator[Toolbox]:
+    """What ``settings`` name, open until the block is left. Raises `ConfigError` for what cannot be opened."""
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tool")
-    sets: list[ToolSet] = []
-    try:
+    async with AsyncExitStack() as stack:
+        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+        sets: list[ToolSet] = []
         for name in dict.fromkeys(settings.names):
-            sets.append(_open(name, settings, threads))
+            sets.append(await stack.enter_async_context(aclosing(_open(name, settings, threads))))
         if settings.mcp is not None:
             for name, server in read_mcp_config(_read(settings.mcp)).items():
-                sets.append(await McpTools.connect(name, server))
-        router = Router([tool for tools in sets for tool in tools.tools], settings.limits)
-    except ValueError as error:
-        await _close(sets, threads)
-        raise ConfigError(str(error), code="tool_names") from error
-    except BaseException:
-        await _close(sets, threads)
-        raise
-    return Toolbox(tuple(sets), router, threads)
+                sets.append(await stack.enter_async_context(aclosing(await McpTools.connect(name, server))))
+        try:
+            toolbox = Toolbox(sets, settings.limits)
+        except ValueError as error:
+            raise ConfigError(str(error), code="tool_names") from error
+        yield toolbox
 
 
 def _open(name: str, settings: ToolSettings, threads: Executor) -> ToolSet:
@@ -122,9 +99,3 @@ def _read(path: Path) -> str:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", code="mcp_config") from error
-
-
-async def _close(sets: Sequence[ToolSet], threads: Executor) -> None:
-    for tools in sets:
-        await tools.aclose()
-    threads.shutdown(wait=False, cancel_futures=True)

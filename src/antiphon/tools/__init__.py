@@ -15,6 +15,7 @@ from .call import (
 from .function import FunctionTool, FunctionTools
 from .router import Router, ToolCancelled, ToolEnded, ToolEvent, ToolLimits, ToolStarted
 from .tool import Tool, ToolFailure, ToolSet
+from .toolbox import Offer, Toolbox
 
 __all__ = [
     "ArgumentReader",
@@ -23,6 +24,7 @@ __all__ = [
     "CALL_SCHEMA",
     "FunctionTool",
     "FunctionTools",
+    "Offer",
     "Router",
     "TOOL_CANCELLED",
     "TOOL_FAILED",
@@ -40,4 +42,5 @@ __all__ = [
     "ToolResult",
     "ToolSet",
     "ToolStarted",
+    "Toolbox",
 ]
