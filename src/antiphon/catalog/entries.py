@@ -28,7 +28,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """One model by name: where its file comes from, and how it is to be run.
 
     ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or ``hf:OWNER/REPO/FILE``. ``sha256`` and
-    ``size`` (bytes) are of the model file. ``format`` None: the file's own chat template. ``context`` is in tokens.
+    ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF file of it. ``shortens``: the beginning
+    of its embeddings is an embedding too, as the model's authors say (``dimensions``). ``format`` None: the file's own chat template. ``context`` is in tokens.
     ``engine`` "scripted" says ``reply`` and needs no file; ``delay`` is the seconds before each of its steps.
     """
 
@@ -39,6 +40,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     source: str | None = None
     sha256: str | None = None
     size: int | None = None
+    convert: Literal["bert"] | None = None
+    shortens: bool = False
     licence: str = ""
     format: str | None = None
     chat_template: str | None = None

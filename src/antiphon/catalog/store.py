@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,9 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class InstalledModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies in the store under a name: ``file`` is a name in its folder, ``size`` is in bytes."""
+    """What lies in the store under a name: ``file`` is a name in its folder, ``size`` is in bytes.
+
+    ``sha256`` is of the file that was fetched; one that was converted has another."""
 
     name: str
     file: str
@@ -93,8 +95,8 @@ class ModelStore:
     def _fetch(self, name: str, entry: ModelEntry, source: str, progress: Progress) -> InstalledModel:
         partial = self._work(name, "")
         partial.mkdir(exist_ok=True)
-        file = parse_source(source).fetch(partial, progress)
-        digest, size = file_digest(file), file.stat().st_size
+        file = parse_source(source, companions=companions_of(entry)).fetch(partial, progress)
+        digest = file_digest(file)
         if entry.sha256 and digest != entry.sha256:
             shutil.rmtree(partial)
             raise ModelError(
@@ -102,11 +104,12 @@ class ModelStore:
                 code="model_digest",
                 hint="Nothing was kept. Pull again; if it stays so, the source has changed.",
             )
+        file = converted(entry, file)
         whole = self._work(name, ".whole")
         shutil.rmtree(whole, ignore_errors=True)
         whole.mkdir()
         file.rename(whole / file.name)
-        model = InstalledModel(name=name, file=file.name, source=source, sha256=digest, size=size)
+        model = InstalledModel(name=name, file=file.name, source=source, sha256=digest, size=(whole / file.name).stat().st_size)
         (whole / RECORD).write_bytes(msgspec.json.format(msgspec.json.encode(model)))
         self._discard(name)
         whole.rename(self.folder / name)
@@ -146,6 +149,24 @@ class ModelStore:
                 code="model_store",
                 hint="Set ANTIPHON_HOME to a folder with room that you may write.",
             ) from None
+
+
+def companions_of(entry: ModelEntry) -> Sequence[str]:
+    """What the conversion of an entry's file needs beside it."""
+    return ("config.json", "vocab.txt") if entry.convert == "bert" else ()
+
+
+def converted(entry: ModelEntry, file: Path) -> Path:
+    """The GGUF file that the fetched one is made into, or the file as it is. Raises `ModelError`."""
+    if entry.convert is None:
+        return file
+    try:
+        # An optional extra with a slow import, and seldom needed.
+        from .bert_gguf import bert_to_gguf
+    except ImportError:
+        hint = "pip install antiphon[local]"
+        raise ModelError(f"{file.name} needs gguf to convert it", code="model_not_converted", hint=hint) from None
+    return bert_to_gguf(file)
 
 
 def file_digest(path: Path) -> str:

@@ -91,12 +91,13 @@ def model(config: Config) -> Finding:
         return Finding(State.OK, f"model {name} is scripted")
     if path is None:
         return Finding(State.WARN, f"model {name} is not here", f"antiphon pull {name}")
-    if entry.sha256 and file_digest(path) != entry.sha256:
+    checked = entry.sha256 is not None and entry.convert is None
+    if checked and file_digest(path) != entry.sha256:
         return Finding(
             State.FAIL, f"{path} is damaged: its sha256 is another", f"antiphon rm {name}; antiphon pull {name}"
         )
     return Finding(
-        State.OK, f"model {name}, {megabytes(path.stat().st_size)}" + (", sha256 matches" if entry.sha256 else "")
+        State.OK, f"model {name}, {megabytes(path.stat().st_size)}" + (", sha256 matches" if checked else "")
     )
 
 

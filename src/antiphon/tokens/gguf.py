@@ -1,7 +1,8 @@
 """The vocabulary that a GGUF file describes, with the ids that llama.cpp gives.
 
-Covered exactly: byte-level BPE (`tokenizer.ggml.model` ``gpt2``) with the pre-tokenizers of `PRE_TOKENIZERS`. Any
-other kind raises `TokenError` ``vocabulary_not_covered``; the engine's own tokenizer serves then (`engine_tokenizer`).
+Covered exactly: byte-level BPE (`tokenizer.ggml.model` ``gpt2``) with the pre-tokenizers of `PRE_TOKENIZERS`, and
+WordPiece (``bert``). Any other kind raises `TokenError` ``vocabulary_not_covered``; the engine's own tokenizer serves
+then (`engine_tokenizer`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, sentencepie
 from .pieces import Control
 from .pretokenizers import PRE_TOKENIZERS, PreTokenizer
 from .table import EncodeText, TableTokenizer, is_structure, text_only
+from .wordpiece import wordpiece_tokenizer
 
 Metadata = Mapping[str, object]
 
@@ -38,6 +40,11 @@ _ALWAYS_CONTROL = frozenset((TokenType.CONTROL, TokenType.UNKNOWN))
 def gguf_tokenizer(metadata: Metadata) -> TableTokenizer:
     """The tokenizer of a file with this metadata. Errors: `TokenError`, when it is not covered or not well formed."""
     model, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
+    if model == "bert":
+        tokens = _strings(metadata, "tokenizer.ggml.tokens")
+        types = _types(metadata, len(tokens))
+        controls = {Control(tokens[id]): id for id, type in enumerate(types) if type in _ALWAYS_CONTROL}
+        return wordpiece_tokenizer(gguf_name(metadata), tokens, controls)
     pre_tokenizer = PRE_TOKENIZERS.get(str(pre))
     if model != "gpt2" or pre_tokenizer is None:
         raise _not_covered(f"a {model!r} vocabulary with the pre-tokenizer {pre!r}")

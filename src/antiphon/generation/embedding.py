@@ -1,0 +1,96 @@
+"""Texts → vectors: planned like a turn, then run by the engine in small batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from antiphon.conversation import Conversation, Message, Role
+from antiphon.engines import Embeddings
+from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
+from antiphon.formats import Format
+from antiphon.tokens import encode_pieces
+
+from .model import Model
+
+BATCH = 32
+"""Texts that an engine gets at once: what a caller who goes away leaves behind is no more than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingPlan:
+    """The ids of every text, framed as the model was trained, and how many numbers of each vector are wanted."""
+
+    model: Model
+    inputs: tuple[tuple[int, ...], ...]
+    dimensions: int
+
+    @property
+    def tokens(self) -> int:
+        return sum(map(len, self.inputs))
+
+
+def plan_embedding(
+    model: Model, texts: Sequence[str], *, dimensions: int | None = None, truncate: bool = False
+) -> EmbeddingPlan:
+    """What the engine will be given. A text that is too long is an error, or with ``truncate`` cut at its end.
+
+    Errors: `UnsupportedError` for a model that does not embed or ``dimensions`` that it does not have, `ContextError`.
+    """
+    spec = model.embedding
+    if spec is None:
+        raise UnsupportedError(f"{model.name!r} makes no embeddings", position=Position(path="model"))
+    if dimensions is not None and not (dimensions == spec.size or (spec.shortens and 0 < dimensions < spec.size)):
+        fewer = "" if spec.shortens else ", and nothing is said of the model that their beginnings are embeddings"
+        raise UnsupportedError(
+            f"the embeddings of {model.name!r} have {spec.size} dimensions{fewer}",
+            position=Position(path="dimensions"),
+        )
+    one = len(texts) == 1
+    inputs = tuple(
+        _input(model, text, "input" if one else f"input[{i}]", truncate=truncate) for i, text in enumerate(texts)
+    )
+    return EmbeddingPlan(model, inputs, spec.size if dimensions is None else dimensions)
+
+
+async def embed(plan: EmbeddingPlan) -> Embeddings:
+    """One vector of length 1 a text, in their order. Errors are the engine's."""
+    vectors: list[tuple[float, ...]] = []
+    for first in range(0, len(plan.inputs), BATCH):
+        made = await plan.model.engine.embed(plan.inputs[first : first + BATCH])
+        vectors += made.vectors
+    return Embeddings(tuple(_shortened(vector, plan.dimensions) for vector in vectors), plan.tokens)
+
+
+def _input(model: Model, text: str, path: str, *, truncate: bool) -> tuple[int, ...]:
+    format: Format = model.format
+    pieces = format.render(Conversation((Message(role=Role.USER, text=text),)), reply_as=None)
+    ids = tuple(encode_pieces(pieces, model.tokenizer))
+    if not ids:
+        raise RequestError("a text is empty", code="invalid_value", position=Position(path=path))
+    if len(ids) <= model.context:
+        return ids
+    if not truncate:
+        raise ContextError(
+            f"the text has {len(ids)} tokens and {model.name!r} reads {model.context}",
+            position=Position(path=path),
+            hint='Send less, or say error_behavior "truncate".',
+        )
+    frame = tuple(encode_pieces(format.render(Conversation(), reply_as=None), model.tokenizer))
+    end = frame[len(_common(frame, ids)) :]
+    return ids[: model.context - len(end)] + end
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> Sequence[int]:
+    """What both begin with."""
+    length = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return one[:length]
+
+
+def _shortened(vector: tuple[float, ...], dimensions: int) -> tuple[float, ...]:
+    if dimensions >= len(vector):
+        return vector
+    kept = vector[:dimensions]
+    length = math.sqrt(sum(value * value for value in kept)) or 1.0
+    return tuple(value / length for value in kept)
