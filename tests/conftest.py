@@ -41,18 +41,27 @@ def corpus_file(name: str) -> Path:
 def smollm2_path() -> Path:
     """The default chat model: the file that ANTIPHON_TEST_MODEL names, else the store's, fetched when needed."""
     named = os.environ.get("ANTIPHON_TEST_MODEL")
-    if named:
-        return Path(named)
+    return Path(named) if named else stored_model("smollm2")
+
+
+@pytest.fixture(scope="session")
+def minilm_path() -> Path:
+    """The sentence encoder, converted: the store's, fetched when needed."""
+    return stored_model("all-minilm-l6-v2")
+
+
+def stored_model(name: str) -> Path:
+    """A model of the catalogue. Skips the test when it is not here and cannot be fetched."""
     from antiphon.catalog.config import load_config  # here, so that tests of other rooms do not load the catalogue
     from antiphon.catalog.entries import builtin_catalogue
     from antiphon.catalog.store import ModelStore
 
     where = {name: value for name in ("ANTIPHON_HOME", "ANTIPHON_CONFIG") if (value := os.environ.get(name))}
-    store, entry = ModelStore(Path(load_config(where).config.store.folder)), builtin_catalogue()["smollm2"]
+    store, entry = ModelStore(Path(load_config(where).config.store.folder)), builtin_catalogue()[name]
     try:
-        store.pull("smollm2", entry)
+        store.pull(name, entry)
     except ModelError as error:
-        pytest.skip(f"the default model is not here and cannot be fetched: {error}")
-    path = store.path("smollm2", entry)
+        pytest.skip(f"the model {name} is not here and cannot be fetched: {error}")
+    path = store.path(name, entry)
     assert path is not None
     return path

@@ -35,6 +35,7 @@ from .openapi import document
 from .routes.chat import ChatCompletions
 from .routes.completions import Completions
 from .routes.conversations import Conversations
+from .routes.embeddings import MakeEmbeddings
 from .routes.health import Health
 from .routes.invocations import Invocations
 from .routes.models import Models
@@ -125,6 +126,7 @@ def _dialect_routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/models/{{id:path}}", models.one, methods=["GET"]),
         Route(f"{prefix}/chat/completions", ChatCompletions(context), methods=["POST"]),
         Route(f"{prefix}/completions", Completions(context), methods=["POST"]),
+        Route(f"{prefix}/embeddings", MakeEmbeddings(context), methods=["POST"]),
     ]
 
 

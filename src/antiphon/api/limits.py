@@ -19,6 +19,7 @@ class Limits:
     max_messages: int = 10_000
     max_n: int = 8
     max_prompts: int = 256
+    max_inputs: int = 2048
     max_logit_bias: int = 1024
     max_concurrent: int = 64
     max_queue: int = 256

@@ -11,10 +11,14 @@ from antiphon import __version__
 
 from .schemas.chat import ChatChunk, ChatCompletion, ChatRequest
 from .schemas.completions import Completion, CompletionRequest
+from .schemas.embeddings import EmbeddingList, EmbeddingRequest
 from .schemas.errors import ErrorBody
 from .schemas.models import ModelCard, ModelList
 
-_KINDS = (ChatRequest, ChatCompletion, ChatChunk, CompletionRequest, Completion, ModelCard, ModelList, ErrorBody)
+_KINDS = (
+    ChatRequest, ChatCompletion, ChatChunk, CompletionRequest, Completion, EmbeddingRequest, EmbeddingList, ModelCard,
+    ModelList, ErrorBody,
+)  # fmt: skip
 _REF = "#/components/schemas/{name}"
 
 
@@ -40,6 +44,7 @@ def document() -> bytes:
                 "/v1/completions": {
                     "post": _operation("Goes on with texts.", Completion, body=CompletionRequest, events=Completion)
                 },
+                "/v1/embeddings": {"post": _operation("Makes vectors of texts.", EmbeddingList, body=EmbeddingRequest)},
                 **{
                     f"/{name}": {"get": _plain(told)}
                     for name, told in (

@@ -19,9 +19,9 @@ _MOST_HEADER = 2**26
 
 
 def bert_to_gguf(weights: Path) -> Path:
-    """The GGUF file, beside ``weights``: mean pooling, matrices at 16 bits. ``config.json`` and ``vocab.txt`` lie there.
+    """The GGUF file, beside ``weights``: mean pooling, matrices at 16 bits.
 
-    Raises `ModelError` for files that are not such a model.
+    ``config.json`` and ``vocab.txt`` must lie there too. Raises `ModelError` for files that are not such a model.
     """
     target = weights.with_suffix(".gguf")
     try:

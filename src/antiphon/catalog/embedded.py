@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.errors import ModelError, TokenError
-from antiphon.formats import FormatRegistry
-from antiphon.generation import Model
+from antiphon.formats import Format, FormatRegistry
+from antiphon.formats.raw import RawFormat
+from antiphon.generation import EmbeddingSpec, Model
 from antiphon.generation.compile import ReplyCompiler
-from antiphon.tokens import Tokenizer, gguf_tokenizer
+from antiphon.tokens import Control, Tokenizer, gguf_tokenizer
 
 from .config import EngineConfig
 from .entries import ModelEntry
@@ -26,9 +28,15 @@ async def load_embedded(
     """Everything that may be wrong with the file and its format is told before the engine takes its memory."""
     metadata = await asyncio.to_thread(read_gguf_metadata, path)
     tokenizer = await asyncio.to_thread(tokenizer_of, path, metadata)
-    format = choose_format(name, entry, metadata, tokenizer, formats)
+    embeds = entry.task == "embed"
+    format: Format = (
+        sentence_format(metadata, tokenizer) if embeds else choose_format(name, entry, metadata, tokenizer, formats)
+    )
     engine = await LlamaCppEngine.start(engine_settings(path, entry, config, metadata))
     created = int((await asyncio.to_thread(path.stat)).st_mtime)
+    if embeds:
+        spec = EmbeddingSpec(size_of(metadata), entry.shortens)
+        return replace(model_of(name, entry, engine, tokenizer, format, created=created), embedding=spec)
     compiler = ReplyCompiler(format, tokenizer, engine.info.end_ids)
     return model_of(name, entry, engine, tokenizer, format, created=created, compiler=compiler)
 
@@ -44,7 +52,26 @@ def engine_settings(
         context=min(wanted, trained) if isinstance(trained, int) and trained > 0 else wanted,
         slots=entry.slots or config.slots,
         threads=entry.threads or config.threads,
+        embeddings=entry.task == "embed",
     )
+
+
+def sentence_format(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFormat:
+    """What frames each text that is embedded: of BERT's kind [CLS] and [SEP], of others what the file says to add."""
+    bert = metadata.get("tokenizer.ggml.model") == "bert"
+    frame: dict[str, list[Control]] = {"bos": [], "eos": []}
+    for role, controls in frame.items():
+        id = metadata.get(f"tokenizer.ggml.{role}_token_id")
+        piece = tokenizer.piece(id) if isinstance(id, int) else b""
+        if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", bert):
+            controls.append(piece)
+    return RawFormat(tokenizer.controls.keys(), begin=frame["bos"], end=frame["eos"])
+
+
+def size_of(metadata: Mapping[str, GgufValue]) -> int:
+    """How many numbers an embedding has."""
+    size = metadata.get(f"{metadata.get('general.architecture')}.embedding_length")
+    return size if isinstance(size, int) else 0
 
 
 def tokenizer_of(path: Path, metadata: Mapping[str, GgufValue]) -> Tokenizer:

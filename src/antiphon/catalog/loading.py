@@ -33,8 +33,7 @@ def open_catalog(config: Config) -> Catalog:
     default, entry = find_entry(config.model, config.catalogue)
     here = {model.name: ModelEntry(source=model.source) for model in store.installed()}
     entries = {**here, **config.catalogue, default: with_flags(entry, config)}
-    chat = [name for name in [*config.models, *here] if entries[name].task == "chat"]
-    return Catalog(entries, listed=[default, *chat], load=Loader(config, store, builtin_formats()).load)
+    return Catalog(entries, listed=[default, *config.models, *here], load=Loader(config, store, builtin_formats()).load)
 
 
 def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:

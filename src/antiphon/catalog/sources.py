@@ -42,7 +42,7 @@ def parse_source(text: str, *, companions: Sequence[str] = ()) -> Source:
         case "wheel":
             found = re.fullmatch(r"([A-Za-z0-9][\w.-]*==[\w.!+]+)/(.+)", rest)
             if found:
-                return WheelSource(*found.groups(), tuple(companions))
+                return WheelSource(found[1], found[2], tuple(companions))
         case "hf":
             found = re.fullmatch(r"([\w.-]+/[\w.-]+)/([\w./-]+)", rest)
             if found and ".." not in found[2].split("/"):

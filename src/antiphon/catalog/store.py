@@ -109,7 +109,8 @@ class ModelStore:
         shutil.rmtree(whole, ignore_errors=True)
         whole.mkdir()
         file.rename(whole / file.name)
-        model = InstalledModel(name=name, file=file.name, source=source, sha256=digest, size=(whole / file.name).stat().st_size)
+        size = (whole / file.name).stat().st_size
+        model = InstalledModel(name=name, file=file.name, source=source, sha256=digest, size=size)
         (whole / RECORD).write_bytes(msgspec.json.format(msgspec.json.encode(model)))
         self._discard(name)
         whole.rename(self.folder / name)

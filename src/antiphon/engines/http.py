@@ -57,9 +57,9 @@ class EventLines:
         return [(field, value.removeprefix(b" ")) for field, _, value in parts if field]
 
 
-def check_context(prompt: Sequence[int], context: int) -> None:
-    """RequestError for an empty prompt; ContextError, with both numbers, for one that leaves no room."""
+def check_context(prompt: Sequence[int], context: int, *, room: int = 1) -> None:
+    """RequestError for an empty prompt; ContextError, with both numbers, for one that leaves less than ``room``."""
     if not prompt:
         raise RequestError("the prompt is empty", position=Position(path="prompt"))
-    if len(prompt) >= context:
+    if len(prompt) + room > context:
         raise ContextError(f"the prompt has {len(prompt)} tokens and the context holds {context}")

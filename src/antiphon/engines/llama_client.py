@@ -94,7 +94,7 @@ class LlamaClient:
     async def embed(self, inputs: Sequence[Sequence[int]], model: Model) -> Embeddings:
         """One vector of length 1 for each input."""
         for input in inputs:
-            check_context(input, model.context)
+            check_context(input, model.context, room=0)
         if not inputs:
             return Embeddings((), 0)
         body: Json = {"input": [list(input) for input in inputs], "encoding_format": "float"}

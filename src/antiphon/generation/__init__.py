@@ -1,20 +1,25 @@
 """Turns: prompt → engine → parser → events."""
 
+from .embedding import EmbeddingPlan, embed, plan_embedding
 from .held import held, prepare_turn
-from .model import Model
+from .model import EmbeddingSpec, Model
 from .plan import Plan, plan_turn
 from .request import TurnRequest
 from .turn import ChoiceEvent, Reply, collect, merge_usage, reply_of, run_turn
 
 __all__ = [
     "ChoiceEvent",
+    "EmbeddingPlan",
+    "EmbeddingSpec",
     "Model",
     "Plan",
     "Reply",
     "TurnRequest",
     "collect",
+    "embed",
     "merge_usage",
     "held",
+    "plan_embedding",
     "plan_turn",
     "prepare_turn",
     "reply_of",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import Embeddings
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
-from antiphon.formats import Format
-from antiphon.tokens import encode_pieces
+from antiphon.tokens import Control, encode_pieces
 
 from .model import Model
 
@@ -64,8 +64,7 @@ async def embed(plan: EmbeddingPlan) -> Embeddings:
 
 
 def _input(model: Model, text: str, path: str, *, truncate: bool) -> tuple[int, ...]:
-    format: Format = model.format
-    pieces = format.render(Conversation((Message(role=Role.USER, text=text),)), reply_as=None)
+    pieces = list(model.format.render(Conversation((Message(role=Role.USER, text=text),)), reply_as=None))
     ids = tuple(encode_pieces(pieces, model.tokenizer))
     if not ids:
         raise RequestError("a text is empty", code="invalid_value", position=Position(path=path))
@@ -77,15 +76,9 @@ def _input(model: Model, text: str, path: str, *, truncate: bool) -> tuple[int, 
             position=Position(path=path),
             hint='Send less, or say error_behavior "truncate".',
         )
-    frame = tuple(encode_pieces(format.render(Conversation(), reply_as=None), model.tokenizer))
-    end = frame[len(_common(frame, ids)) :]
-    return ids[: model.context - len(end)] + end
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> Sequence[int]:
-    """What both begin with."""
-    length = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return one[:length]
+    end = list(takewhile(lambda piece: isinstance(piece, Control), reversed(pieces)))
+    kept = tuple(encode_pieces(reversed(end), model.tokenizer))
+    return ids[: model.context - len(kept)] + kept
 
 
 def _shortened(vector: tuple[float, ...], dimensions: int) -> tuple[float, ...]:

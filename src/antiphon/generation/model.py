@@ -13,11 +13,20 @@ if TYPE_CHECKING:  # llguidance is an extra
     from .compile import ReplyCompiler
 
 
+@dataclass(frozen=True, slots=True)
+class EmbeddingSpec:
+    """What a model's embeddings are: ``size`` numbers. ``shortens``: their beginnings are embeddings too."""
+
+    size: int
+    shortens: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """What the catalog makes of a name and generation runs. ``defaults`` are the format's under the catalogue's.
 
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
+    ``embedding`` is for a model that embeds and writes nothing; its format frames the texts.
     """
 
     name: str
@@ -28,6 +37,7 @@ class Model:
     created: int = 0
     owner: str = "antiphon"
     max_output_tokens: int | None = None
+    embedding: EmbeddingSpec | None = None
     memo: SegmentMemo = field(default_factory=SegmentMemo)
     compiler: ReplyCompiler | None = None
     """Makes the grammars of replies; None where llguidance is not installed, or the engine takes no grammar."""

@@ -129,7 +129,8 @@ def _spoken_to(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_id
         )
     stops = [stop for stop in model.format.stops if isinstance(stop, Control)]
     spelled = wire.skip_special_tokens is False
-    return replace(model, format=RawFormat(model.tokenizer.controls, stops=stops, spelled=spelled))
+    raw_format = RawFormat(model.tokenizer.controls, stops=stops, spelled=spelled)
+    return replace(model, format=raw_format, compiler=None)
 
 
 def _text(prompt: str | Sequence[int], path: str, tokenizer: Tokenizer) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from itertools import accumulate
 
 import msgspec
@@ -23,7 +24,7 @@ from antiphon.api.schemas.completions import Completion, CompletionChoice, Compl
 from antiphon.api.sse import DONE, event
 from antiphon.api.wire import encode
 from antiphon.conversation import FinishReason, Usage
-from antiphon.generation import merge_usage, run_turn
+from antiphon.generation import held, merge_usage, run_turn
 
 
 class Completions(Posted):
@@ -37,6 +38,7 @@ class Completions(Posted):
         model = await call.model(wire.model)
         reading = Reading(context.dialect, context.limits, context.today, headers.get("x-session-affinity"))
         order = await call.planned(lambda: read_completion(wire, model, reading))
+        order = replace(order, plans=tuple([await held(plan) for plan in order.plans]))
         answer = Answer(call, order, wire)
         async with call.admitted():
             if call.exchange.stream:

@@ -1,0 +1,65 @@
+"""POST /v1/embeddings."""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from base64 import b64encode
+from collections.abc import Sequence
+
+from antiphon.api.call import Call, Posted
+from antiphon.api.convert.messages import refused
+from antiphon.api.limits import Limits
+from antiphon.api.schemas.completions import Prompt
+from antiphon.api.schemas.embeddings import EmbeddingList, EmbeddingObject, EmbeddingRequest, EmbeddingUsage
+from antiphon.generation import embed, plan_embedding
+
+
+class MakeEmbeddings(Posted):
+    """One unit vector a text."""
+
+    async def answer(self, call: Call) -> None:
+        wire = call.read(EmbeddingRequest)
+        texts = read_texts(wire.input, self._context.limits)
+        before = f"{wire.instruction} " if wire.instruction else ""
+        model = await call.model(wire.model)
+        plan = await call.planned(
+            lambda: plan_embedding(
+                model,
+                [before + text for text in texts],
+                dimensions=wire.dimensions,
+                truncate=wire.error_behavior == "truncate",
+            )
+        )
+        async with call.admitted():
+            made = await call.run(embed(plan))
+        call.exchange.tokens = made.tokens
+        written = as_base64 if wire.encoding_format == "base64" else list
+        await call.tell(
+            EmbeddingList(
+                id=f"embd-{secrets.token_hex(12)}",
+                data=[EmbeddingObject(index=i, embedding=written(vector)) for i, vector in enumerate(made.vectors)],
+                model=model.name,
+                usage=EmbeddingUsage(made.tokens, made.tokens),
+            )
+        )
+
+
+def read_texts(input: Prompt, limits: Limits) -> list[str]:
+    """The texts of a request. Ids are refused: nothing tells that they are of this model's vocabulary."""
+    texts = [input] if isinstance(input, str) else input
+    if not 1 <= len(texts) <= limits.max_inputs:
+        raise refused("input", f"there are {len(texts)} inputs; from 1 to {limits.max_inputs} are possible.")
+    read = [text for text in texts if isinstance(text, str)]
+    if len(read) < len(texts):
+        raise refused(
+            "input",
+            "token ids are not read: they are likely of another model's vocabulary.",
+            hint="Send texts; with langchain's OpenAIEmbeddings set check_embedding_ctx_length=False.",
+        )
+    return read
+
+
+def as_base64(vector: Sequence[float]) -> str:
+    """What the official clients ask for: half the bytes of the numbers."""
+    return b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

@@ -1,0 +1,222 @@
+"""Sentence embeddings: the published model's own vectors, by the official client; and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+import pytest_asyncio
+
+from antiphon.api import create_app
+from antiphon.catalog.config import EngineConfig
+from antiphon.catalog.entries import builtin_catalogue
+from antiphon.catalog.format_choice import builtin_formats
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Embeddings, EngineInfo, ScriptedEngine
+from antiphon.formats.raw import RawFormat
+from antiphon.generation import EmbeddingSpec, Model, embed, plan_embedding
+from antiphon.tokens import ByteTokenizer, Control
+from api.kit import END, Got, app, ids, post_in_process, serving
+from conftest import corpus_file
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+Vector = Sequence[float]
+
+
+@pytest.fixture(scope="module")
+def published() -> Any:
+    return json.loads(corpus_file("embeddings.json").read_text("utf-8"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def minilm(minilm_path: Path) -> AsyncIterator[Model]:
+    pytest.importorskip("xllamacpp")
+    from antiphon.catalog.embedded import load_embedded
+
+    entry = builtin_catalogue()["all-minilm-l6-v2"]
+    model = await load_embedded("minilm", entry, minilm_path, EngineConfig(threads=1), builtin_formats())
+    yield model
+    await model.engine.aclose()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(minilm: Model) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with (
+        serving(create_app(StaticCatalog({"minilm": minilm}))) as port,
+        openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="x", max_retries=0) as client,
+    ):
+        yield client
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    return math.fsum(a * b for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.spec("DBX-105", "DBX-111", "DBX-112", "DBX-114", "DBX-115", "DBX-116")
+async def test_the_vectors_are_the_published_model_s(client: openai.AsyncOpenAI, published: Any) -> None:
+    texts = [case["text"] for case in published["texts"]]
+    told = await client.embeddings.create(model="minilm", input=texts, extra_body={"error_behavior": "truncate"})
+    assert (told.object, told.model) == ("list", "minilm")
+    assert [(one.index, one.object) for one in told.data] == [(i, "embedding") for i in range(len(texts))]
+    for case, one in zip(published["texts"], told.data, strict=True):
+        theirs = struct.unpack("<384f", base64.b64decode(case["vector"]))
+        assert cosine(one.embedding, theirs) >= 0.999, case["text"]
+        assert math.isclose(cosine(one.embedding, one.embedding), 1.0, abs_tol=1e-4)
+
+
+async def test_a_search_ranks_as_the_published_model_does(client: openai.AsyncOpenAI, published: Any) -> None:
+    sentences = (await client.embeddings.create(model="minilm", input=published["sentences"])).data
+    asked = [case["query"] for case in published["queries"]]
+    queries = (await client.embeddings.create(model="minilm", input=asked)).data
+    for case, query in zip(published["queries"], queries, strict=True):
+        mine = [cosine(query.embedding, sentence.embedding) for sentence in sentences]
+        theirs = case["cosines"]
+        assert max(abs(a - b) for a, b in zip(mine, theirs, strict=True)) < 0.005
+        order = sorted(range(len(mine)), key=mine.__getitem__, reverse=True)
+        for first, second in pairwise(order):
+            assert theirs[first] > theirs[second] - 0.002, "only what is as good as equal may change places"
+        assert order[0] == max(range(len(theirs)), key=theirs.__getitem__)
+
+
+@pytest.mark.spec("DBX-09", "DBX-10", "DBX-106", "DBX-109", "DBX-110", "DBX-113")
+async def test_numbers_and_base64_are_the_same_vector(minilm: Model) -> None:
+    application = create_app(StaticCatalog({"minilm": minilm}))
+
+    async def ask(**fields: Any) -> Got:
+        return await post_in_process(application, "/v1/embeddings", input="Hello", **fields)
+
+    numbers, packed = await ask(), await ask(encoding_format="base64")
+    floats = numbers.json["data"][0]["embedding"]
+    assert list(struct.unpack("<384f", base64.b64decode(packed.json["data"][0]["embedding"]))) == pytest.approx(floats)
+    assert numbers.json["usage"] == {"prompt_tokens": 3, "total_tokens": 3}
+    assert numbers.json["id"] != packed.json["id"]
+    assert numbers.json["object"] == "list"
+
+
+@pytest.mark.spec("DBX-107", "DBX-108")
+async def test_an_instruction_stands_before_every_input(client: openai.AsyncOpenAI) -> None:
+    instruction = "Represent this sentence for searching relevant passages:"
+    told = await client.embeddings.create(
+        model="minilm", input=["cats", "dogs"], extra_body={"instruction": instruction}
+    )
+    plain = await client.embeddings.create(model="minilm", input=[f"{instruction} cats", f"{instruction} dogs"])
+    for one, other in zip(told.data, plain.data, strict=True):
+        assert cosine(one.embedding, other.embedding) > 0.99999
+    assert told.usage == plain.usage
+
+
+async def test_a_text_that_is_too_long_is_an_error_with_its_place_and_both_numbers(client: openai.AsyncOpenAI) -> None:
+    fits = await client.embeddings.create(model="minilm", input="the " * 254)
+    assert fits.usage.prompt_tokens == 256
+    with pytest.raises(openai.BadRequestError) as caught:
+        await client.embeddings.create(model="minilm", input=["short", "the " * 255])
+    assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "input[1]")
+    assert "257" in caught.value.message
+    assert "256" in caught.value.message
+    cut = await client.embeddings.create(model="minilm", input="the " * 300, extra_body={"error_behavior": "truncate"})
+    assert cut.usage.prompt_tokens == 256
+    assert cosine(cut.data[0].embedding, fits.data[0].embedding) > 0.99999
+
+
+async def test_dimensions_that_the_model_does_not_have_are_refused(client: openai.AsyncOpenAI) -> None:
+    told = await client.embeddings.create(model="minilm", input="Hello", dimensions=384)
+    assert len(told.data[0].embedding) == 384
+    for dimensions in (0, -1, 128, 385):
+        with pytest.raises(openai.BadRequestError) as caught:
+            await client.embeddings.create(model="minilm", input="Hello", dimensions=dimensions)
+        assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "dimensions")
+
+
+@pytest.mark.parametrize("input", [[15339, 1917], [[15339, 1917], [65]], ["Hello", [65]]])
+async def test_token_ids_are_refused_with_the_setting_that_langchain_needs(
+    client: openai.AsyncOpenAI, input: Any
+) -> None:
+    with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False") as caught:
+        await client.embeddings.create(model="minilm", input=input)
+    assert caught.value.param == "input"
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"input": None}, "input"),
+    ({"input": []}, "input"),
+    ({"input": [None]}, "input[0]"),
+    ({"input": ["x"] * 2049}, "input"),
+    ({"input": "x", "encoding_format": "int8"}, "encoding_format"),
+    ({"input": "x", "dimensions": "384"}, "dimensions"),
+    ({"input": "x", "error_behavior": "cut"}, "error_behavior"),
+    ({"input": "x", "model": "large"}, "model"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), BAD, ids=[str(fields)[:40] for fields, _ in BAD])
+async def test_bad_input_names_its_field(minilm: Model, fields: dict[str, Any], param: str) -> None:
+    application = create_app(StaticCatalog({"minilm": minilm}))
+    got = await post_in_process(application, "/v1/embeddings", **fields)
+    assert got.status in (400, 404), got.body
+    assert got.error["param"] == param
+
+
+async def test_a_model_that_writes_does_not_embed_and_one_that_embeds_does_not_write(minilm: Model) -> None:
+    refused = await post_in_process(app(ids("Hi", END)), "/v1/embeddings", input="x")
+    assert (refused.status, refused.error["param"]) == (400, "model")
+    application = create_app(StaticCatalog({"minilm": minilm}))
+    for path, fields in (
+        ("/v1/completions", {"prompt": "x"}),
+        ("/v1/completions", {"prompt": "x", "stream": True}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
+    ):
+        refused = await post_in_process(application, path, **fields)
+        assert (refused.status, refused.error["param"]) == (400, "model")
+
+
+class Counting(ScriptedEngine):
+    """Embeds each text as (its length, 4), not yet of length 1, and says what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__([], context=6)
+        self.given: list[list[tuple[int, ...]]] = []
+
+    @property
+    def info(self) -> EngineInfo:
+        return replace(super().info, embeddings=True)
+
+    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+        self.given.append([tuple(input) for input in inputs])
+        return Embeddings(tuple((float(len(input)), 4.0) for input in inputs), sum(map(len, inputs)))
+
+
+def counting(*, shortens: bool) -> tuple[Model, Counting]:
+    begin, end = Control("[CLS]"), Control("[SEP]")
+    tokenizer, engine = ByteTokenizer([begin, end]), Counting()
+    format = RawFormat(tokenizer.controls, begin=[begin], end=[end])
+    spec = EmbeddingSpec(2, shortens=shortens)
+    return Model(name="count", engine=engine, tokenizer=tokenizer, format=format, embedding=spec), engine
+
+
+async def test_a_long_text_is_cut_before_its_end_mark() -> None:
+    model, _ = counting(shortens=False)
+    plan = plan_embedding(model, ["abcdefgh", "ab"], truncate=True)
+    assert plan.inputs == ((256, *b"abcd", 257), (256, *b"ab", 257))
+    made = await embed(plan)
+    assert (made.tokens, made.vectors) == (10, ((6.0, 4.0), (4.0, 4.0)))
+
+
+async def test_a_model_whose_vectors_shorten_gives_unit_vectors_of_fewer_dimensions() -> None:
+    model, _ = counting(shortens=True)
+    assert (await embed(plan_embedding(model, ["ab"], dimensions=1))).vectors == ((1.0,),)
+
+
+async def test_many_texts_reach_the_engine_in_small_batches_and_keep_their_order() -> None:
+    model, engine = counting(shortens=False)
+    made = await embed(plan_embedding(model, ["a" * (i % 4 + 1) for i in range(70)]))
+    assert [vector[0] for vector in made.vectors] == [i % 4 + 3 for i in range(70)]
+    assert [len(batch) for batch in engine.given] == [32, 32, 6]
