@@ -122,7 +122,7 @@ async def test_the_default_comes_first_and_the_store_is_listed(tmp_path: Path) -
     (other / "model.json").write_text('{"name":"other","file":"o.gguf","source":"/o.gguf","sha256":"","size":1}')
     models = {"a": ModelEntry(engine="scripted"), "demo": SCRIPTED, "e": ModelEntry(task="embed", source="/e.gguf")}
     catalog = open_catalog(config(tmp_path, models=models))
-    assert catalog.names == ("demo", "a", "other")
+    assert catalog.names == ("demo", "a", "e", "other")
 
 
 @pytest.mark.parametrize(("format", "start"), [(None, "<|im_start|>user"), ("vicuna", "A chat between")])

@@ -111,7 +111,11 @@ def create_app(
 def _placed(context: Context, dialect: Dialect, place: str) -> list[Route]:
     """The routes of a dialect at a place of its own, beside the server's."""
     context = replace(context, dialect=dialect)
-    tasks: dict[str, ASGIApp] = {"messages": ChatCompletions(context), "prompt": Completions(context)}
+    tasks: dict[str, ASGIApp] = {
+        "messages": ChatCompletions(context),
+        "prompt": Completions(context),
+        "input": MakeEmbeddings(context),
+    }
     return [
         *_dialect_routes(context, place),
         Route(f"{place}/{{endpoint:path}}/invocations", Invocations(context, tasks), methods=["POST"]),
