@@ -9,6 +9,8 @@ WORKERS ?= 2
 TESTS ?= tests
 BIN := .venv/bin
 READY := .venv/.ready
+ORACLES := .oracles/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony
 
@@ -20,8 +22,8 @@ setup: $(READY)  ## .venv with everything in it, pinned and checked by hash
 $(READY): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Antiphon needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(INSTALL) --require-hashes -r requirements/dev.lock
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 serve: setup     ## the default model behind an OpenAI-compatible API on 127.0.0.1:8080
@@ -30,7 +32,7 @@ serve: setup     ## the default model behind an OpenAI-compatible API on 127.0.0
 model: setup     ## fetch the default model into the cache (nothing to do when it is there)
 	@$(BIN)/antiphon pull $(MODEL)
 
-test: check model ## everything that must pass: lint, types, import contracts, tests
+test: check model oracles ## everything that must pass: lint, types, import contracts, tests
 	$(BIN)/pytest -q -n $(WORKERS) $(TESTS)
 
 check: lint types contracts ## what needs no test run
@@ -51,9 +53,13 @@ spec: setup      ## every numbered requirement and the tests that pin it
 bench-%: setup   ## one comparison of bench/, e.g. make bench-engine
 	$(BIN)/python bench/$*.py
 
-oracles: setup   ## both Harmony references, each in a folder of its own (they install one module name)
-	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target .oracles/a openai-harmony==0.0.8
-	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target .oracles/b oss-harmony==0.0.11
+oracles: $(ORACLES)  ## both Harmony references, pinned, each in a folder of its own (they install one module name)
+
+$(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock | $(READY)
+	@rm -rf .oracles
+	$(INSTALL) --no-deps --target .oracles/a --require-hashes -r requirements/oracle-a.lock
+	$(INSTALL) --no-deps --target .oracles/b --require-hashes -r requirements/oracle-b.lock
+	@touch $@
 
 fuzz-harmony: oracles ## twenty times the differential cases of the test run
 	HARMONY_FUZZ=20 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py
@@ -65,4 +71,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .oracles .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,7 +1,8 @@
 """The reference packages, as oracles for differential tests.
 
 `openai-harmony` (dialect a) and `oss-harmony` (dialect b) install one module name, so each has a folder of its own:
-``make oracles`` fills ``.oracles``. Without it, the package that is installed serves for the dialect that it speaks.
+``make oracles`` (a part of ``make test``) fills ``.oracles``. Without it, the package that is installed serves for the
+dialect that it speaks.
 """
 
 from __future__ import annotations
