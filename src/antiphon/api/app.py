@@ -37,6 +37,7 @@ from .routes.completions import Completions
 from .routes.conversations import Conversations
 from .routes.embeddings import MakeEmbeddings
 from .routes.health import Health
+from .routes.interactive import InteractiveChat
 from .routes.invocations import Invocations
 from .routes.models import Models
 from .routes.responses import Responses
@@ -129,6 +130,7 @@ def _dialect_routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/models", models.list, methods=["GET"]),
         Route(f"{prefix}/models/{{id:path}}", models.one, methods=["GET"]),
         Route(f"{prefix}/chat/completions", ChatCompletions(context), methods=["POST"]),
+        Route(f"{prefix}/chat/interactive", InteractiveChat(context), methods=["POST"]),
         Route(f"{prefix}/completions", Completions(context), methods=["POST"]),
         Route(f"{prefix}/embeddings", MakeEmbeddings(context), methods=["POST"]),
     ]

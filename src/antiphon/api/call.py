@@ -24,7 +24,7 @@ from .convert.fields import check_fields, warnings
 from .errors import INTERNAL, ClientGone, error_event
 from .exchange import FAULTS, KEY, Exchange
 from .lifecycle import Work
-from .sse import Outbox, fill, send_events
+from .sse import HEADERS, KEEP_ALIVE, Outbox, StreamForm, fill, send_events
 from .wire import decode, encode
 
 Wire = TypeVar("Wire", bound=msgspec.Struct)
@@ -60,9 +60,9 @@ class Call:
         self.exchange.model = model.name
         return model
 
-    async def planned(self, plan: Callable[[], Result]) -> Result:
-        """What ``plan`` makes of the request; that of a long body beside the event loop."""
-        heavy = len(self.body) > self.context.limits.off_loop_above
+    async def planned(self, plan: Callable[[], Result], *, more: int = 0) -> Result:
+        """What ``plan`` makes of the request; a long one (the body, and ``more`` bytes) beside the event loop."""
+        heavy = len(self.body) + more > self.context.limits.off_loop_above
         planned = await asyncio.to_thread(plan) if heavy else plan()
         self.exchange.planned = time.perf_counter()
         return planned
@@ -79,9 +79,9 @@ class Call:
         if self.exchange.first_event is None:
             self.exchange.first_event = time.perf_counter()
 
-    async def run(self, work: Awaitable[Result]) -> Result:
-        """The result of ``work``, which a server that stops can end."""
-        works, own = self.context.lifecycle.works, Work()
+    async def run(self, work: Awaitable[Result], own: Work | None = None) -> Result:
+        """The result of ``work``, which a server that stops can end, and whoever has ``own``."""
+        works, own = self.context.lifecycle.works, own or Work()
         works.add(own)
         try:
             return await own.run(work)
@@ -93,14 +93,17 @@ class Call:
         response = Response(encode(value), media_type="application/json")
         await response(self.scope, self.receive, self.send)
 
-    async def stream(self, chunks: AsyncGenerator[bytes, None]) -> None:
+    async def stream(
+        self, chunks: AsyncGenerator[bytes, None], *, work: Work | None = None, form: StreamForm | None = None
+    ) -> None:
         """The answer as events. What goes wrong before the first is raised, afterwards it is the last event."""
-        limits, works, work = self.context.limits, self.context.lifecycle.works, Work()
-        outbox = Outbox(limits.stream_buffer, limits.keep_alive)
+        limits, works, work = self.context.limits, self.context.lifecycle.works, work or Work()
+        form = form or StreamForm(HEADERS, KEEP_ALIVE, partial(error_event, dialect=self.context.dialect))
+        outbox = Outbox(limits.stream_buffer, limits.keep_alive, form.keep_alive)
         writer = asyncio.ensure_future(fill(outbox, chunks, work, self._unforeseen))
         works.add(work)
         try:
-            await send_events(outbox, self.send, error_event=partial(error_event, dialect=self.context.dialect))
+            await send_events(outbox, self.send, error_event=form.error, headers=form.headers)
         finally:
             works.discard(work)
             outbox.close()

@@ -13,11 +13,12 @@ from .schemas.chat import ChatChunk, ChatCompletion, ChatRequest
 from .schemas.completions import Completion, CompletionRequest
 from .schemas.embeddings import EmbeddingList, EmbeddingRequest
 from .schemas.errors import ErrorBody
+from .schemas.interactive import InteractiveAnswer, InteractiveRequest
 from .schemas.models import ModelCard, ModelList
 
 _KINDS = (
-    ChatRequest, ChatCompletion, ChatChunk, CompletionRequest, Completion, EmbeddingRequest, EmbeddingList, ModelCard,
-    ModelList, ErrorBody,
+    ChatRequest, ChatCompletion, ChatChunk, InteractiveRequest, InteractiveAnswer, CompletionRequest, Completion,
+    EmbeddingRequest, EmbeddingList, ModelCard, ModelList, ErrorBody,
 )  # fmt: skip
 _REF = "#/components/schemas/{name}"
 
@@ -40,6 +41,9 @@ def document() -> bytes:
                     "post": _operation(
                         "Goes on with a conversation.", ChatCompletion, body=ChatRequest, events=ChatChunk
                     )
+                },
+                "/v1/chat/interactive": {
+                    "post": _operation("Goes on with a session.", InteractiveAnswer, body=InteractiveRequest)
                 },
                 "/v1/completions": {
                     "post": _operation("Goes on with texts.", Completion, body=CompletionRequest, events=Completion)

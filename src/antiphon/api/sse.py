@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from starlette.types import Send
 
@@ -26,15 +27,25 @@ def event(json: bytes) -> bytes:
     return b"data: " + json + b"\n\n"
 
 
+@dataclass(frozen=True, slots=True)
+class StreamForm:
+    """How a stream is written: its headers, what it says to stay alive, and how it tells an error."""
+
+    headers: Sequence[tuple[bytes, bytes]]
+    keep_alive: bytes
+    error: Callable[[AntiphonError], bytes]
+
+
 class Outbox:
     """Between a stream's writer and its sender. What waits is sent as one; at ``limit`` bytes the writer waits.
 
-    After ``patience`` seconds in which nothing was written, a keep-alive comment is.
+    After ``patience`` seconds in which nothing was written, ``keep_alive`` is.
     """
 
-    def __init__(self, limit: int, patience: float) -> None:
+    def __init__(self, limit: int, patience: float, keep_alive: bytes = KEEP_ALIVE) -> None:
         self._limit = limit
         self._patience = patience
+        self._sign_of_life = keep_alive
         self._chunks: list[bytes] = []
         self._size = 0
         self._loop = asyncio.get_running_loop()
@@ -80,7 +91,7 @@ class Outbox:
 
     def _keep_alive(self) -> None:
         if not self._chunks and self._loop.time() - self._written >= self._patience:
-            self._write(KEEP_ALIVE)
+            self._write(self._sign_of_life)
         again = self._patience - (self._loop.time() - self._written)
         self._timer = self._loop.call_later(max(again, self._patience / 8), self._keep_alive)
 
@@ -110,7 +121,13 @@ async def _pour(outbox: Outbox, chunks: AsyncGenerator[bytes, None]) -> None:
             await outbox.put(chunk)
 
 
-async def send_events(outbox: Outbox, send: Send, *, error_event: Callable[[AntiphonError], bytes]) -> None:
+async def send_events(
+    outbox: Outbox,
+    send: Send,
+    *,
+    error_event: Callable[[AntiphonError], bytes],
+    headers: Sequence[tuple[bytes, bytes]] = HEADERS,
+) -> None:
     """Sends what comes until the outbox closes. An error that comes before anything else is raised, not sent.
 
     The response starts with the first event or keep-alive: whatever fails before is a real status.
@@ -118,7 +135,7 @@ async def send_events(outbox: Outbox, send: Send, *, error_event: Callable[[Anti
     taken = await outbox.take()
     if taken is None and outbox.error is not None:
         raise outbox.error
-    await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
+    await send({"type": "http.response.start", "status": 200, "headers": list(headers)})
     while taken is not None:
         await send({"type": "http.response.body", "body": taken, "more_body": True})
         taken = await outbox.take()

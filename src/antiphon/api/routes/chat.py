@@ -62,8 +62,8 @@ class ChatCompletions:
         exchange.stream = wire.stream = streams(wire.stream, context.dialect, headers.get("accept", ""))
         model = await context.model(wire.model)
         exchange.model = model.name
-        async with AsyncExitStack() as held:
-            session = await self._session(wire, exchange.owner, held)
+        async with AsyncExitStack() as stack:
+            session = await self._session(wire, exchange.owner, stack)
             affinity = session.affinity if session else headers.get("x-session-affinity")
             earlier = session.history if session else ()
             reading = Reading(context.dialect, context.limits, context.today, affinity, earlier)
@@ -71,7 +71,7 @@ class ChatCompletions:
             plan = await self._plan(wire, model, reading, heavy=size > context.limits.off_loop_above)
             exchange.planned = time.perf_counter()
             room = context.admission.slot()
-            await held.enter_async_context(session.admitted(room) if session else room)
+            await stack.enter_async_context(session.admitted(room) if session else room)
             exchange.admitted = time.perf_counter()
             head = self._head(wire, model)
             answer = Answer(context, plan, head, exchange, logprobs=bool(wire.logprobs), session=session)
@@ -80,7 +80,7 @@ class ChatCompletions:
             else:
                 await (await answer.whole())(scope, receive, send)
 
-    async def _session(self, wire: ChatRequest, owner: str, held: AsyncExitStack) -> SessionTurn | None:
+    async def _session(self, wire: ChatRequest, owner: str, stack: AsyncExitStack) -> SessionTurn | None:
         """The session that the request names, held for it alone."""
         name = session_name(wire.session_id)
         if name is None:
@@ -88,7 +88,7 @@ class ChatCompletions:
         turn = session_turn(
             self._context.sessions, name, owner=owner, start=wire.sequence_start, ends=bool(wire.sequence_end)
         )
-        return await held.enter_async_context(turn)
+        return await stack.enter_async_context(turn)
 
     async def _plan(self, wire: ChatRequest, model: Model, reading: Reading, *, heavy: bool) -> Plan:
         def plan() -> Plan:
