@@ -12,7 +12,8 @@ from antiphon.api.call import Call, Posted
 from antiphon.api.convert.answer import Finished, Projection, Said
 from antiphon.api.convert.interactive import InteractiveTurn, check_possible, ends_session, plan_interactive
 from antiphon.api.convert.messages import refused
-from antiphon.api.errors import error_body
+from antiphon.api.errors import api_error
+from antiphon.api.schemas.errors import ErrorDetail
 from antiphon.api.schemas.interactive import InteractiveAnswer, InteractiveRequest
 from antiphon.api.session import SessionTurn, session_name, session_turn
 from antiphon.api.sse import StreamForm
@@ -124,7 +125,9 @@ class Answer:
         return self._so_far
 
     def _broken(self, error: AntiphonError) -> bytes:
-        return encode(self._now(text="", finish_reason="error", error=error_body(error).error)) + b"\n"
+        told = api_error(error)
+        detail = ErrorDetail(message=told.message, type=told.type, param=told.param, code=told.code)
+        return encode(self._now(text="", finish_reason="error", error=detail)) + b"\n"
 
 
 def nothing(wire: InteractiveRequest) -> InteractiveAnswer:
