@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from antiphon.api import Limits
 from antiphon.engines import Sampling
@@ -124,12 +125,18 @@ async def test_a_silent_stream_says_empty_lines() -> None:
 
 
 async def test_what_goes_wrong_in_mid_stream_is_told_in_the_last_line() -> None:
-    engine = scripted(ids("word " * 100), delay=0.001)
-    application = app(engine)
-    task = asyncio.create_task(interactive(application, prompt="Hi", session_id="s", stream=True))
-    await until(lambda: engine.running == 1)
-    application.state.context.lifecycle.stop()
-    told = lines(await task)
+    application = app(scripted(ids("word " * 100), delay=0.001))
+
+    async def stopping(scope: Scope, receive: Receive, send: Send) -> None:
+        async def stop_after(message: Message) -> None:
+            await send(message)
+            if message.get("body"):
+                application.state.context.lifecycle.stop()
+
+        await application(scope, receive, stop_after)
+
+    told = lines(await interactive(stopping, prompt="Hi", session_id="s", stream=True))
+    assert told[0]["text"].startswith("w")
     assert told[-1]["finish_reason"] == "error"
     assert told[-1]["error"]["code"] == "draining"
 
