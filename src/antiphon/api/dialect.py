@@ -44,6 +44,11 @@ class ApiError:
     message: str
     param: str | None = None
 
+    @property
+    def placed(self) -> str:
+        """The message with the field at fault, for bodies that have no place of their own for it."""
+        return f"{self.param}: {self.message}" if self.param and self.param not in self.message else self.message
+
 
 @dataclass(frozen=True, slots=True)
 class Range:

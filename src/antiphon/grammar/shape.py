@@ -11,6 +11,9 @@ from antiphon.tokens import Control
 
 from .grammar import Grammar, Json, Regex, choice
 
+NOTHING = {"type": "object", "additionalProperties": False}
+"""The parameters of a tool that declares none: it takes an empty object."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyShape:
@@ -65,7 +68,7 @@ class ReplyShape:
 
     def arguments(self, tool: ToolSpec, avoid: tuple[Control | str, ...] = ()) -> Json:
         """What a call of the tool may say."""
-        schema = {"type": "object"} if tool.parameters is None else tool.parameters
+        schema = NOTHING if tool.parameters is None else tool.parameters
         path = f"{self.tools_param}[{self._place(tool)}].function.parameters"
         return Json(schema, path, strict=tool.strict is True, avoid=avoid)
 

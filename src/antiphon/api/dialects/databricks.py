@@ -52,7 +52,7 @@ REFUSED: dict[EndpointMode, frozenset[str]] = {
 
 
 def error_body(error: ApiError) -> object:
-    return {"error_code": ERROR_CODES.get(error.status, "INTERNAL_ERROR"), "message": error.message}
+    return {"error_code": ERROR_CODES.get(error.status, "INTERNAL_ERROR"), "message": error.placed}
 
 
 def databricks(*, strict: bool = False, mode: EndpointMode = "any") -> Dialect:

@@ -96,7 +96,7 @@ def error_event(error: ApiError) -> object:
 def _told(error: ApiError, output: dict[str, object]) -> object:
     return {
         "choices": [{"index": 0, **output, "finish_reason": FINISH[FinishReason.ERROR]}],
-        "err_msg": error.message,
-        "error": error.message,
+        "err_msg": error.placed,
+        "error": error.placed,
         "error_type": ERROR_TYPES.get(error.status, "Internal Server Error"),
     }
