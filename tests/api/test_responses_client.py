@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import openai
 import pytest
+from pydantic import BaseModel
 
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.generation.compile import ReplyCompiler
+from api.kit import CHATML, TOKENIZER, ids, model, running, scripted
 from api.kit import END as CHATML_END
-from api.kit import ids, running, scripted
 from api.responses_kit import FINAL, THOUGHT, WEATHER, WEATHER_TOOL, harmony_ids, responses_app
 
 CALLED = harmony_ids(*THOUGHT, *WEATHER)
@@ -154,3 +159,45 @@ def test_pages_of_items_follow_each_other(client: openai.OpenAI) -> None:
     pages = list(client.conversations.items.list(made.id, limit=3, order="asc").iter_pages())
     told = [[item.content[0].to_dict()["text"] for item in page.data if item.type == "message"] for page in pages]
     assert told == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+
+
+class Weather(BaseModel):
+    city: str
+
+
+def structured(said: str) -> Iterator[openai.OpenAI]:
+    """A client of a model that says ``said`` and is held to what is asked of it."""
+    engine = scripted(ids(said, CHATML_END), end_ids=frozenset({TOKENIZER.controls[CHATML_END]}))
+    held = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, {TOKENIZER.controls[CHATML_END]}))
+    with (
+        running(create_app(StaticCatalog({"small": held}))) as base,
+        openai.OpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client,
+    ):
+        yield client
+
+
+def test_it_parses_what_is_held_to_a_schema() -> None:
+    for client in structured('{"city":"Bern"}'):
+        parsed = client.responses.parse(model="small", input="Where?", text_format=Weather)
+        assert parsed.output_parsed == Weather(city="Bern")
+        with client.responses.stream(model="small", input="Where?", text_format=Weather) as stream:
+            assert stream.get_final_response().output_parsed == Weather(city="Bern")
+
+
+def test_a_schema_that_cannot_be_held_is_refused_where_it_stands() -> None:
+    for client in structured("{}"):
+        for schema, param in [
+            ({"type": "strin"}, "text.format.schema.type"),
+            ({"$ref": "#/none"}, "text.format.schema"),
+        ]:
+            form: Any = {"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": True}}
+            with pytest.raises(openai.BadRequestError) as caught:
+                client.responses.create(model="small", input="Where?", text=form)
+            assert (caught.value.param or "").startswith(param)
+
+
+def test_an_engine_that_leaves_its_grammar_fails_the_response() -> None:
+    for client in structured('{"city":5}'):
+        with client.responses.stream(model="small", input="Where?", text_format=Weather) as stream:
+            kinds = [event.type for event in stream]
+        assert kinds[-2:] == ["error", "response.failed"]

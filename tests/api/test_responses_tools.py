@@ -21,6 +21,7 @@ from api.responses_kit import (
     CONSTRAIN,
     FINAL,
     MESSAGE,
+    RETURN,
     START,
     THOUGHT,
     WEATHER_TOOL,
@@ -67,7 +68,9 @@ class Toolbox:
 
     def __init__(self, pages: Path) -> None:
         (pages / "bern.md").write_text("# Bern\n\nThe capital of Switzerland has bears.\n")
-        sets: list[Any] = [Browser(Corpus(pages)), Set(), FunctionTools([docs__size])]
+        self.browser = Browser(Corpus(pages))
+        sets: list[Any] = [self.browser, Set(), FunctionTools([docs__size])]
+        self.citations = self.browser.citations
         self.router = Router([tool for tools in sets for tool in tools.tools])
         self.specs = tuple(spec for tools in sets for spec in tools.specs)
         self.builtins = tuple(space for tools in sets for space in tools.builtins)
@@ -139,6 +142,19 @@ def test_opening_and_finding_are_actions_with_the_page(toolbox: Toolbox) -> None
         {"type": "find_in_page", "pattern": "capital", "url": "corpus:/bern.md"},
     ]
     assert text_of(response) == "It is sunny in Bern."
+
+
+def test_pages_that_the_answer_names_are_annotations(toolbox: Toolbox) -> None:
+    answer = begun(START, "assistant", CHANNEL, "final", MESSAGE, "Bern has bears【0†L0】.", RETURN)
+    with running(oss_app(turns(SEARCH, answer), tools=toolbox)) as base:
+        events = events_of(respond(base, {"stream": True, "tools": [{"type": "web_search"}]}))
+    told = types(events)
+    assert told.index("response.output_text.delta") < told.index("response.output_text.annotation.added")
+    assert told.index("response.output_text.annotation.added") < told.index("response.output_text.done")
+    (part,) = events[-1]["response"]["output"][-1]["content"]
+    (annotation,) = part["annotations"]
+    assert part["text"][annotation["start_index"] : annotation["end_index"]] == "【0†L0】"
+    assert (annotation["type"], annotation["url"]) == ("url_citation", "search:bears")
 
 
 def test_code_is_interpreted_and_its_output_told_to_those_who_ask(toolbox: Toolbox) -> None:

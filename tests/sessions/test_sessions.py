@@ -271,3 +271,15 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(ConfigError, match="version 99"):
         SqliteStore(later)
+
+
+async def test_a_store_in_memory_lets_go_of_what_was_written_longest_ago() -> None:
+    store = MemoryStore(limit=100)
+    for name in "abc":
+        await store.put(Key("k", "", name), Record(b"x" * 30, 0.0), b"y" * 10)
+    assert await store.names("k", "") == ["b", "c"]
+    await store.put(Key("k", "", "b"), Record(b"x" * 30, 0.0))
+    await store.put(Key("k", "", "d"), Record(b"x" * 30, 0.0))
+    assert await store.names("k", "") == ["b", "d"]
+    await store.put(Key("k", "", "huge"), Record(b"x" * 200, 0.0))
+    assert await store.names("k", "") == ["huge"]

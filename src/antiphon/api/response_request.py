@@ -19,7 +19,7 @@ from antiphon.api.convert.responses import (
 )
 from antiphon.api.exchange import Exchange
 from antiphon.api.respond import Order
-from antiphon.api.schemas.response_items import InputItem
+from antiphon.api.schemas.response_items import Annotation, InputItem
 from antiphon.api.schemas.responses import (
     ResponsesRequest,
     TokensRequest,
@@ -102,6 +102,7 @@ class Reader:
             container_id=f"cntr_{thread.partition('_')[2]}",
             offers=asked.tools.offers,
             served=asked.tools.served,
+            cite=lambda text: self._citations(f"{exchange.owner}/{thread}", text),
         )
         return Order(
             owner=exchange.owner,
@@ -113,3 +114,7 @@ class Reader:
             thread=thread,
             conversation=conversation_id(wire),
         )
+
+    def _citations(self, session: str, text: str) -> list[Annotation]:
+        found = self._context.tools.citations(session, text) if self._context.tools else ()
+        return [Annotation(start_index=one.start, end_index=one.end, url=one.url, title=one.title) for one in found]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from antiphon.conversation import ToolNamespace, ToolSpec
 from antiphon.generation import Model
 from antiphon.tools import Router
+
+if TYPE_CHECKING:  # serving does not need the browser's libraries
+    from antiphon.tools.browser import Citation
 
 
 class ModelSource(Protocol):
@@ -41,3 +44,6 @@ class ServerTools(Protocol):
     @property
     def builtins(self) -> Sequence[ToolNamespace]:
         """How built-ins are described to the model."""
+
+    def citations(self, session: str, text: str) -> Sequence[Citation]:
+        """The pages that an answer in this session names."""

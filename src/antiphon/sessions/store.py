@@ -49,14 +49,22 @@ class Store(Protocol):
 
 @dataclass(slots=True)
 class MemoryStore:
-    """Keeps nothing beyond the process: for tests, and for servers that want no history on disk."""
+    """Keeps nothing beyond the process: for tests, and for servers that want no history on disk.
 
+    ``limit`` bytes at most: what was written longest ago goes first.
+    """
+
+    limit: int = 256 << 20
+    _size: int = 0
     _records: dict[Key, tuple[Record, list[bytes]]] = field(default_factory=dict)
 
     async def put(self, key: Key, record: Record, *entries: bytes) -> None:
-        known = self._records.get(key)
+        known = self._take(key)
         created = known[0].created if known else record.created
         self._records[key] = (replace(record, created=created), [*(known[1] if known else []), *entries])
+        self._size += _bytes(self._records[key])
+        while self._size > self.limit and len(self._records) > 1:
+            self._take(next(iter(self._records)))
 
     async def get(self, key: Key) -> Record | None:
         known = self._records.get(key)
@@ -67,7 +75,7 @@ class MemoryStore:
         return list(known[1]) if known else []
 
     async def delete(self, key: Key) -> bool:
-        return self._records.pop(key, None) is not None
+        return self._take(key) is not None
 
     async def names(self, kind: str, owner: str) -> list[str]:
         return sorted(key.name for key in self._records if (key.kind, key.owner) == (kind, owner))
@@ -77,11 +85,22 @@ class MemoryStore:
             key for key, (record, _) in self._records.items() if record.expires is not None and record.expires <= now
         ]
         for key in gone:
-            del self._records[key]
+            self._take(key)
         return len(gone)
 
     async def aclose(self) -> None:
         self._records.clear()
+        self._size = 0
+
+    def _take(self, key: Key) -> tuple[Record, list[bytes]] | None:
+        known = self._records.pop(key, None)
+        if known is not None:
+            self._size -= _bytes(known)
+        return known
+
+
+def _bytes(kept: tuple[Record, list[bytes]]) -> int:
+    return len(kept[0].value) + total(kept[1])
 
 
 def total(entries: Sequence[bytes]) -> int:
