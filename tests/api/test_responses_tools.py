@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.conversation import PYTHON, JsonSchema, ToolNamespace, ToolSpec
 from antiphon.tokens import Piece
-from antiphon.tools import FunctionTools, Router, ToolCall, ToolOutput
+from antiphon.tools import FunctionTools, Toolbox, ToolCall, ToolOutput
 from antiphon.tools.browser import Browser, Corpus
 from api.kit import END as CHATML_END
 from api.kit import call, ids, running, scripted
@@ -51,6 +51,9 @@ class Set:
     specs: tuple[ToolSpec, ...] = ()
     builtins: tuple[ToolNamespace, ...] = (PYTHON,)
 
+    async def aclose(self) -> None:
+        pass
+
 
 def docs__size(page: str) -> int:
     """The size of a page.
@@ -63,22 +66,11 @@ def docs__size(page: str) -> int:
     return len(page)
 
 
-class Toolbox:
-    """What a server has: the browser over a folder, ``python``, and a function of the MCP server ``docs``."""
-
-    def __init__(self, pages: Path) -> None:
-        (pages / "bern.md").write_text("# Bern\n\nThe capital of Switzerland has bears.\n")
-        self.browser = Browser(Corpus(pages))
-        sets: list[Any] = [self.browser, Set(), FunctionTools([docs__size])]
-        self.citations = self.browser.citations
-        self.router = Router([tool for tools in sets for tool in tools.tools])
-        self.specs = tuple(spec for tools in sets for spec in tools.specs)
-        self.builtins = tuple(space for tools in sets for space in tools.builtins)
-
-
 @pytest.fixture
 def toolbox(tmp_path: Path) -> Toolbox:
-    return Toolbox(tmp_path)
+    """What a server has: the browser over a folder, ``python``, and a function of the MCP server ``docs``."""
+    (tmp_path / "bern.md").write_text("# Bern\n\nThe capital of Switzerland has bears.\n")
+    return Toolbox([Browser(Corpus(tmp_path)), Set(), FunctionTools([docs__size])])
 
 
 def to(recipient: str, body: str) -> tuple[Piece, ...]:
@@ -271,3 +263,17 @@ def test_a_custom_tool_takes_free_text() -> None:
             {"type": "custom_tool_call_output", "call_id": item["call_id"], "output": "7"},
         ]
         assert respond(base, {"input": history, "tools": [shell]}).status == 200
+
+
+def test_a_model_that_knows_functions_only_has_the_same_tools(toolbox: Toolbox) -> None:
+    script = turns(
+        ids(*call("browser__search", '{"query": "bears"}'), CHATML_END),
+        ids(*call("python__exec", '{"code": "print(1)"}'), CHATML_END),
+        ids("Done.", CHATML_END),
+    )
+    tools = [{"type": "web_search"}, {"type": "code_interpreter"}]
+    with running(responses_app(small=scripted(script), tools=toolbox)) as base:
+        events = events_of(respond(base, {"stream": True, "tools": tools}))
+    search, code, answer = events[-1]["response"]["output"]
+    assert search["action"] == {"type": "search", "query": "bears", "queries": ["bears"]}
+    assert (code["code"], code["status"], answer["type"]) == ("print(1)", "completed", "message")

@@ -91,7 +91,7 @@ class Responder:
 
     async def _turns(self) -> AsyncGenerator[RoundEvent, None]:
         asked, plan = self._order.asked, self._order.plan
-        if not asked.tools.served or self._context.tools is None:
+        if not asked.tools.served or asked.tools.router is None:
             async with aclosing(run_turn(plan)) as turn:
                 async for choice_event in turn:
                     yield choice_event.event
@@ -104,7 +104,7 @@ class Responder:
         rounds = Rounds(
             plan.model,
             plan.request,
-            self._context.tools.router.only(asked.tools.served, most=self._order.head.max_tool_calls),
+            asked.tools.router.only(asked.tools.served, most=self._order.head.max_tool_calls),
             planned,
             session=f"{self._order.owner}/{self._order.thread}",
         )

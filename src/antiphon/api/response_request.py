@@ -8,7 +8,6 @@ from antiphon.api.archive import Past
 from antiphon.api.context import Context
 from antiphon.api.convert.response_events import View
 from antiphon.api.convert.response_items import Entry, ItemReader
-from antiphon.api.convert.response_tools import Toolbox
 from antiphon.api.convert.responses import (
     Asked,
     conversation_id,
@@ -70,13 +69,16 @@ class Reader:
             known |= {entry.id: entry for entry in kept if entry.id == id}
         return known
 
-    def asked(self, wire: TokensRequest, past: Past, entries: tuple[Entry, ...], *, affinity: str | None) -> Asked:
+    def asked(
+        self, model: Model, wire: TokensRequest, past: Past, entries: tuple[Entry, ...], *, affinity: str | None
+    ) -> Asked:
         context = self._context
         messages: list[Message] = [message for entry in (*past.entries, *entries) for message in entry.messages]
         return read_request(
             wire,
             messages,
-            server=Toolbox(context.tools, context.offer_tools),
+            server=context.tools.offered(builtins=model.format.framed) if context.tools else None,
+            offer_tools=context.offer_tools,
             limits=context.limits,
             most_tools=context.dialect.max_tools,
             today=context.today,
@@ -90,7 +92,7 @@ class Reader:
         entries = await self.entries(wire, past)
         thread = past.thread or id
         affinity = wire.prompt_cache_key or headers.get("x-session-affinity") or f"{exchange.owner}/{thread}"
-        asked = sampled(self.asked(wire, past, entries, affinity=affinity), wire)
+        asked = sampled(self.asked(model, wire, past, entries, affinity=affinity), wire)
         plan = await prepare_response(model, asked)
         head = head_of(wire, asked, plan, id=id, created=int(context.clock()))
         include = wire.include or ()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from antiphon.conversation import ToolNamespace, ToolSpec
 from antiphon.generation import Model
-from antiphon.tools import Router
+from antiphon.tools import Offer
 
 if TYPE_CHECKING:  # serving does not need the browser's libraries
     from antiphon.tools.browser import Citation
@@ -32,18 +31,10 @@ class ModelSource(Protocol):
 
 
 class ServerTools(Protocol):
-    """Tools that run on this side, where a request or the server's owner wants them."""
+    """Tools that run on this side, where a request or the server's owner wants them (`antiphon.tools.Toolbox`)."""
 
-    @property
-    def router(self) -> Router: ...
-
-    @property
-    def specs(self) -> Sequence[ToolSpec]:
-        """How functions are described to the model."""
-
-    @property
-    def builtins(self) -> Sequence[ToolNamespace]:
-        """How built-ins are described to the model."""
+    def offered(self, *, builtins: bool) -> Offer:
+        """What a model is told of them: as built-ins where its format knows such, else as functions."""
 
     def citations(self, session: str, text: str) -> Sequence[Citation]:
         """The pages that an answer in this session names."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from antiphon.conversation import ToolNamespace, ToolSpec
 
 from .alias import as_functions
 from .router import Router, ToolLimits
 from .tool import ToolSet
+
+if TYPE_CHECKING:  # the browser has libraries that a toolbox without it does not need
+    from .browser import Citation
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,13 @@ class Offer:
     specs: tuple[ToolSpec, ...]
     builtins: tuple[ToolNamespace, ...]
     router: Router
+
+
+@runtime_checkable
+class Citing(Protocol):
+    """Tools whose answers may be cited: the browser."""
+
+    def citations(self, session: str, text: str) -> Sequence[Citation]: ...
 
 
 class Toolbox:
@@ -52,6 +63,10 @@ class Toolbox:
     def offered(self, *, builtins: bool) -> Offer:
         """As built-ins where the format knows them (Harmony, OpenChatML), else as functions."""
         return self.offer if builtins else self.functions
+
+    def citations(self, session: str, text: str) -> list[Citation]:
+        """The pages that an answer in this session names."""
+        return [cited for one in self.sets if isinstance(one, Citing) for cited in one.citations(session, text)]
 
     async def aclose(self) -> None:
         for one in self.sets:

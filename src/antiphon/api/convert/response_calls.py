@@ -76,10 +76,14 @@ class WebSearch:
 
 
 class CodeInterpreter:
-    """Code that the model ran in the sandbox. ``outputs``: whether the client asked to see what it printed."""
+    """Code that the model ran in the sandbox. ``outputs``: whether the client asked to see what it printed.
 
-    def __init__(self, place: Place, container_id: str, *, outputs: bool) -> None:
+    ``wrapped``: the code comes as a function's argument, so it is told when it is whole.
+    """
+
+    def __init__(self, place: Place, container_id: str, *, outputs: bool, wrapped: bool = False) -> None:
         self.place = place
+        self._wrapped = wrapped
         self._container_id = container_id
         self._wants_outputs = outputs
         self._outputs: list[CodeLogs] | None = None
@@ -89,11 +93,17 @@ class CodeInterpreter:
         return [added(self), CodeInterpreterCallInProgress(**self.place.at)]
 
     def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+        if self._wrapped:
+            return []
         self._code.append(text)
         return [CodeInterpreterCallCodeDelta(**self.place.at, delta=text)]
 
     def end(self, message: Message, status: Status) -> list[StreamEvent]:
-        return [CodeInterpreterCallCodeDone(**self.place.at, code="".join(self._code))]
+        told: list[StreamEvent] = []
+        if self._wrapped:
+            self._code = [str(json_object(message.text).get("code", message.text))]
+            told.append(CodeInterpreterCallCodeDelta(**self.place.at, delta=self._code[0]))
+        return [*told, CodeInterpreterCallCodeDone(**self.place.at, code="".join(self._code))]
 
     def running(self) -> list[StreamEvent]:
         return [CodeInterpreterCallInterpreting(**self.place.at)]

@@ -185,14 +185,19 @@ class Projector:
             offer = view.offers.get(name, Offer(name))
             kind = CustomCall if offer.custom else FunctionCall
             return self._new(lambda place: kind(place, call_id, offer), kind)
-        if namespace == "browser":
-            return self._new(lambda place: WebSearch(place, function), WebSearch)
-        if recipient == "python":
+        label, _, tool = name.partition("__")
+        if namespace == "browser" or label == "browser":
+            return self._new(lambda place: WebSearch(place, tool or function), WebSearch)
+        if label == "python":
             return self._new(
-                lambda place: CodeInterpreter(place, view.container_id, outputs=view.code_outputs), CodeInterpreter
+                lambda place: CodeInterpreter(
+                    place, view.container_id, outputs=view.code_outputs, wrapped=name != recipient
+                ),
+                CodeInterpreter,
             )
-        label, _, tool = name.rpartition("__")
-        return self._new(lambda place: McpCall(place, label or FUNCTIONS, tool), McpCall)
+        if not tool:
+            label, tool = FUNCTIONS, name
+        return self._new(lambda place: McpCall(place, label, tool), McpCall)
 
     def _new(self, make: Callable[[Place], OpenItem], kind: type[OpenItem]) -> OpenItem:
         index = len(self._items)

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from antiphon.api.schemas.responses import ChosenTool, NamespacedTool, TokensRequest, Tool, ToolChoiceObject
-from antiphon.api.source import ServerTools
 from antiphon.conversation import FUNCTIONS, ToolChoice, ToolNamespace, ToolSpec
+from antiphon.tools import Offer as ServerOffer
+from antiphon.tools import Router
 
 from .messages import refused
 from .response_output import CUSTOM_INPUT, Offer
@@ -34,32 +35,25 @@ class Tools:
     builtins: tuple[ToolNamespace, ...]
     offers: dict[str, Offer]
     served: frozenset[str]
+    router: Router | None
     echo: list[dict[str, Any]]
     dropped: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Toolbox:
-    """The tools of this side; ``always``: the owner offers them in every request, asked for or not."""
-
-    tools: ServerTools | None = None
-    always: bool = False
-
-
-def read_tools(tools: Sequence[Tool], server: Toolbox, *, most: int | None) -> Tools:
-    """The request's tools. Raises `RequestError` for one that cannot be offered as it is."""
+def read_tools(tools: Sequence[Tool], server: ServerOffer | None, *, always: bool, most: int | None) -> Tools:
+    """The request's tools; ``always``: all of the server's too. Raises `RequestError` for one that is malformed."""
     if most is not None and len(tools) > most:
         raise refused("tools", f"there are {len(tools)} tools; at most {most} are possible.")
-    reader = _Reader(server.tools)
+    reader = _Reader(server)
     for i, tool in enumerate(tools):
         reader.read(tool, f"tools[{i}]")
-    if server.always:
+    if always:
         reader.serve_all()
     return reader.done()
 
 
 class _Reader:
-    def __init__(self, server: ServerTools | None) -> None:
+    def __init__(self, server: ServerOffer | None) -> None:
         self._server = server
         self._specs: dict[str, ToolSpec] = {}
         self._builtins: dict[str, ToolNamespace] = {}
@@ -74,6 +68,7 @@ class _Reader:
             tuple(self._builtins.values()),
             self._offers,
             frozenset(self._served),
+            self._server.router if self._server else None,
             self._echo,
             tuple(self._dropped),
         )
@@ -123,21 +118,22 @@ class _Reader:
             return False
         kind = "web_search" if tool.type.startswith("web_search") else tool.type
         if kind in _NAMESPACES:
-            found = [space for space in self._server.builtins if space.name == _NAMESPACES[kind]]
-            self._add(found, [])
-            return bool(found)
+            spaces = [space for space in self._server.builtins if space.name == _NAMESPACES[kind]]
+            return self._add(spaces, self._labelled(_NAMESPACES[kind]))
         if kind == "mcp" and tool.server_label and tool.server_url is None:
-            prefix = f"{tool.server_label}__"
-            specs = [spec for spec in self._server.specs if spec.name.startswith(prefix)]
-            self._add([], specs)
-            return bool(specs)
+            return self._add([], self._labelled(tool.server_label))
         return False
+
+    def _labelled(self, label: str) -> list[ToolSpec]:
+        assert self._server is not None
+        return [spec for spec in self._server.specs if spec.name.startswith(f"{label}__")]
 
     def serve_all(self) -> None:
         if self._server is not None:
             self._add(self._server.builtins, self._server.specs)
 
-    def _add(self, namespaces: Sequence[ToolNamespace], specs: Sequence[ToolSpec]) -> None:
+    def _add(self, namespaces: Sequence[ToolNamespace], specs: Sequence[ToolSpec]) -> bool:
+        """Whether there was anything to add."""
         assert self._server is not None
         for space in namespaces:
             self._builtins[space.name] = space
@@ -146,6 +142,7 @@ class _Reader:
             self._specs.setdefault(spec.name, spec)
             if self._specs[spec.name] is spec:
                 self._served.add(spec.recipient)
+        return bool(namespaces or specs)
 
 
 def read_choice(wire: TokensRequest, tools: Tools) -> ToolChoice:
@@ -188,8 +185,8 @@ def _names(tool: ChosenTool, tools: Tools, path: str) -> Iterator[str]:
         yield name
         return
     namespace = _NAMESPACES.get("web_search" if tool.type.startswith("web_search") else tool.type)
-    prefix = f"{FUNCTIONS}.{tool.server_label}__" if tool.type == "mcp" else f"{namespace}"
-    found = [r for r in sorted(tools.served) if r.startswith(prefix)]
+    label = tool.server_label if tool.type == "mcp" else namespace
+    found = [r for r in sorted(tools.served) if r.startswith((f"{FUNCTIONS}.{label}__", f"{label}.")) or r == label]
     if tool.type == "namespace":
         found = [name for name in tools.offers if name.startswith(f"{tool.name}.")]
     if not found:

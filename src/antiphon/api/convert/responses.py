@@ -26,9 +26,10 @@ from antiphon.conversation import (
 )
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.generation import Model, Plan, TurnRequest, held, plan_turn
+from antiphon.tools import Offer
 
 from .messages import refused
-from .response_tools import Toolbox, Tools, read_choice, read_tools
+from .response_tools import Tools, read_choice, read_tools
 
 INCLUDES = (
     "reasoning.encrypted_content",
@@ -65,7 +66,8 @@ def read_request(
     wire: TokensRequest,
     messages: Sequence[Message],
     *,
-    server: Toolbox,
+    server: Offer | None,
+    offer_tools: bool,
     limits: Limits,
     most_tools: int | None,
     today: date,
@@ -74,7 +76,7 @@ def read_request(
     """The turn that is asked for after ``messages``. Raises `RequestError` naming the field."""
     if len(messages) > limits.max_messages:
         raise refused("input", f"there are {len(messages)} messages; at most {limits.max_messages} are read.")
-    tools = read_tools(wire.tools or [], server, most=most_tools)
+    tools = read_tools(wire.tools or [], server, always=offer_tools and server is not None, most=most_tools)
     choice = read_choice(wire, tools)
     offered = choice.mode != "none"
     instructions = (Message(role=Role.SYSTEM, text=wire.instructions),) if wire.instructions else ()

@@ -113,7 +113,7 @@ class Responses:
         reader = Reader(self._context, exchange, secrets.token_hex(12))
         past = await reader.past(wire)
         entries = await reader.entries(wire, past)
-        asked = reader.asked(wire, past, entries, affinity=None)
+        asked = reader.asked(model, wire, past, entries, affinity=None)
         plan = await asyncio.to_thread(plan_response, model, asked)
         return json_response(TokenCount(input_tokens=len(plan.prompt_ids)))
 
