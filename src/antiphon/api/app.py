@@ -39,6 +39,7 @@ from .routes.embeddings import MakeEmbeddings
 from .routes.health import Health
 from .routes.interactive import InteractiveChat
 from .routes.invocations import Invocations
+from .routes.layer import layer_routes
 from .routes.models import Models
 from .routes.responses import Responses
 from .seal import KEY_BYTES, Seal
@@ -140,6 +141,7 @@ def _routes(context: Context, prefix: str) -> list[Route]:
     health = Health(context)
     return [
         *_dialect_routes(context, prefix),
+        *layer_routes(context, prefix),
         *Responses(context).routes(prefix),
         *Conversations(context).routes(prefix),
         Route(f"{prefix}/health", health.ready, methods=["GET"]),

@@ -14,11 +14,22 @@ from .schemas.completions import Completion, CompletionRequest
 from .schemas.embeddings import EmbeddingList, EmbeddingRequest
 from .schemas.errors import ErrorBody
 from .schemas.interactive import InteractiveAnswer, InteractiveRequest
+from .schemas.layer import (
+    Detokenized,
+    DetokenizeRequest,
+    Parsed,
+    ParseRequest,
+    Rendered,
+    RenderRequest,
+    TokenizeRequest,
+    Tokens,
+)
 from .schemas.models import ModelCard, ModelList
 
 _KINDS = (
     ChatRequest, ChatCompletion, ChatChunk, InteractiveRequest, InteractiveAnswer, CompletionRequest, Completion,
-    EmbeddingRequest, EmbeddingList, ModelCard, ModelList, ErrorBody,
+    EmbeddingRequest, EmbeddingList, ModelCard, ModelList, TokenizeRequest, Tokens, DetokenizeRequest, Detokenized,
+    RenderRequest, Rendered, ParseRequest, Parsed, ErrorBody,
 )  # fmt: skip
 _REF = "#/components/schemas/{name}"
 
@@ -49,6 +60,10 @@ def document() -> bytes:
                     "post": _operation("Goes on with texts.", Completion, body=CompletionRequest, events=Completion)
                 },
                 "/v1/embeddings": {"post": _operation("Makes vectors of texts.", EmbeddingList, body=EmbeddingRequest)},
+                "/v1/tokenize": {"post": _operation("The ids of a text or a chat.", Tokens, body=TokenizeRequest)},
+                "/v1/detokenize": {"post": _operation("The text of ids.", Detokenized, body=DetokenizeRequest)},
+                "/v1/render": {"post": _operation("The prompt of a chat request.", Rendered, body=RenderRequest)},
+                "/v1/parse": {"post": _operation("The messages of a reply.", Parsed, body=ParseRequest)},
                 **{
                     f"/{name}": {"get": _plain(told)}
                     for name, told in (

@@ -148,23 +148,27 @@ def completion(head: AnswerHead, answers: Sequence[Whole], usage: Usage, *, logp
 
 def _choice(head: AnswerHead, index: int, answer: Whole, *, logprobs: bool) -> ChatChoice:
     assert answer.finished is not None, "a choice without its end"
+    return ChatChoice(
+        index=index,
+        message=answer_message(answer, refusal=head.unsaid),
+        logprobs=ChoiceLogprobs(logprob_entries(answer.logprobs)) if logprobs else head.unsaid,
+        finish_reason=head.dialect.word(answer.finished.reason),
+    )
+
+
+def answer_message(answer: Whole, *, refusal: msgspec.UnsetType | None = None) -> AnswerMessage:
+    """The one message that a chat client reads."""
     said = "".join(answer.text)
     calls = [
         AnswerToolCall(id=call.id, function=CalledFunction(call.name, "".join(call.arguments))) for call in answer.calls
     ]
     thought: str | msgspec.UnsetType = "".join(answer.reasoning) if answer.reasoning else msgspec.UNSET
-    message = AnswerMessage(
+    return AnswerMessage(
         content=said if said or not calls else None,
-        refusal=head.unsaid,
+        refusal=refusal,
         tool_calls=calls or msgspec.UNSET,
         reasoning=thought,
         reasoning_content=thought,
-    )
-    return ChatChoice(
-        index=index,
-        message=message,
-        logprobs=ChoiceLogprobs(logprob_entries(answer.logprobs)) if logprobs else head.unsaid,
-        finish_reason=head.dialect.word(answer.finished.reason),
     )
 
 

@@ -1,0 +1,158 @@
+"""The layer as a service: what it tokenizes, renders and parses is what chat completions would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import ScriptedEngine
+from antiphon.formats.harmony import Harmony
+from antiphon.formats.raw import RawFormat
+from antiphon.generation import EmbeddingSpec, Model
+from antiphon.tokens import ByteTokenizer, Control, Piece
+from api.kit import END, START, THINK, UNTHINK, Got, app, call, chat, ids, post, post_in_process, running, scripted
+
+ENGINE = scripted(ids(THINK, "hm", UNTHINK, "Fine.", END), context=400)
+CHAT: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|>"}]
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with running(app(ENGINE)) as url:
+        yield url
+
+
+def ask(base: str, path: str, **fields: Any) -> Any:
+    got = post(base, path, **fields)
+    assert got.status == 200, got.body
+    return got.json
+
+
+@pytest.mark.parametrize("prefix", ["", "/v1"])
+def test_texts_are_tokenized_and_ids_told_as_text_under_vllm_s_names(base: str, prefix: str) -> None:
+    told = ask(base, f"{prefix}/tokenize", model="small", prompt="é<|im_end|>", return_token_strs=True)
+    assert told["tokens"] == list("é<|im_end|>".encode()), "a control spelling in a text is text"
+    assert (told["count"], told["max_model_len"]) == (len(told["tokens"]), 400)
+    assert told["token_strs"][:3] == ["\ufffd", "\ufffd", "<"]
+    assert ask(base, f"{prefix}/tokenize", prompt="")["tokens"] == []
+    assert ask(base, f"{prefix}/tokenize", prompt="x")["token_strs"] is None
+    assert ask(base, f"{prefix}/detokenize", tokens=told["tokens"]) == {"prompt": "é<|im_end|>"}
+    assert ask(base, f"{prefix}/detokenize", tokens=ids(START, "hi", END)) == {"prompt": "<|im_start|>hi<|im_end|>"}
+
+
+def test_a_chat_is_tokenized_and_rendered_as_a_completion_would_send_it(base: str) -> None:
+    assert chat(base, messages=CHAT).status == 200
+    sent = list(ENGINE.requests[-1][0])
+    rendered = ask(base, "/v1/render", messages=CHAT)
+    assert rendered["ids"] == sent == ask(base, "/tokenize", messages=CHAT)["tokens"]
+    assert rendered["text"].count("<|im_end|>") == 3
+    assert [piece for piece in rendered["pieces"] if "control" in piece].count({"control": "<|im_end|>"}) == 2
+    assert "".join(piece.get("text", piece.get("control")) for piece in rendered["pieces"]) == rendered["text"]
+    assert (rendered["model"], rendered["format"]) == ("small", "chatml")
+    assert rendered["stop_token_ids"] == ids(END)
+    assert rendered["stop"] == []
+
+
+def test_the_start_of_a_reply_can_be_left_out(base: str) -> None:
+    whole, alone = (ask(base, "/v1/render", messages=CHAT, add_generation_prompt=opens) for opens in (True, False))
+    assert whole["text"].startswith(alone["text"].rstrip())
+    assert alone["text"].rstrip().endswith("<|im_end|>")
+    tokens = ask(base, "/tokenize", messages=CHAT, add_generation_prompt=False)["tokens"]
+    assert tokens == alone["ids"]
+
+
+def test_an_encoder_s_text_is_counted_as_it_is_embedded() -> None:
+    begin, end = Control("[CLS]"), Control("[SEP]")
+    tokenizer = ByteTokenizer([begin, end])
+    format = RawFormat(tokenizer.controls, begin=[begin], end=[end])
+    model = Model(name="e", engine=ScriptedEngine([]), tokenizer=tokenizer, format=format, embedding=EmbeddingSpec(2))
+    with running(create_app(StaticCatalog({"e": model}))) as base:
+        assert ask(base, "/tokenize", prompt="ab")["tokens"] == [256, 97, 98, 257]
+        assert ask(base, "/tokenize", prompt="ab", add_special_tokens=False)["tokens"] == [97, 98]
+
+
+def test_a_reply_is_parsed_from_text_or_ids_as_a_completion_would_tell_it(base: str) -> None:
+    pieces: list[Piece] = [THINK, "hm", UNTHINK, "Look: ", *call("f", '{"x": 1}'), END]
+    by_ids = ask(base, "/v1/parse", ids=ids(*pieces))
+    by_text = ask(base, "/v1/parse", text="".join(map(str, pieces)))
+    assert by_ids == by_text
+    assert by_ids["ended"] == "<|im_end|>"
+    assert by_ids["incidents"] == []
+    message = by_ids["message"]
+    assert (message["role"], message["reasoning"], message["content"]) == ("assistant", "hm", "Look:")
+    assert message["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"x": 1}'}
+    assert [(m.get("channel"), m.get("recipient"), m["text"], m["end"]) for m in by_ids["messages"]] == [
+        ("analysis", None, "hm", "end"),
+        ("final", None, "Look:", "end"),
+        ("commentary", "functions.f", '{"x": 1}', "call"),
+    ]
+
+
+def test_the_prompt_tells_where_a_reply_begins(base: str) -> None:
+    inside = ask(base, "/v1/parse", text="hm</think>Yes.", prompt_ids=ids(START, "assistant\n", THINK))
+    assert (inside["message"]["reasoning"], inside["message"]["content"]) == ("hm", "Yes.")
+
+
+def test_incidents_are_told_or_with_strict_are_errors(base: str) -> None:
+    broken: dict[str, Any] = {"ids": ids("a", START, "b", END)}
+    told = ask(base, "/v1/parse", **broken)
+    assert told["incidents"] == [{"code": "unexpected_control", "position": 1, "text": "<|im_start|>"}]
+    assert told["message"]["content"] == "ab"
+    refused = post(base, "/v1/parse", strict=True, **broken)
+    assert (refused.status, refused.error["code"]) == (400, "unexpected_control")
+
+
+def test_harmony_is_rendered_and_parsed_too() -> None:
+    tokenizer = ByteTokenizer(Harmony().controls)
+    model = Model(name="oss", engine=ScriptedEngine([]), tokenizer=tokenizer, format=Harmony())
+    with running(create_app(StaticCatalog({"oss": model}))) as base:
+        rendered = ask(base, "/v1/render", messages=[{"role": "user", "content": "Hi"}])
+        assert rendered["text"].endswith("<|start|>user<|message|>Hi<|end|><|start|>assistant")
+        reply = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>"
+        parsed = ask(base, "/v1/parse", text=reply, prompt_ids=rendered["ids"])
+        assert (parsed["message"]["reasoning"], parsed["message"]["content"]) == ("hm", "Yes.")
+        assert [message["channel"] for message in parsed["messages"]] == ["analysis", "final"]
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("/tokenize", {}, "prompt"),
+    ("/tokenize", {"prompt": "a", "messages": CHAT}, "prompt"),
+    ("/tokenize", {"prompt": 3}, "prompt"),
+    ("/tokenize", {"messages": []}, "messages"),
+    ("/tokenize", {"messages": [{"role": "boss", "content": "x"}]}, "messages[0].role"),
+    ("/detokenize", {}, "tokens"),
+    ("/detokenize", {"tokens": [1, -1]}, "tokens[1]"),
+    ("/detokenize", {"tokens": [2**40]}, "tokens[0]"),
+    ("/detokenize", {"tokens": "abc"}, "tokens"),
+    ("/v1/render", {}, "messages"),
+    ("/v1/render", {"messages": CHAT, "tool_choice": "required"}, "tool_choice"),
+    ("/v1/render", {"messages": CHAT, "model": "large"}, "model"),
+    ("/v1/parse", {}, "text"),
+    ("/v1/parse", {"text": "a", "ids": [1]}, "text"),
+    ("/v1/parse", {"ids": [10**9]}, "ids[0]"),
+    ("/v1/parse", {"text": "a", "prompt_ids": [-5]}, "prompt_ids[0]"),
+]
+
+
+@pytest.mark.parametrize(("path", "fields", "param"), BAD, ids=[f"{path} {fields}"[:50] for path, fields, _ in BAD])
+def test_bad_input_names_its_field(base: str, path: str, fields: dict[str, Any], param: str) -> None:
+    got = post(base, path, **fields)
+    assert got.status in (400, 404), got.body
+    assert got.error["param"] == param
+
+
+PARSING: Starlette = app(ids(END))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, len(ids(START)) + 260), max_size=30).map(lambda found: [id % 262 for id in found]))
+async def test_no_reply_is_too_broken_to_parse(reply: list[int]) -> None:
+    got: Got = await post_in_process(PARSING, "/v1/parse", ids=reply)
+    assert got.status == 200, got.body
