@@ -52,6 +52,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     without_keys: bool = False
 
 
+class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``store`` is a file for sessions, responses and conversations, or "memory", which a restart empties.
+
+    ``lifetime`` is what a session has after its last turn, in seconds.
+    """
+
+    store: str = ""
+    lifetime: float = 7 * 24 * 3600.0
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration. ``models`` are the entries of the file's ``[models.NAME]`` tables."""
 
@@ -61,6 +71,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     store: StoreConfig = StoreConfig()
     engine: EngineConfig = EngineConfig()
     server: ServerConfig = ServerConfig()
+    sessions: SessionsConfig = SessionsConfig()
     models: dict[str, ModelEntry] = {}
 
     @property
@@ -72,7 +83,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 Key = tuple[str, ...]
 """A path of tables: ``("server", "port")``. People read it with dots."""
 
-PATHS = frozenset({"chat_template", "source", "folder", "keys"})
+MEMORY = "memory"
+"""The store that is no file."""
+
+PATHS = frozenset({"chat_template", "source", "folder", "keys", "store"})
 """A file's relative paths are relative to the file."""
 
 
@@ -126,17 +140,19 @@ def config_file(environ: Mapping[str, str]) -> Path:
 
 
 def home_layer(environ: Mapping[str, str]) -> dict[Key, Layered]:
-    """Where models and keys are unless something says otherwise: below ANTIPHON_HOME, else in the user's folders."""
+    """Where models, keys and sessions are unless something says otherwise: below ANTIPHON_HOME, else in the user's."""
     if home := environ.get(HOME):
-        cache = settings = Path(home).expanduser().absolute()
+        cache = settings = data = Path(home).expanduser().absolute()
         origin = f"environment {HOME}"
     else:
         cache = platformdirs.user_cache_path("antiphon", appauthor=False)
         settings = platformdirs.user_config_path("antiphon", appauthor=False)
+        data = platformdirs.user_data_path("antiphon", appauthor=False)
         origin = "default"
     return {
         ("store", "folder"): Layered(str(cache / "models"), origin),
         ("server", "keys"): Layered(str(settings / "keys.json"), origin),
+        ("sessions", "store"): Layered(str(data / "sessions.db"), origin),
     }
 
 
@@ -161,7 +177,7 @@ def file_layer(file: Path, *, required: bool) -> dict[Key, Layered]:
 
 def beside(file: Path, value: Any) -> Any:
     """A relative path as seen from the configuration file; a source of another kind as it is."""
-    if not isinstance(value, str) or value.startswith(("wheel:", "hf:", "~")):
+    if not isinstance(value, str) or value == MEMORY or value.startswith(("wheel:", "hf:", "~")):
         return value
     return str(file.parent.absolute() / value)
 

@@ -10,8 +10,10 @@ import typer
 from antiphon import __version__
 from antiphon.api import Limits, create_app, serve
 from antiphon.api.keys import KeyFile
+from antiphon.catalog.config import MEMORY, SessionsConfig
 from antiphon.catalog.entries import find_entry
 from antiphon.catalog.loading import open_catalog
+from antiphon.sessions import MemoryStore, SessionLimits, SqliteStore, Store
 
 from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .pull import pull_missing
@@ -42,14 +44,24 @@ def command(
     name, _ = find_entry(loaded.model, loaded.catalogue)
     server = loaded.server
     limits = Limits(max_body=server.max_body, max_concurrent=server.max_concurrent, max_queue=server.max_queue)
+    keys = KeyFile(Path(server.keys)).read()
+    store, session_limits = open_store(loaded.sessions)
     serve(
-        create_app(open_catalog(loaded), limits=limits, preload=True, keys=KeyFile(Path(server.keys)).read()),
+        create_app(
+            open_catalog(loaded), limits=limits, preload=True, keys=keys, store=store, session_limits=session_limits
+        ),
         host=server.host,
         port=server.port,
         drain=server.drain,
         without_keys=server.without_keys,
         on_ready=lambda url: print_json({"url": url, "model": name}) if json else greet(url, name),
     )
+
+
+def open_store(sessions: SessionsConfig) -> tuple[Store, SessionLimits]:
+    """Where sessions, responses and conversations are kept, and how long. Raises `ConfigError`."""
+    store = MemoryStore() if sessions.store == MEMORY else SqliteStore(Path(sessions.store).expanduser())
+    return store, SessionLimits(lifetime=sessions.lifetime)
 
 
 def greet(url: str, model: str) -> None:

@@ -49,7 +49,7 @@ class SqliteStore:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
         try:
             self._connection = self._thread.submit(_open, path).result()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._thread.shutdown()
             raise ConfigError(f"the session store {path} cannot be opened: {error}", code="store_unusable") from error
         except ConfigError:
@@ -109,6 +109,9 @@ def _names(key: Key) -> tuple[str, str, str]:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    """The file is its owner's alone: it holds what people said."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
     connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
