@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -165,6 +166,7 @@ class Weather(BaseModel):
     city: str
 
 
+@contextmanager
 def structured(said: str) -> Iterator[openai.OpenAI]:
     """A client of a model that says ``said`` and is held to what is asked of it."""
     engine = scripted(ids(said, CHATML_END), end_ids=frozenset({TOKENIZER.controls[CHATML_END]}))
@@ -177,7 +179,7 @@ def structured(said: str) -> Iterator[openai.OpenAI]:
 
 
 def test_it_parses_what_is_held_to_a_schema() -> None:
-    for client in structured('{"city":"Bern"}'):
+    with structured('{"city":"Bern"}') as client:
         parsed = client.responses.parse(model="small", input="Where?", text_format=Weather)
         assert parsed.output_parsed == Weather(city="Bern")
         with client.responses.stream(model="small", input="Where?", text_format=Weather) as stream:
@@ -185,7 +187,7 @@ def test_it_parses_what_is_held_to_a_schema() -> None:
 
 
 def test_a_schema_that_cannot_be_held_is_refused_where_it_stands() -> None:
-    for client in structured("{}"):
+    with structured("{}") as client:
         for schema, param in [
             ({"type": "strin"}, "text.format.schema.type"),
             ({"$ref": "#/none"}, "text.format.schema"),
@@ -197,7 +199,7 @@ def test_a_schema_that_cannot_be_held_is_refused_where_it_stands() -> None:
 
 
 def test_an_engine_that_leaves_its_grammar_fails_the_response() -> None:
-    for client in structured('{"city":5}'):
+    with structured('{"city":5}') as client:
         with client.responses.stream(model="small", input="Where?", text_format=Weather) as stream:
             kinds = [event.type for event in stream]
         assert kinds[-2:] == ["error", "response.failed"]

@@ -25,11 +25,26 @@ from .schemas.layer import (
     Tokens,
 )
 from .schemas.models import ModelCard, ModelList
+from .schemas.response_items import ItemList
+from .schemas.responses import (
+    Conversation,
+    ConversationCreate,
+    ConversationUpdate,
+    DeletedConversation,
+    DeletedResponse,
+    ItemsCreate,
+    Response,
+    ResponsesRequest,
+    TokenCount,
+    TokensRequest,
+)
 
 _KINDS = (
     ChatRequest, ChatCompletion, ChatChunk, InteractiveRequest, InteractiveAnswer, CompletionRequest, Completion,
     EmbeddingRequest, EmbeddingList, ModelCard, ModelList, TokenizeRequest, Tokens, DetokenizeRequest, Detokenized,
-    RenderRequest, Rendered, ParseRequest, Parsed, ErrorBody,
+    RenderRequest, Rendered, ParseRequest, Parsed, ErrorBody, ResponsesRequest, Response, DeletedResponse,
+    TokensRequest, TokenCount, Conversation, ConversationCreate, ConversationUpdate, DeletedConversation, ItemsCreate,
+    ItemList,
 )  # fmt: skip
 _REF = "#/components/schemas/{name}"
 
@@ -64,6 +79,7 @@ def document() -> bytes:
                 "/v1/detokenize": {"post": _operation("The text of ids.", Detokenized, body=DetokenizeRequest)},
                 "/v1/render": {"post": _operation("The prompt of a chat request.", Rendered, body=RenderRequest)},
                 "/v1/parse": {"post": _operation("The messages of a reply.", Parsed, body=ParseRequest)},
+                **_kept(),
                 **{
                     f"/{name}": {"get": _plain(told)}
                     for name, told in (
@@ -77,6 +93,47 @@ def document() -> bytes:
             "components": {"schemas": components},
         }
     )
+
+
+def _kept() -> dict[str, Any]:
+    """Responses and conversations."""
+    one, item = [_named("id")], [_named("id"), _named("item")]
+    made = _operation("Makes a response.", Response, body=ResponsesRequest)
+    said = _operation("One item.", ItemList)
+    said["responses"]["200"]["content"]["application/json"] = {"schema": {"type": "object"}}
+    made["responses"]["200"]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+    return {
+        "/v1/responses": {"post": made},
+        "/v1/responses/input_tokens": {"post": _operation("Counts a prompt.", TokenCount, body=TokensRequest)},
+        "/v1/responses/{id}": {
+            "parameters": one,
+            "get": _operation("One response.", Response),
+            "delete": _operation("Forgets a response.", DeletedResponse),
+        },
+        "/v1/responses/{id}/cancel": {"parameters": one, "post": _operation("Stops a response.", Response)},
+        "/v1/responses/{id}/input_items": {"parameters": one, "get": _operation("What was sent.", ItemList)},
+        "/v1/conversations": {"post": _operation("Makes one.", Conversation, body=ConversationCreate)},
+        "/v1/conversations/{id}": {
+            "parameters": one,
+            "get": _operation("One conversation.", Conversation),
+            "post": _operation("Changes its metadata.", Conversation, body=ConversationUpdate),
+            "delete": _operation("Forgets it and its items.", DeletedConversation),
+        },
+        "/v1/conversations/{id}/items": {
+            "parameters": one,
+            "get": _operation("What is in it.", ItemList),
+            "post": _operation("Adds items.", ItemList, body=ItemsCreate),
+        },
+        "/v1/conversations/{id}/items/{item}": {
+            "parameters": item,
+            "get": said,
+            "delete": _operation("Takes an item out.", Conversation),
+        },
+    }
+
+
+def _named(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
 def _operation(told: str, answer: type, *, body: type | None = None, events: type | None = None) -> dict[str, Any]:

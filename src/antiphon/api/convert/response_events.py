@@ -44,7 +44,7 @@ from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 
 from .response_calls import CodeInterpreter, McpCall, ServerCall, WebSearch
 from .response_end import ENDINGS, LAST, LastStatus, message_of, response_error, response_usage
-from .response_output import Answer, CustomCall, FunctionCall, Offer, OpenItem, Phase, Place, Reasoning
+from .response_output import Answer, ClientTool, CustomCall, FunctionCall, OpenItem, Phase, Place, Reasoning
 
 PREFIXES = {
     Reasoning: "rs",
@@ -72,7 +72,7 @@ class View:
     seal: Callable[[Message], str] | None = None
     code_outputs: bool = False
     container_id: str = "cntr_0"
-    offers: Mapping[str, Offer] = field(default_factory=dict)
+    offers: Mapping[str, ClientTool] = field(default_factory=dict)
     served: frozenset[str] = frozenset()
     cite: Callable[[str], list[Annotation]] = _no_citations
 
@@ -182,7 +182,7 @@ class Projector:
         namespace, _, function = recipient.rpartition(".")
         name = recipient.removeprefix(f"{FUNCTIONS}.")
         if recipient not in view.served:
-            offer = view.offers.get(name, Offer(name))
+            offer = view.offers.get(name, ClientTool(name))
             kind = CustomCall if offer.custom else FunctionCall
             return self._new(lambda place: kind(place, call_id, offer), kind)
         label, _, tool = name.partition("__")

@@ -46,7 +46,7 @@ CUSTOM_INPUT = "input"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ClientTool:
     """A tool of the client's, as it named it: a function, or a custom tool that takes free text."""
 
     name: str
@@ -165,7 +165,7 @@ class Answer:
 class FunctionCall:
     """A call of the client's own function; the arguments are the model's text, byte for byte."""
 
-    def __init__(self, place: Place, call_id: str, offer: Offer) -> None:
+    def __init__(self, place: Place, call_id: str, offer: ClientTool) -> None:
         self.place = place
         self._call_id = call_id
         self._offer = offer
@@ -199,7 +199,7 @@ class FunctionCall:
 class CustomCall:
     """A call of the client's custom tool. Its free text comes wrapped in JSON, so it is told when it is whole."""
 
-    def __init__(self, place: Place, call_id: str, offer: Offer) -> None:
+    def __init__(self, place: Place, call_id: str, offer: ClientTool) -> None:
         self.place = place
         self._call_id = call_id
         self._offer = offer

@@ -11,11 +11,10 @@ import msgspec
 
 from antiphon.api.schemas.responses import ChosenTool, NamespacedTool, TokensRequest, Tool, ToolChoiceObject
 from antiphon.conversation import FUNCTIONS, ToolChoice, ToolNamespace, ToolSpec
-from antiphon.tools import Offer as ServerOffer
-from antiphon.tools import Router
+from antiphon.tools import Offer, Router
 
 from .messages import refused
-from .response_output import CUSTOM_INPUT, Offer
+from .response_output import CUSTOM_INPUT, ClientTool
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAMESPACES = {"web_search": "browser", "code_interpreter": "python"}
@@ -33,14 +32,14 @@ class Tools:
 
     specs: tuple[ToolSpec, ...]
     builtins: tuple[ToolNamespace, ...]
-    offers: dict[str, Offer]
+    offers: dict[str, ClientTool]
     served: frozenset[str]
     router: Router | None
     echo: list[dict[str, Any]]
     dropped: tuple[str, ...]
 
 
-def read_tools(tools: Sequence[Tool], server: ServerOffer | None, *, always: bool, most: int | None) -> Tools:
+def read_tools(tools: Sequence[Tool], server: Offer | None, *, always: bool, most: int | None) -> Tools:
     """The request's tools; ``always``: all of the server's too. Raises `RequestError` for one that is malformed."""
     if most is not None and len(tools) > most:
         raise refused("tools", f"there are {len(tools)} tools; at most {most} are possible.")
@@ -53,11 +52,11 @@ def read_tools(tools: Sequence[Tool], server: ServerOffer | None, *, always: boo
 
 
 class _Reader:
-    def __init__(self, server: ServerOffer | None) -> None:
+    def __init__(self, server: Offer | None) -> None:
         self._server = server
         self._specs: dict[str, ToolSpec] = {}
         self._builtins: dict[str, ToolNamespace] = {}
-        self._offers: dict[str, Offer] = {}
+        self._offers: dict[str, ClientTool] = {}
         self._served: set[str] = set()
         self._echo: list[dict[str, Any]] = []
         self._dropped: list[str] = []
@@ -108,7 +107,7 @@ class _Reader:
         custom = tool.type == "custom"
         if custom and (tool.format or {}).get("type", "text") != "text":
             raise refused(f"{path}.format", "only custom tools that take free text are possible.")
-        self._offers[name] = Offer(tool.name, namespace, custom)
+        self._offers[name] = ClientTool(tool.name, namespace, custom)
         parameters = _CUSTOM_PARAMETERS if custom else tool.parameters
         self._specs[name] = ToolSpec(name, tool.description or "", parameters, strict=tool.strict)
 
