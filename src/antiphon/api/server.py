@@ -6,8 +6,9 @@ import asyncio
 import ipaddress
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -29,6 +30,25 @@ def serve(
     without_keys: bool = False,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
+    """`serving`, on an event loop of its own."""
+    on_loop(serving(app, host=host, port=port, drain=drain, without_keys=without_keys, on_ready=on_ready))
+
+
+def on_loop(work: Coroutine[Any, Any, None]) -> None:
+    """Runs ``work`` on the fastest event loop that is here."""
+    with asyncio.Runner(loop_factory=uvicorn.Config("", loop="auto").get_loop_factory()) as runner:
+        runner.run(work)
+
+
+async def serving(
+    app: Starlette,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    drain: float = 30.0,
+    without_keys: bool = False,
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
     """Serves until SIGTERM or SIGINT: then takes nothing new and gives what runs ``drain`` seconds to end.
 
     ``on_ready`` is told the base URL once the socket is open (``port`` 0 takes a free one). A second SIGINT ends all.
@@ -41,7 +61,7 @@ def serve(
             code="keys_missing",
             hint="Make one with antiphon keys add NAME, or say --without-keys.",
         )
-    Server(app, host=host, port=port, drain=drain, on_ready=on_ready).run()
+    await Server(app, host=host, port=port, drain=drain, on_ready=on_ready).serve()
 
 
 def is_loopback(host: str) -> bool:

@@ -62,6 +62,22 @@ class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     lifetime: float = 7 * 24 * 3600.0
 
 
+class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tools that run here: ``names`` are browser, python and Python files, with commas; ``mcp`` is a file.
+
+    ``offer``: models get them in every request, asked for or not. ``pages``: a folder for the browser instead of our
+    own pages; ``web``: the web instead, with a SearxNG address in ``search``. ``packages``: what sandboxed code imports.
+    """
+
+    names: str = ""
+    mcp: str = ""
+    offer: bool = False
+    pages: str = ""
+    web: bool = False
+    search: str = ""
+    packages: str = ""
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration. ``models`` are the entries of the file's ``[models.NAME]`` tables."""
 
@@ -72,6 +88,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     engine: EngineConfig = EngineConfig()
     server: ServerConfig = ServerConfig()
     sessions: SessionsConfig = SessionsConfig()
+    tools: ToolsConfig = ToolsConfig()
     models: dict[str, ModelEntry] = {}
 
     @property
@@ -86,7 +103,7 @@ Key = tuple[str, ...]
 MEMORY = "memory"
 """The store that is no file."""
 
-PATHS = frozenset({"chat_template", "source", "folder", "keys", "store"})
+PATHS = frozenset({"chat_template", "source", "folder", "keys", "store", "mcp", "pages", "packages"})
 """A file's relative paths are relative to the file."""
 
 

@@ -16,6 +16,8 @@ from antiphon.tools.browser import Backend, Browser, Corpus, SearxNG, Web
 from antiphon.tools.mcp import McpTools, read_mcp_config
 from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
 
+from .config import ToolsConfig
+
 BUILTINS = ("browser", "python")
 THREADS = 16
 
@@ -34,6 +36,22 @@ class ToolSettings:
     searxng: str | None = None
     python_packages: Path | None = None
     limits: ToolLimits = field(default_factory=ToolLimits)
+
+
+def tool_settings(config: ToolsConfig) -> ToolSettings:
+    """The settings that a configuration's ``[tools]`` table gives."""
+
+    def path(text: str) -> Path | None:
+        return Path(text).expanduser() if text else None
+
+    return ToolSettings(
+        names=tuple(name.strip() for name in config.names.split(",") if name.strip()),
+        mcp=path(config.mcp),
+        corpus=path(config.pages),
+        web=config.web,
+        searxng=config.search or None,
+        python_packages=path(config.packages),
+    )
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ COMMANDS = {
     "pull": "Fetch models into the store.",
     "models": "List the models that are known, and which are here.",
     "rm": "Remove models from the store.",
+    "tools": "List the tools that run here, or call one.",
     "keys": "Add, list and remove the API keys of the server.",
     "render": "Write a conversation (JSON) as the prompt of a format.",
     "parse": "Read a model's raw reply back into messages.",

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack, aclosing
 from typing import Annotated
 
 import typer
 
 from antiphon.catalog.loading import open_catalog
+from antiphon.catalog.toolbox import open_toolbox, tool_settings
 
-from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure
+from .options import (
+    ConfigOption,
+    FormatOption,
+    JsonOption,
+    McpOption,
+    ModelOption,
+    TemplateOption,
+    ToolsOption,
+    configure,
+)
 from .pull import pull_missing
-from .talk import Answers, Talk
+from .talk import Answers, Partner, Talk
 from .terminal import ask_once, converse
 
 INTERRUPTED = 130
@@ -26,24 +37,27 @@ def command(
     temperature: Annotated[float | None, typer.Option(help="0 is greedy; default: the model's own.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="The longest answer.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same answer.")] = None,
+    tools: ToolsOption = None,
+    mcp: McpOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Talk to a model. In a conversation /help tells the commands; Ctrl-C stops an answer and Ctrl-D leaves."""
-    loaded = configure(config, model=model, format=format, chat_template=chat_template)
+    loaded = configure(
+        config, model=model, format=format, chat_template=chat_template, tools__names=tools, tools__mcp=mcp
+    )
     pull_missing(loaded.config)
     settings = Answers(temperature=temperature, max_tokens=max_tokens, seed=seed)
     talk = Talk(answers=settings).told(system or "")
 
     async def run() -> None:
-        catalog = open_catalog(loaded.config)
-        try:
-            ready = await catalog.get(loaded.config.model)
+        async with AsyncExitStack() as stack:
+            catalog = await stack.enter_async_context(aclosing(open_catalog(loaded.config)))
+            toolbox = await stack.enter_async_context(open_toolbox(tool_settings(loaded.config.tools)))
+            partner = Partner(await catalog.get(loaded.config.model), toolbox if toolbox.sets else None)
             if question is None:
-                return await converse(ready, talk, as_json=json)
-            if not await ask_once(ready, talk, question, as_json=json):
+                await converse(partner, talk, as_json=json)
+            elif not await ask_once(partner, talk, question, as_json=json):
                 raise typer.Exit(INTERRUPTED)
-        finally:
-            await catalog.aclose()
 
     asyncio.run(run())

@@ -22,6 +22,13 @@ TemplateOption = Annotated[
     str | None, typer.Option("--chat-template", help="A chat template of your own: a .py, .json or .jinja file.")
 ]
 
+ToolsOption = Annotated[
+    str | None, typer.Option("--tools", help="Tools that run here: browser, python, or Python files; with commas.")
+]
+McpOption = Annotated[
+    str | None, typer.Option("--mcp", help="MCP servers whose tools run here: the JSON file that MCP clients share.")
+]
+
 
 def configure(file: Path | None = None, **flags: Any) -> LoadedConfig:
     """The configuration under these flags; a keyword's ``__`` stands for the dot of its key."""

@@ -8,14 +8,26 @@ from typing import Annotated
 import typer
 
 from antiphon import __version__
-from antiphon.api import Limits, create_app, serve
+from antiphon.api import Limits, create_app
 from antiphon.api.keys import KeyFile
+from antiphon.api.server import on_loop, serving
 from antiphon.catalog.config import MEMORY, SessionsConfig
 from antiphon.catalog.entries import find_entry
 from antiphon.catalog.loading import open_catalog
+from antiphon.catalog.toolbox import open_toolbox, tool_settings
 from antiphon.sessions import MemoryStore, SessionLimits, SqliteStore, Store
 
-from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure, print_json
+from .options import (
+    ConfigOption,
+    FormatOption,
+    JsonOption,
+    McpOption,
+    ModelOption,
+    TemplateOption,
+    ToolsOption,
+    configure,
+    print_json,
+)
 from .pull import pull_missing
 
 
@@ -31,6 +43,8 @@ def command(
     without_keys: Annotated[
         bool | None, typer.Option("--without-keys", help="Listen beyond this machine though there are no API keys.")
     ] = None,
+    tools: ToolsOption = None,
+    mcp: McpOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -38,7 +52,7 @@ def command(
     loaded = configure(
         config, model=model, format=format, chat_template=chat_template,
         server__host=host, server__port=port, server__without_keys=without_keys,
-        engine__context=context, engine__slots=slots, engine__threads=threads,
+        engine__context=context, engine__slots=slots, engine__threads=threads, tools__names=tools, tools__mcp=mcp,
     ).config  # fmt: skip
     pull_missing(loaded)
     name, _ = find_entry(loaded.model, loaded.catalogue)
@@ -46,16 +60,29 @@ def command(
     limits = Limits(max_body=server.max_body, max_concurrent=server.max_concurrent, max_queue=server.max_queue)
     keys = KeyFile(Path(server.keys)).read()
     store, session_limits = open_store(loaded.sessions)
-    serve(
-        create_app(
-            open_catalog(loaded), limits=limits, preload=True, keys=keys, store=store, session_limits=session_limits
-        ),
-        host=server.host,
-        port=server.port,
-        drain=server.drain,
-        without_keys=server.without_keys,
-        on_ready=lambda url: print_json({"url": url, "model": name}) if json else greet(url, name),
-    )
+
+    async def run() -> None:
+        async with open_toolbox(tool_settings(loaded.tools)) as toolbox:
+            app = create_app(
+                open_catalog(loaded),
+                limits=limits,
+                preload=True,
+                keys=keys,
+                store=store,
+                session_limits=session_limits,
+                tools=toolbox if toolbox.sets else None,
+                offer_tools=loaded.tools.offer,
+            )
+            await serving(
+                app,
+                host=server.host,
+                port=server.port,
+                drain=server.drain,
+                without_keys=server.without_keys,
+                on_ready=lambda url: print_json({"url": url, "model": name}) if json else greet(url, name),
+            )
+
+    on_loop(run())
 
 
 def open_store(sessions: SessionsConfig) -> tuple[Store, SessionLimits]:

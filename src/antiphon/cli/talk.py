@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -12,7 +12,6 @@ from typing import assert_never
 from antiphon.conversation import (
     Conversation,
     End,
-    Event,
     Incident,
     Message,
     MessageEnded,
@@ -22,6 +21,8 @@ from antiphon.conversation import (
     TurnEnded,
 )
 from antiphon.generation import Model, TurnRequest, prepare_turn, run_turn
+from antiphon.generation.rounds import RoundEvent, Rounds
+from antiphon.tools import Toolbox, ToolCancelled, ToolEnded, ToolStarted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +65,24 @@ class Talk:
         return replace(self, conversation=replace(self.conversation, messages=messages[:last]))
 
 
-Show = Callable[[Event], None]
+Show = Callable[[RoundEvent], None]
 
 
-async def hear(model: Model, talk: Talk, show: Show) -> tuple[Talk, list[Event]]:
+@dataclass(frozen=True, slots=True)
+class Partner:
+    """Whom one talks to: a model, and the tools that run here for it."""
+
+    model: Model
+    toolbox: Toolbox | None = None
+
+
+async def hear(partner: Partner, talk: Talk, show: Show) -> tuple[Talk, list[RoundEvent]]:
     """The model's answer, shown while it comes. Ctrl-C stops it in the engine too; what was said by then is kept.
 
     Raises what planning or the engine raises. Without a `TurnEnded` among the events the answer was stopped.
     """
-    heard: list[Event] = []
-    listening = asyncio.create_task(listen(model, talk, heard, show))
+    heard: list[RoundEvent] = []
+    listening = asyncio.create_task(listen(partner, talk, heard, show))
     with on_interrupt(listening.cancel):
         await asyncio.wait([listening])
     if not listening.cancelled():
@@ -81,18 +90,33 @@ async def hear(model: Model, talk: Talk, show: Show) -> tuple[Talk, list[Event]]
     return talk.answered(*said(heard)), heard
 
 
-async def listen(model: Model, talk: Talk, heard: list[Event], show: Show) -> None:
-    how = talk.answers
+async def listen(partner: Partner, talk: Talk, heard: list[RoundEvent], show: Show) -> None:
+    async with aclosing(answering(partner, talk)) as events:
+        async for event in events:
+            heard.append(event)
+            show(event)
+
+
+async def answering(partner: Partner, talk: Talk) -> AsyncGenerator[RoundEvent, None]:
+    """The events of an answer, with those of the tools that it needs."""
+    model, how = partner.model, talk.answers
     request = TurnRequest(
         conversation=talk.conversation, temperature=how.temperature, max_tokens=how.max_tokens, seed=how.seed
     )
-    async with aclosing(run_turn(await prepare_turn(model, request))) as turn:
-        async for happened in turn:
-            heard.append(happened.event)
-            show(happened.event)
+    if partner.toolbox is None:
+        async with aclosing(run_turn(await prepare_turn(model, request))) as turn:
+            async for happened in turn:
+                yield happened.event
+        return
+    offer = partner.toolbox.offered(builtins=model.format.framed)
+    offered = replace(talk.conversation, tools=offer.specs, builtins=offer.builtins)
+    rounds = Rounds(model, replace(request, conversation=offered), offer.router, prepare_turn, session="chat")
+    async with aclosing(rounds.run()) as events:
+        async for event in events:
+            yield event
 
 
-def said(events: Iterable[Event]) -> tuple[Message, ...]:
+def said(events: Iterable[RoundEvent]) -> tuple[Message, ...]:
     """The messages of an answer; one that was stopped in the middle ends where it was stopped."""
     messages: list[Message] = []
     begun: Message | None = None
@@ -105,7 +129,9 @@ def said(events: Iterable[Event]) -> tuple[Message, ...]:
             case MessageEnded(message):
                 begun = None
                 messages.append(message)
-            case Incident() | TurnEnded():
+            case ToolEnded(result):
+                messages.append(result.message())
+            case Incident() | TurnEnded() | ToolStarted() | ToolCancelled():
                 pass
             case _:
                 assert_never(event)

@@ -13,7 +13,6 @@ from typing import assert_never
 import msgspec
 
 from antiphon.conversation import (
-    Event,
     Incident,
     MessageEnded,
     MessageStarted,
@@ -22,11 +21,12 @@ from antiphon.conversation import (
     visible_to_user,
 )
 from antiphon.errors import AntiphonError
-from antiphon.generation import Model
+from antiphon.generation.rounds import RoundEvent
 from antiphon.tokens import spell
+from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 
 from .app import tell
-from .talk import Talk, hear
+from .talk import Partner, Talk, hear
 from .transcript import answer_form, transcript_json
 
 HELP = """\
@@ -48,7 +48,7 @@ class Screen:
         self._started = time.perf_counter()
         self._first: float | None = None
 
-    def show(self, event: Event) -> None:
+    def show(self, event: RoundEvent) -> None:
         match event:
             case MessageStarted(message):
                 self._visible = visible_to_user(message)
@@ -62,10 +62,20 @@ class Screen:
                 self._visible = False
             case TurnEnded():
                 self._figures(event)
-            case Incident():
+            case ToolStarted(call):
+                self._aside(f"{call.recipient} {call.body}")
+            case ToolEnded(result):
+                outcome = "ok" if result.error is None else f"{result.error.code}: {result.error.message}"
+                self._aside(f"{result.call.recipient} {outcome}, {result.seconds:.1f} s")
+            case Incident() | ToolCancelled():
                 pass
             case _:
                 assert_never(event)
+
+    def _aside(self, text: str) -> None:
+        """What the tools do, on stderr: a line, cut, without what moves a cursor."""
+        line = UNSAFE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))[:160]
+        print(f"\x1b[2m· {line}\x1b[0m" if sys.stderr.isatty() else f"· {line}", file=sys.stderr, flush=True)
 
     def _figures(self, ended: TurnEnded) -> None:
         if not sys.stderr.isatty():
@@ -80,20 +90,20 @@ class Screen:
         )
 
 
-async def ask_once(model: Model, talk: Talk, question: str, *, as_json: bool) -> bool:
+async def ask_once(partner: Partner, talk: Talk, question: str, *, as_json: bool) -> bool:
     """One question and its answer; False when it was stopped before its end."""
     talk = talk.asked(question)
-    _, heard = await hear(model, talk, quiet if as_json else Screen().show)
+    _, heard = await hear(partner, talk, quiet if as_json else Screen().show)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(answer_form(heard))).decode())
     return any(isinstance(event, TurnEnded) for event in heard)
 
 
-def quiet(event: Event) -> None:
+def quiet(event: RoundEvent) -> None:
     """Shows nothing."""
 
 
-async def converse(model: Model, talk: Talk, *, as_json: bool) -> None:
+async def converse(partner: Partner, talk: Talk, *, as_json: bool) -> None:
     """Turn after turn until the input ends or /quit. An answer that fails does not end the conversation."""
     async for line in lines():
         word, _, rest = line.strip().partition(" ")
@@ -102,12 +112,12 @@ async def converse(model: Model, talk: Talk, *, as_json: bool) -> None:
         if not word:
             continue
         try:
-            talk = await act(model, talk, word, rest.strip(), line, as_json=as_json)
+            talk = await act(partner, talk, word, rest.strip(), line, as_json=as_json)
         except AntiphonError as error:
             tell(error, as_json=as_json)
 
 
-async def act(model: Model, talk: Talk, word: str, rest: str, line: str, *, as_json: bool) -> Talk:
+async def act(partner: Partner, talk: Talk, word: str, rest: str, line: str, *, as_json: bool) -> Talk:
     """One line of input: a command, or something said to the model."""
     match word:
         case "/help":
@@ -115,24 +125,24 @@ async def act(model: Model, talk: Talk, word: str, rest: str, line: str, *, as_j
         case "/system":
             return talk.told(rest)
         case "/raw":
-            print(spell(tuple(model.format.render(talk.conversation, reply_as=None))))
+            print(spell(tuple(partner.model.format.render(talk.conversation, reply_as=None))))
         case "/save":
             save(talk, rest)
         case "/retry" if talk.last_question is None:
             print("there is no question yet", file=sys.stderr)
         case "/retry":
             question = talk.last_question or ""
-            return await ask(model, talk.before_last_question(), question, as_json=as_json)
+            return await ask(partner, talk.before_last_question(), question, as_json=as_json)
         case _ if word.startswith("/"):
             print(f"unknown command {word}; /help lists them", file=sys.stderr)
         case _:
-            return await ask(model, talk, line.strip(), as_json=as_json)
+            return await ask(partner, talk, line.strip(), as_json=as_json)
     return talk
 
 
-async def ask(model: Model, talk: Talk, question: str, *, as_json: bool) -> Talk:
+async def ask(partner: Partner, talk: Talk, question: str, *, as_json: bool) -> Talk:
     """The talk after one more question and what was answered; as it was, when the answer failed."""
-    talk, heard = await hear(model, talk.asked(question), quiet if as_json else Screen().show)
+    talk, heard = await hear(partner, talk.asked(question), quiet if as_json else Screen().show)
     if as_json:
         print(msgspec.json.encode(answer_form(heard)).decode(), flush=True)
     elif not any(isinstance(event, TurnEnded) for event in heard):

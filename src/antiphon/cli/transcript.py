@@ -11,7 +11,6 @@ import msgspec
 from antiphon.conversation import (
     Conversation,
     End,
-    Event,
     FinishReason,
     Incident,
     Message,
@@ -23,6 +22,7 @@ from antiphon.conversation import (
     visible_to_user,
 )
 from antiphon.errors import ParseError, Position
+from antiphon.generation.rounds import RoundEvent
 
 from .talk import said
 
@@ -135,7 +135,7 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
-def answer_form(events: Sequence[Event]) -> AnswerForm:
+def answer_form(events: Sequence[RoundEvent]) -> AnswerForm:
     """What was heard of one answer; without an end when it was stopped."""
     messages = said(events)
     ended = next((event for event in events if isinstance(event, TurnEnded)), None)
