@@ -63,10 +63,10 @@ class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tools that run here: ``names`` are browser, python and Python files, with commas; ``mcp`` is a file.
+    """Tools that run here: ``names`` (browser, python, Python files) stand between commas; ``mcp`` is a file.
 
     ``offer``: models get them in every request, asked for or not. ``pages``: a folder for the browser instead of our
-    own pages; ``web``: the web instead, with a SearxNG address in ``search``. ``packages``: what sandboxed code imports.
+    own pages; ``web``: the web instead, searched at the SearxNG address ``search``. ``packages``: what code may import.
     """
 
     names: str = ""

@@ -15,6 +15,7 @@ from antiphon.conversation import (
     MessageEnded,
     MessageStarted,
     TextDelta,
+    ToolChoice,
     TurnEnded,
     Usage,
 )
@@ -109,7 +110,12 @@ class Rounds:
                 yield event
 
     def _grow(self, messages: Sequence[Message]) -> None:
-        self.request = replace(self.request, conversation=self.request.conversation.add(*messages))
+        """What was said is history now; a call that was required was made, and the model is free to answer."""
+        choice = self.request.tool_choice
+        called = any(message.is_call for message in messages)
+        free = ToolChoice("auto", choice.names) if choice.mode == "required" and called else choice
+        conversation = self.request.conversation.add(*messages)
+        self.request = replace(self.request, conversation=conversation, tool_choice=free)
 
 
 def _in_order(calls: Sequence[Message], results: Sequence[Message]) -> list[Message]:
