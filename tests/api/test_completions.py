@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
@@ -12,21 +13,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.api import Dialect, create_app
-from antiphon.api.dialect import CompletionRules
+from antiphon.api import create_app
+from antiphon.api.dialects.databricks import databricks
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
 from antiphon.formats.harmony import Harmony
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer
-from api.kit import END, START, THINK, UNTHINK, Got, app, ids, post, post_in_process, running, scripted
-
-DATABRICKS = Dialect(
-    name="databricks",
-    stream_default=True,
-    completions=CompletionRules(raw=False, appends_suffix=True, index_of_prompt=True),
+from api.kit import (
+    END,
+    START,
+    THINK,
+    UNTHINK,
+    Got,
+    app,
+    ids,
+    post,
+    post_in_process,
+    running,
+    scripted,
+    serving,
+    until,
 )
+
+DATABRICKS = databricks()
 
 
 def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
@@ -192,6 +203,8 @@ def test_the_databricks_dialect_streams_appends_and_counts_prompts() -> None:
     with running(app(scripted(ids("b", END)), dialect=DATABRICKS)) as base:
         told = complete(base, ["a", "c"], echo=True, suffix="!", n=2).events
         assert told.pop() == "[DONE]"
+        assert "usage" not in told[0]
+        assert told[-1]["usage"]["completion_tokens"] == 4 * len(ids("b", END))
         for prompt, text in enumerate("ac"):
             for sample in range(2):
                 mine = [
@@ -289,6 +302,20 @@ def test_one_prompt_s_engine_error_ends_all_of_them() -> None:
         assert texts(complete(base, ["a", "c"])) == ["fine", "fine"]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_that_hangs_up_stops_all_its_prompts(stream: bool) -> None:
+    engine = scripted(ids("word " * 1500), delay=0.002)
+    application = app(engine)
+    body = json.dumps({"prompt": ["a", "b", "c"], "n": 2, "stream": stream}).encode()
+    async with serving(application) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        await until(lambda: engine.running == 3)
+        writer.transport.abort()
+        await until(lambda: engine.running == 0 and application.state.context.admission.running == 0)
+
+
 REPLIES = st.lists(st.sampled_from(["a", "b ", "é", "漢", "\n", THINK, UNTHINK]), max_size=5)
 
 
@@ -309,7 +336,7 @@ async def test_a_stream_and_a_whole_answer_agree(
     replies: list[Any], prompts: list[str], cuts: tuple[int, int], fields: dict[str, Any]
 ) -> None:
     fields["logprobs"] = None if fields["echo"] else fields["logprobs"]
-    dialect = replace(DATABRICKS, stream_default=False)
+    dialect = replace(DATABRICKS, stream_default=False, ranges={})
     one, other = (
         app(scripted(lambda prompt, sampling, choice: ids(*replies[choice], END), chunk=cut), dialect=dialect)
         for cut in cuts

@@ -94,12 +94,14 @@ async def test_numbers_and_base64_are_the_same_vector(minilm: Model) -> None:
     async def ask(**fields: Any) -> Got:
         return await post_in_process(application, "/v1/embeddings", input="Hello", **fields)
 
+    there = await post_in_process(application, "/serving-endpoints/minilm/invocations", input="Hello")
     numbers, packed = await ask(), await ask(encoding_format="base64")
     floats = numbers.json["data"][0]["embedding"]
     assert list(struct.unpack("<384f", base64.b64decode(packed.json["data"][0]["embedding"]))) == pytest.approx(floats)
     assert numbers.json["usage"] == {"prompt_tokens": 3, "total_tokens": 3}
     assert numbers.json["id"] != packed.json["id"]
     assert numbers.json["object"] == "list"
+    assert there.json["data"] == numbers.json["data"], "the endpoint's own address knows the task by the body"
 
 
 @pytest.mark.spec("DBX-107", "DBX-108")

@@ -57,6 +57,33 @@ async def test_greedy_it_knows_the_capital_of_france(client: openai.AsyncOpenAI)
     assert answer.choices[0].finish_reason == "stop"
 
 
+async def test_raw_it_goes_on_with_a_text(client: openai.AsyncOpenAI) -> None:
+    prompt = "The capital of France is"
+    asked: dict[str, Any] = {"model": "smollm2", "prompt": [prompt, "2, 4, 6,"], "temperature": 0, "max_tokens": 8}
+    whole = await client.completions.create(**asked, logprobs=2)
+    assert "Paris" in whole.choices[0].text
+    assert " 8" in whole.choices[1].text
+    told = whole.choices[0].logprobs
+    assert told is not None
+    assert told.tokens is not None
+    assert "".join(told.tokens) == whole.choices[0].text
+    said = ["", ""]
+    async for chunk in await client.completions.create(**asked, stream=True):
+        for choice in chunk.choices:
+            said[choice.index] += choice.text
+    assert said == [choice.text for choice in whole.choices]
+    assert "Paris" in (await client.completions.create(**asked, best_of=2)).choices[0].text
+
+
+async def test_its_layer_renders_samples_and_parses_as_one_chat_does(client: openai.AsyncOpenAI) -> None:
+    rendered = await client.post("/render", cast_to=dict[str, Any], body={"messages": FRANCE})
+    asked: dict[str, Any] = {"model": "smollm2", "temperature": 0, "max_tokens": 40}
+    raw = await client.completions.create(prompt=rendered["ids"], **asked)
+    parsed = await client.post("/parse", cast_to=dict[str, Any], body={"text": raw.choices[0].text})
+    answer = await client.chat.completions.create(messages=FRANCE, **asked)
+    assert parsed["message"]["content"] == answer.choices[0].message.content
+
+
 async def test_with_a_seed_streamed_and_whole_answers_are_the_same(client: openai.AsyncOpenAI) -> None:
     asked: dict[str, Any] = {
         "model": "smollm2", "messages": FRANCE, "seed": 7, "temperature": 0.8, "max_tokens": 24, "n": 2,

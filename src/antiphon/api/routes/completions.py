@@ -80,12 +80,15 @@ class Answer:
         """The answer as the bytes of a stream."""
         writers = [LogprobWriter(self._alternatives) for _ in self._said]
         asked = self._tells_usage or self._tells_usage_always
+        going_on = len(writers)
         async with aclosing(self._parts()) as told:
             async for number, part in told:
                 prompt, sample = divmod(number, self._order.made)
                 choice = self._choice(prompt, sample, part, writers[number])
-                so_far = completion_usage(self._usage()) if self._tells_usage_always else None
-                yield event(encode(self._completion([choice], so_far) if asked else self._completion([choice])))
+                going_on -= part.finished is not None
+                tells = self._tells_usage_always or (self._dialect.usage == "last" and not going_on)
+                usage = completion_usage(self._usage()) if tells else None
+                yield event(encode(self._completion([choice], usage if asked or tells else msgspec.UNSET)))
         last = event(encode(self._completion([], completion_usage(self._usage())))) if self._tells_usage else b""
         yield last + DONE
 
