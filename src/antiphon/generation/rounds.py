@@ -52,6 +52,8 @@ class Rounds:
     limits: RoundLimits = RoundLimits()
     session: str = ""
     envelope: bool = False
+    completion_tokens: int = 0
+    """How many tokens were sampled so far, in all turns."""
 
     async def run(self) -> AsyncGenerator[RoundEvent, None]:
         """The events of all turns, tool events between them, and one `TurnEnded` with the usage of all.
@@ -94,6 +96,7 @@ class Rounds:
         yield TurnEnded(FinishReason.LENGTH_OUTPUT, usage)
 
     async def _turn(self, said: list[Message]) -> AsyncGenerator[Event, None]:
+        before = self.completion_tokens
         async with aclosing(run_turn(await self.plan(self.model, self.request))) as turn:
             async for choice_event in turn:
                 match choice_event.event:
@@ -101,6 +104,7 @@ class Rounds:
                         said.append(message)
                     case MessageStarted() | TextDelta() | Incident() | TurnEnded():
                         pass
+                self.completion_tokens = before + choice_event.completion_tokens
                 yield choice_event.event
 
     async def _answers(self, own: Sequence[Message], seconds: float) -> AsyncGenerator[ToolEvent, None]:

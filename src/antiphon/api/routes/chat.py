@@ -25,6 +25,7 @@ from antiphon.api.errors import INTERNAL, ClientGone, error_event
 from antiphon.api.exchange import FAULTS, KEY, Exchange
 from antiphon.api.lifecycle import Work
 from antiphon.api.schemas.chat import ChatRequest
+from antiphon.api.served import Served, served, served_events
 from antiphon.api.session import SessionTurn, session_name, session_turn
 from antiphon.api.sse import DONE, Outbox, fill, send_events
 from antiphon.api.wire import decode, encode
@@ -68,13 +69,14 @@ class ChatCompletions:
             earlier = session.history if session else ()
             reading = Reading(context.dialect, context.limits, context.today, affinity, earlier)
             size = len(body) + (session.size if session else 0)
-            plan = await self._plan(wire, model, reading, heavy=size > context.limits.off_loop_above)
+            ours = served(context, wire, model.format)
+            plan = await self._plan(wire, model, reading, ours, heavy=size > context.limits.off_loop_above)
             exchange.planned = time.perf_counter()
             room = context.admission.slot()
             await stack.enter_async_context(session.admitted(room) if session else room)
             exchange.admitted = time.perf_counter()
             head = self._head(wire, model)
-            answer = Answer(context, plan, head, exchange, logprobs=bool(wire.logprobs), session=session)
+            answer = Answer(context, plan, head, exchange, logprobs=bool(wire.logprobs), session=session, ours=ours)
             if exchange.stream:
                 await answer.stream(send)
             else:
@@ -90,9 +92,13 @@ class ChatCompletions:
         )
         return await stack.enter_async_context(turn)
 
-    async def _plan(self, wire: ChatRequest, model: Model, reading: Reading, *, heavy: bool) -> Plan:
+    async def _plan(
+        self, wire: ChatRequest, model: Model, reading: Reading, ours: Served | None, *, heavy: bool
+    ) -> Plan:
         def plan() -> Plan:
-            return plan_turn(model, to_turn(wire, reading), most=reading.dialect.prompt_limit(model.context))
+            turn = to_turn(wire, reading)
+            asked = turn if ours is None else ours.added_to(turn)
+            return plan_turn(model, asked, most=reading.dialect.prompt_limit(model.context))
 
         return await held(await asyncio.to_thread(plan) if heavy else plan())
 
@@ -120,6 +126,7 @@ class Answer:
         *,
         logprobs: bool,
         session: SessionTurn | None = None,
+        ours: Served | None = None,
     ) -> None:
         self._context = context
         self._plan = plan
@@ -128,6 +135,7 @@ class Answer:
         self._logprobs = logprobs
         self._n = plan.request.n
         self._session = session
+        self._ours = ours
         self._work = session.work if session else Work()
 
     async def whole(self) -> Response:
@@ -193,6 +201,8 @@ class Answer:
         yield writer.last(usage) + DONE
 
     def _turn(self) -> AsyncGenerator[ChoiceEvent, None]:
+        if self._ours is not None:
+            return served_events(self._plan, self._ours, self._head.id)
         return self._session.run(self._plan) if self._session else run_turn(self._plan)
 
     def _projections(self) -> list[Projection]:

@@ -123,6 +123,7 @@ class ChatRequest(msgspec.Struct, kw_only=True):
     tools: list[Tool] | None = None
     tool_choice: Literal["none", "auto", "required"] | ToolChoiceObject | None = None
     parallel_tool_calls: bool | None = None
+    server_tools: bool | list[str] | None = None
     response_format: ResponseFormatObject | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     chat_template_kwargs: JsonObject | None = None
