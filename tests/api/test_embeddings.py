@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 from antiphon.api import create_app
+from antiphon.catalog import Config, ModelEntry, StoreConfig, open_catalog
 from antiphon.catalog.config import EngineConfig
 from antiphon.catalog.entries import builtin_catalogue
 from antiphon.catalog.format_choice import builtin_formats
@@ -178,6 +179,14 @@ async def test_a_model_that_writes_does_not_embed_and_one_that_embeds_does_not_w
     ):
         refused = await post_in_process(application, path, **fields)
         assert (refused.status, refused.error["param"]) == (400, "model")
+
+
+async def test_a_model_that_was_never_fetched_is_the_client_s_error_and_says_what_to_do(tmp_path: Path) -> None:
+    demo = ModelEntry(engine="scripted", reply="Hi.")
+    catalog = open_catalog(Config(model="demo", models={"demo": demo}, store=StoreConfig(folder=str(tmp_path))))
+    got = await post_in_process(create_app(catalog), "/v1/embeddings", model="minilm", input="x")
+    assert (got.status, got.error["code"]) == (404, "model_not_here")
+    assert "antiphon pull" in got.error["message"]
 
 
 class Counting(ScriptedEngine):

@@ -43,6 +43,7 @@ BY_CODE = {
     "invalid_api_key": Answer(401, "authentication_error"),
     "unknown_url": Answer(404, "invalid_request_error"),
     "model_not_found": Answer(404, "invalid_request_error"),
+    "model_not_here": Answer(404, "invalid_request_error"),
     "method_not_allowed": Answer(405, "invalid_request_error"),
     "queue_timeout": Answer(408, "engine_overloaded"),
     "body_timeout": Answer(408, "invalid_request_error"),
