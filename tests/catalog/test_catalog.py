@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,22 @@ def test_a_model_without_any_template_gets_chatml_with_a_warning(caplog: pytest.
         format = choose_format("m", ModelEntry(), {}, ByteTokenizer(), builtin_formats())
     assert format.name == "chatml"
     assert "no chat template" in caplog.text
+
+
+@pytest.mark.spec("MIE-20")
+def test_without_a_fallback_a_model_without_any_template_is_refused() -> None:
+    """Resolution M-03: at load time."""
+    with pytest.raises(ModelError, match="'m' has no chat template") as caught:
+        choose_format("m", ModelEntry(), {}, ByteTokenizer(), builtin_formats(), fallback="")
+    assert caught.value.code == "no_chat_template"
+
+
+@pytest.mark.spec("MIE-19", "MIE-20")
+def test_a_models_own_template_needs_no_other_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    metadata: dict[str, GgufValue] = {"tokenizer.chat_template": "{% for m in messages %}[{{ m.content }}]{% endfor %}"}
+    format = choose_format("m", ModelEntry(), metadata, ByteTokenizer(), builtin_formats(), fallback="")
+    assert list(format.render(ASK)) == ["[Hi]"]
 
 
 async def test_an_unknown_format_is_refused_with_near_names(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import platformdirs
@@ -28,11 +28,15 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """For every embedded model that does not say otherwise. 0: the engine's own choice."""
+    """For every embedded model that does not say otherwise. 0: the engine's own choice.
+
+    ``fallback_format`` is for files without a chat template; empty, such a model is refused.
+    """
 
     context: int = 0
     slots: int = 4
     threads: int = 0
+    fallback_format: str = "chatml"
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +82,19 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     packages: str = ""
 
 
+class DialectConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``name`` is what the plain routes speak; ``strict`` holds every dialect to the letter of its document.
+
+    The next two are MindIE's ``maxSeqLen`` and ``maxIterTimes``, in tokens; ``endpoint_mode`` is Databricks'.
+    """
+
+    name: Literal["openai", "databricks", "mindie", "lmdeploy"] = "openai"
+    strict: bool = False
+    max_seq_len: int = 2560
+    max_iter_times: int = 512
+    endpoint_mode: Literal["any", "pay_per_token", "provisioned"] = "any"
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration. ``models`` are the entries of the file's ``[models.NAME]`` tables."""
 
@@ -89,6 +106,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     server: ServerConfig = ServerConfig()
     sessions: SessionsConfig = SessionsConfig()
     tools: ToolsConfig = ToolsConfig()
+    dialect: DialectConfig = DialectConfig()
     models: dict[str, ModelEntry] = {}
 
     @property

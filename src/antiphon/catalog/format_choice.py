@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from antiphon.engines.gguf_file import GgufValue
-from antiphon.errors import ConfigError, TemplateError
+from antiphon.errors import ConfigError, ModelError, TemplateError
 from antiphon.formats import Format, FormatRegistry
 from antiphon.formats.harmony import Harmony, harmony
 from antiphon.formats.openchatml import openchatml
@@ -41,11 +41,18 @@ def builtin_formats() -> FormatRegistry:
 
 
 def choose_format(
-    name: str, entry: ModelEntry, metadata: Mapping[str, GgufValue], tokenizer: Tokenizer, formats: FormatRegistry
+    name: str,
+    entry: ModelEntry,
+    metadata: Mapping[str, GgufValue],
+    tokenizer: Tokenizer,
+    formats: FormatRegistry,
+    *,
+    fallback: str = FALLBACK,
 ) -> Format:
     """The entry's own template, else its format, else Harmony where the vocabulary has its controls, else the file's.
 
-    A file without a chat template gets ChatML, with a warning: the model was perhaps never trained on it.
+    A file without a chat template gets ``fallback``, with a warning: the model was perhaps never trained on it. Without
+    a fallback it is a `ModelError` (resolution M-03).
     """
     controls = tokenizer.controls
     if entry.chat_template:
@@ -57,8 +64,11 @@ def choose_format(
     template = metadata.get("tokenizer.chat_template")
     if isinstance(template, str) and template.strip():
         return jinja_format(template, controls, special_tokens(metadata), name=f"{name}/chat_template")
-    log.warning("%s has no chat template; it is spoken to in %s", name, FALLBACK)
-    return formats.get(FALLBACK, controls)
+    if not fallback:
+        hint = "Name a format or a chat_template in the model's table, or an engine.fallback_format."
+        raise ModelError(f"the model {name!r} has no chat template", code="no_chat_template", hint=hint)
+    log.warning("%s has no chat template; it is spoken to in %s", name, fallback)
+    return formats.get(fallback, controls)
 
 
 def special_tokens(metadata: Mapping[str, GgufValue]) -> dict[str, str]:

@@ -10,8 +10,10 @@ import typer
 from antiphon import __version__
 from antiphon.api import Limits, create_app
 from antiphon.api.keys import KeyFile
+from antiphon.api.dialect import Dialect
+from antiphon.api.dialects import spoken
 from antiphon.api.server import on_loop, serving
-from antiphon.catalog.config import MEMORY, SessionsConfig
+from antiphon.catalog.config import MEMORY, DialectConfig, SessionsConfig
 from antiphon.catalog.entries import find_entry
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
@@ -45,6 +47,12 @@ def command(
     ] = None,
     tools: ToolsOption = None,
     mcp: McpOption = None,
+    dialect: Annotated[
+        str | None, typer.Option(help="What the plain routes speak: openai, databricks, mindie or lmdeploy.")
+    ] = None,
+    strict_seed: Annotated[
+        bool | None, typer.Option("--strict-seed", help="Hold every dialect to the letter of its document.")
+    ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -53,6 +61,7 @@ def command(
         config, model=model, format=format, chat_template=chat_template,
         server__host=host, server__port=port, server__without_keys=without_keys,
         engine__context=context, engine__slots=slots, engine__threads=threads, tools__names=tools, tools__mcp=mcp,
+        dialect__name=dialect, dialect__strict=strict_seed,
     ).config  # fmt: skip
     pull_missing(loaded)
     name, _ = find_entry(loaded.model, loaded.catalogue)
@@ -60,12 +69,15 @@ def command(
     limits = Limits(max_body=server.max_body, max_concurrent=server.max_concurrent, max_queue=server.max_queue)
     keys = KeyFile(Path(server.keys)).read()
     store, session_limits = open_store(loaded.sessions)
+    dialects = dialects_of(loaded.dialect)
 
     async def run() -> None:
         async with open_toolbox(tool_settings(loaded.tools)) as toolbox:
             app = create_app(
                 open_catalog(loaded),
                 limits=limits,
+                dialect=dialects[loaded.dialect.name],
+                dialects=tuple(dialects.values()),
                 preload=True,
                 keys=keys,
                 store=store,
@@ -89,6 +101,16 @@ def open_store(sessions: SessionsConfig) -> tuple[Store, SessionLimits]:
     """Where sessions, responses and conversations are kept, and how long. Raises `ConfigError`."""
     store = MemoryStore() if sessions.store == MEMORY else SqliteStore(Path(sessions.store).expanduser())
     return store, SessionLimits(lifetime=sessions.lifetime)
+
+
+def dialects_of(own: DialectConfig) -> dict[str, Dialect]:
+    """Every dialect by its name."""
+    return spoken(
+        strict=own.strict,
+        max_seq_len=own.max_seq_len,
+        max_iter_times=own.max_iter_times,
+        endpoint_mode=own.endpoint_mode,
+    )
 
 
 def greet(url: str, model: str) -> None:

@@ -1,12 +1,29 @@
 """The dialects that this server speaks beside OpenAI's."""
 
+from dataclasses import replace
+
 from antiphon.api.dialect import OPENAI, Dialect
 
-from .databricks import databricks
+from .databricks import EndpointMode, databricks
 from .lmdeploy import lmdeploy
 from .mindie import mindie
 
-DIALECTS: tuple[Dialect, ...] = (OPENAI, databricks(), mindie(), lmdeploy())
+
+
+def spoken(
+    *, strict: bool = False, max_seq_len: int = 2560, max_iter_times: int = 512, endpoint_mode: EndpointMode = "any"
+) -> dict[str, Dialect]:
+    """Every dialect by its name, configured; ``strict``: each to the letter of its document."""
+    dialects = (
+        replace(OPENAI, strict=strict),
+        databricks(strict=strict, mode=endpoint_mode),
+        mindie(strict=strict, max_seq_len=max_seq_len, max_iter_times=max_iter_times),
+        lmdeploy(strict=strict),
+    )
+    return {dialect.name: dialect for dialect in dialects}
+
+
+DIALECTS: tuple[Dialect, ...] = tuple(spoken().values())
 """Each as it is without configuration."""
 
-__all__ = ["DIALECTS", "databricks", "lmdeploy", "mindie"]
+__all__ = ["DIALECTS", "databricks", "lmdeploy", "mindie", "spoken"]
