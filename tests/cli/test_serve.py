@@ -7,6 +7,8 @@ import shlex
 import signal
 import subprocess
 from pathlib import Path
+from typing import IO
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from cli.program import PROGRAM, antiphon, environment
@@ -46,3 +48,40 @@ def test_a_server_that_cannot_be_set_up_says_why_and_does_not_start(tmp_path: Pa
     done = antiphon("serve", "--port", "0", "--model", "demon", home=tmp_path)
     assert done.returncode == 2
     assert "Did you mean demo" in done.stderr
+
+
+def told_by(request: Request) -> IO[bytes]:
+    """The answer, whatever its status."""
+    try:
+        answer: IO[bytes] = urlopen(request, timeout=30)
+    except HTTPError as refused:
+        return refused
+    return answer
+
+
+def test_a_server_speaks_the_dialect_that_it_is_told_to_and_strictly(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG + "[dialect]\nmax_iter_times = 3\nmax_seq_len = 100\n")
+    server = subprocess.Popen(
+        [*PROGRAM, "serve", "--port", "0", "--dialect", "mindie", "--strict-seed", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(tmp_path),
+    )
+    asked_for: list[tuple[dict[str, int], str]] = [
+        ({}, "length"),
+        ({"temperature": 0}, "stop_sequence"),
+        ({"max_tokens": 4}, "stop_sequence"),
+    ]
+    try:
+        assert server.stdout is not None
+        lines = iter(server.stdout.readline, "}\n")
+        url = json.loads("".join(lines) + "}")["url"]
+        plain = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
+        for fields, word in asked_for:
+            body, headers = json.dumps({**plain, **fields}).encode(), {"content-type": "application/json"}
+            request = Request(f"{url}/v1/chat/completions", body, headers)
+            answer = json.load(told_by(request))
+            assert answer["choices"][0]["finish_reason"] == word
+    finally:
+        server.kill()
+        server.communicate()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-COMPLETE: tuple[str, ...] = ("HAR", "LMD", "OCM")
+COMPLETE: tuple[str, ...] = ("DBX", "HAR", "LMD", "MIE", "OCM")
 """Families that have a test for each requirement; from then on a requirement without one fails the suite."""
 
 

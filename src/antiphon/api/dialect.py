@@ -62,7 +62,9 @@ class Range:
         return self.low <= value <= self.high and not (self.above and value == self.low)
 
     def __str__(self) -> str:
-        return f"{'(' if self.above else '['}{self.low}, {self.high}]"
+        high = int(self.high)
+        told = f"2^{high.bit_length()} - 1" if high > 2**16 else str(self.high)
+        return f"{'(' if self.above else '['}{self.low}, {told}]"
 
 
 Check = Callable[[ChatRequest], None]

@@ -30,7 +30,9 @@ async def load_embedded(
     tokenizer = await asyncio.to_thread(tokenizer_of, path, metadata)
     embeds = entry.task == "embed"
     format: Format = (
-        sentence_format(metadata, tokenizer) if embeds else choose_format(name, entry, metadata, tokenizer, formats, fallback=config.fallback_format)
+        sentence_format(metadata, tokenizer)
+        if embeds
+        else choose_format(name, entry, metadata, tokenizer, formats, fallback=config.fallback_format)
     )
     engine = await LlamaCppEngine.start(engine_settings(path, entry, config, metadata))
     created = int((await asyncio.to_thread(path.stat)).st_mtime)

@@ -9,9 +9,9 @@ import typer
 
 from antiphon import __version__
 from antiphon.api import Limits, create_app
-from antiphon.api.keys import KeyFile
 from antiphon.api.dialect import Dialect
 from antiphon.api.dialects import spoken
+from antiphon.api.keys import KeyFile
 from antiphon.api.server import on_loop, serving
 from antiphon.catalog.config import MEMORY, DialectConfig, SessionsConfig
 from antiphon.catalog.entries import find_entry

@@ -9,7 +9,6 @@ from .lmdeploy import lmdeploy
 from .mindie import mindie
 
 
-
 def spoken(
     *, strict: bool = False, max_seq_len: int = 2560, max_iter_times: int = 512, endpoint_mode: EndpointMode = "any"
 ) -> dict[str, Dialect]:
