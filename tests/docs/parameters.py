@@ -50,7 +50,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "functions": {"functions": [{"name": "f"}]}, "function_call": {"function_call": "auto"},
     "modalities": {"modalities": ["text", "audio"]}, "audio": {"audio": {"voice": "v"}},
     "web_search_options": {"web_search_options": {"x": 1}}, "min_tokens": {"min_tokens": 3},
-    "best_of": {"best_of": 2}, "store": {"store": True},
+    "best_of": {"best_of": 2}, "store": {"store": True}, "server_tools": {"server_tools": ["python"]},
 }  # fmt: skip
 """A request that makes each field matter. A field without a sample fails the test of this page."""
 
