@@ -12,6 +12,8 @@ import typer
 
 from antiphon.catalog.config import FILE, LoadedConfig, load_config
 
+from .choices import Dialect, Types
+
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="Another configuration file.", dir_okay=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ModelOption = Annotated[
@@ -21,6 +23,8 @@ FormatOption = Annotated[str | None, typer.Option("--format", help="The format t
 TemplateOption = Annotated[
     str | None, typer.Option("--chat-template", help="A chat template of your own: a .py, .json or .jinja file.")
 ]
+DialectOption = Annotated[Dialect | None, typer.Option(help="Harmony's dialect; a when none is named.")]
+TypesOption = Annotated[Types | None, typer.Option(help="How Harmony writes the types of tools.")]
 
 ToolsOption = Annotated[
     str | None, typer.Option("--tools", help="Tools that run here: browser, python, or Python files; with commas.")

@@ -2,54 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from antiphon.conversation import Incident, Message, MessageEnded, Role
+from antiphon.conversation import Incident, Message, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
+from antiphon.errors import RequestError
 from antiphon.formats import Format
-from antiphon.tokens import ControlScanner
+from antiphon.tokens import Piece
 
-from .options import ConfigOption, JsonOption, ModelOption, TemplateOption, configure, print_json
-from .spoken import read_input, spoken_by
+from .options import ConfigOption, DialectOption, JsonOption, ModelOption, TemplateOption, configure, print_json
+from .pretty import has_colour, pretty
+from .reply_source import decoded_pieces, holds_ids, spelled_pieces, texts
+from .spoken import Spoken, harmony_spoken, spoken_by
 from .transcript import incident_form, message_form
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="The text; - reads standard input.")],
+    file: Annotated[Path, typer.Argument(help="The text or the ids; - reads standard input.")],
     format: Annotated[str | None, typer.Option("--from", "--format", help="The format that the text is in.")] = None,
+    dialect: DialectOption = None,
     model: ModelOption = None,
     chat_template: TemplateOption = None,
+    tokens: Annotated[bool, typer.Option("--tokens", "--ids", help="The input is token ids.")] = False,
     whole: Annotated[bool, typer.Option("--whole", help="A whole conversation, and not one reply.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on what would be repaired (exit code 1).")] = False,
+    show: Annotated[bool, typer.Option("--pretty", help="Show the input itself: controls, envelopes, texts.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Read raw model output back into messages. What had to be repaired is told as incidents."""
-    loaded = configure(config, model=model, format=format, chat_template=chat_template)
-    spoken = spoken_by(loaded.config, named=format)
-    messages, incidents = parse_text(
-        spoken.format, read_input(file).decode("utf-8", "replace"), whole=whole, strict=strict
-    )
-    if json:
-        print_json({"messages": [*map(message_form, messages)], "incidents": [*map(incident_form, incidents)]})
+    """Read raw model output back into messages, as it comes. What had to be repaired is told as incidents."""
+    if show and json:
+        raise RequestError("--pretty is for people, --json for programs: choose one")
+    spoken = harmony_spoken(format, model, dialect=dialect)
+    source = texts(file)
+    if spoken is not None and not tokens:
+        tokens, source = holds_ids(source)
+    if spoken is None:
+        loaded = configure(config, model=model, format=format, chat_template=chat_template)
+        spoken = spoken_by(loaded.config, named=format, ids=tokens)
+    pieces = pieces_of(source, spoken, ids=tokens)
+    if show:
+        flat = (piece for some in pieces for piece in some)
+        for shown in pretty(flat, spoken.tokenizer, in_reply=not whole, colour=has_colour()):
+            print(shown, end="", flush=True)
+        print()
         return
-    for message in messages:
-        print(f"{header(message)}\n{message.text}\n")
-    for incident in incidents:
-        print(f"! {incident.code} at {incident.position}: {incident.text!r}")
+    events = read(spoken.format, pieces, whole=whole, strict=strict)
+    if json:
+        print_events(list(events))
+    else:
+        tell(events)
 
 
-def parse_text(
-    format: Format, text: str, *, whole: bool = False, strict: bool = False
-) -> tuple[list[Message], list[Incident]]:
-    """The messages of ``text``, whose control spellings are controls. ``strict`` raises `ParseError`."""
-    scanner = ControlScanner(format.controls)
+def pieces_of(source: Iterator[str], spoken: Spoken, *, ids: bool) -> Iterator[list[Piece]]:
+    if not ids:
+        return spelled_pieces(source, spoken.format)
+    assert spoken.tokenizer is not None, "ids were asked for with a vocabulary"
+    return decoded_pieces(source, spoken.tokenizer)
+
+
+def read(
+    format: Format, pieces: Iterable[list[Piece]], *, whole: bool = False, strict: bool = False
+) -> Iterator[ParserEvent]:
+    """What the pieces say, as they come. ``strict`` raises `ParseError`."""
     parser = format.parser(reply_as=None if whole else Role.ASSISTANT, strict=strict)
-    events = [*parser.feed([*scanner.feed(text), *scanner.close()]), *parser.close()]
-    messages = [event.message for event in events if isinstance(event, MessageEnded)]
-    return messages, [event for event in events if isinstance(event, Incident)]
+    for some in pieces:
+        yield from parser.feed(some)
+    yield from parser.close()
+
+
+def print_events(events: list[ParserEvent]) -> None:
+    messages = [message_form(event.message) for event in events if isinstance(event, MessageEnded)]
+    incidents = [incident_form(event) for event in events if isinstance(event, Incident)]
+    print_json({"messages": messages, "incidents": incidents})
+
+
+def tell(events: Iterable[ParserEvent]) -> None:
+    """Each message when it is whole, each repair when it was made."""
+    for event in events:
+        match event:
+            case MessageEnded(message):
+                print(f"{header(message)}\n{message.text}\n", flush=True)
+            case Incident():
+                print(f"! {event.code} at {event.position}: {event.text!r}", flush=True)
+            case MessageStarted() | TextDelta():
+                pass
 
 
 def header(message: Message) -> str:

@@ -2,36 +2,86 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from antiphon.conversation import Role
-from antiphon.tokens import Control, encode_pieces, spell
+from antiphon.conversation import Conversation, Role
+from antiphon.errors import RequestError
+from antiphon.formats import HistoryPolicy
+from antiphon.formats.harmony import read_conversation
+from antiphon.tokens import Control, Piece, encode_pieces, spell
 
-from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure, print_json
-from .spoken import read_input, spoken_by
-from .transcript import read_transcript
+from .options import (
+    ConfigOption,
+    DialectOption,
+    JsonOption,
+    ModelOption,
+    TemplateOption,
+    TypesOption,
+    configure,
+    print_json,
+)
+from .pretty import has_colour, pretty
+from .spoken import Spoken, harmony_spoken, read_input, spoken_by
+from .transcript import read_openai, read_transcript
+
+
+class Source(StrEnum):
+    """``auto``: our own form, or a chat request where its messages have ``content``."""
+
+    AUTO = "auto"
+    HARMONY_JSON = "harmony-json"
+    OPENAI = "openai"
 
 
 def command(
     file: Annotated[Path, typer.Argument(help="A conversation as JSON; - reads standard input.")],
-    format: FormatOption = None,
+    source: Annotated[Source, typer.Option("--from", help="The form that the conversation is in.")] = Source.AUTO,
+    format: Annotated[
+        str | None, typer.Option("--to", "--format", help="The format to write, instead of the model's own.")
+    ] = None,
+    dialect: DialectOption = None,
+    types: TypesOption = None,
+    history: Annotated[HistoryPolicy, typer.Option(help="Which earlier reasoning is kept.")] = HistoryPolicy.GUIDE,
     model: ModelOption = None,
     chat_template: TemplateOption = None,
     whole: Annotated[
         bool, typer.Option("--whole", help="The conversation alone, without the start of a reply.")
     ] = False,
-    ids: Annotated[bool, typer.Option("--ids", help="Token ids instead of text (needs a model's vocabulary).")] = False,
+    ids: Annotated[bool, typer.Option("--tokens", "--ids", help="Token ids instead of text.")] = False,
+    show: Annotated[bool, typer.Option("--pretty", help="Tell controls, envelopes and texts apart, with ids.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write a conversation as the prompt of a format. Control tokens are spelled out; --json tells them apart."""
-    loaded = configure(config, model=model, format=format, chat_template=chat_template)
-    spoken = spoken_by(loaded.config, named=format, ids=ids)
-    conversation = read_transcript(read_input(file))
-    pieces = list(spoken.format.render(conversation, reply_as=None if whole else Role.ASSISTANT))
+    if show and (ids or json):
+        raise RequestError("--pretty is for people, --tokens and --json for programs: choose one")
+    spoken = harmony_spoken(format, model, dialect=dialect, types=types)
+    if spoken is None:
+        loaded = configure(config, model=model, format=format, chat_template=chat_template)
+        spoken = spoken_by(loaded.config, named=format, ids=ids)
+    conversation = read_source(read_input(file), source)
+    pieces = list(spoken.format.render(conversation, reply_as=None if whole else Role.ASSISTANT, history=history))
+    if show:
+        print(*pretty(pieces, spoken.tokenizer, colour=has_colour()), sep="")
+    else:
+        write(pieces, spoken, ids=ids, json=json)
+
+
+def read_source(text: bytes, source: Source) -> Conversation:
+    match source:
+        case Source.AUTO:
+            return read_transcript(text)
+        case Source.HARMONY_JSON:
+            return read_conversation(text)
+        case Source.OPENAI:
+            return read_openai(text)
+
+
+def write(pieces: list[Piece], spoken: Spoken, *, ids: bool, json: bool) -> None:
     numbers = encode_pieces(pieces, spoken.tokenizer) if ids and spoken.tokenizer else None
     if json:
         told = [{"control": p.spelling} if isinstance(p, Control) else {"text": str(p)} for p in pieces]

@@ -12,9 +12,12 @@ from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats, choo
 from antiphon.catalog.loading import with_flags
 from antiphon.catalog.store import ModelStore
 from antiphon.engines.gguf_file import read_gguf_metadata
-from antiphon.errors import ConfigError, ModelError
+from antiphon.errors import ConfigError, ModelError, RequestError
 from antiphon.formats import Format
-from antiphon.tokens import Tokenizer, gguf_tokenizer
+from antiphon.formats.harmony import Harmony
+from antiphon.tokens import Tokenizer, gguf_tokenizer, o200k_harmony
+
+from .choices import Dialect, Types
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,22 @@ class Spoken:
 
     format: Format
     tokenizer: Tokenizer | None
+
+
+def harmony_spoken(
+    named: str | None, model: str | None, *, dialect: Dialect | None = None, types: Types | None = None
+) -> Spoken | None:
+    """Harmony with the vocabulary of gpt-oss, where it is named without a model; None for all else.
+
+    Raises `RequestError` for options of Harmony's that nothing could honour.
+    """
+    if named == "harmony" and model is None:
+        format = Harmony(dialect=(dialect or Dialect.A).value, types=(types or Types.REFERENCE).value)
+        return Spoken(format, o200k_harmony())
+    if dialect or types:
+        option = "--dialect" if dialect else "--types"
+        raise RequestError(f"{option} is Harmony's alone", hint="Name the format harmony, and no model.")
+    return None
 
 
 def spoken_by(config: Config, *, named: str | None, ids: bool = False) -> Spoken:

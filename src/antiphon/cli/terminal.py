@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -26,6 +25,7 @@ from antiphon.tokens import spell
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 
 from .app import tell
+from .pretty import UNSAFE
 from .talk import Partner, Talk, hear
 from .transcript import answer_form, transcript_json
 
@@ -35,8 +35,6 @@ HELP = """\
 /raw           the conversation as the model reads it
 /save FILE     the conversation as JSON
 /quit          leave (so does Ctrl-D); Ctrl-C stops an answer"""
-UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What moves a terminal's cursor or worse; a model's text may hold it."""
 
 
 class Screen:

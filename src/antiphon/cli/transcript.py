@@ -92,6 +92,18 @@ def read_transcript(text: str | bytes) -> Conversation:
     )
 
 
+def read_openai(text: str | bytes) -> Conversation:
+    """The conversation of a chat completions request, or of its messages alone. Raises `ParseError`, `RequestError`."""
+    try:
+        source = msgspec.json.decode(text)
+        return read_chat_request({"messages": source} if isinstance(source, list) else source)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `")
+        raise ParseError(message, code="transcript", position=Position(path=path.rstrip("`") or "$")) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ParseError(f"not JSON: {error}", code="transcript") from None
+
+
 def is_chat_request(source: object) -> bool:
     """Whether these are messages as chat APIs have them: with ``content``, not ``text``."""
     messages = source.get("messages") if isinstance(source, dict) else None
