@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import aiohttp
@@ -69,14 +69,23 @@ class LlamaClient:
         return Model(context, slots, vocabulary, ends)
 
     async def generate(
-        self, prompt: Sequence[int], sampling: Sampling, model: Model, *, n: int, grammar: str | None
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        model: Model,
+        *,
+        n: int,
+        grammar: str | None,
+        slot: int | None = None,
+        placed: Callable[[int], None] = lambda slot: None,
     ) -> AsyncGenerator[Step, None]:
+        """The steps. ``slot`` is the one that the reply asks for; ``placed`` is told the one that it got."""
         check(prompt, sampling, model, n=n, grammar=grammar)
         if sampling.max_tokens == 0:  # The server would make one id.
             for choice in range(n):
                 yield Step((), choice, end=EngineEnd.LENGTH_OUTPUT)
             return
-        body = completion_body(prompt, sampling, n=n, grammar=grammar, context=model.context)
+        body = completion_body(prompt, sampling, n=n, grammar=grammar, context=model.context, slot=slot)
         choices = [ChoiceReader(i, sampling, model.ends, self._fragments) for i in range(n)]
         async with open_reply(self._streams, "POST", "/completion", body, refuse) as reply:
             events = EventReader()
@@ -84,6 +93,8 @@ class LlamaClient:
                 for event in events.feed(data):
                     if event.error is not None:
                         raise refusal(event.error)
+                    if event.id_slot is not None and event.id_slot >= 0:  # -1: not known yet
+                        placed(event.id_slot)
                     step = choices[event.index].read(event)
                     if step is not None:
                         yield step

@@ -29,7 +29,7 @@ Json = dict[str, object]
 
 
 def completion_body(
-    prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, context: int
+    prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, context: int, slot: int | None = None
 ) -> Json:  # fmt: skip
     """The body of one streamed request. Everything that the server would choose itself is said."""
     body: Json = {
@@ -40,7 +40,7 @@ def completion_body(
         "return_tokens": True,
         "return_progress": True,  # The only early word about cached ids.
         "cache_prompt": True,
-        "response_fields": ["index", "stop", "stop_type", "truncated", "tokens_predicted"],
+        "response_fields": ["index", "id_slot", "stop", "stop_type", "truncated", "tokens_predicted"],
         "ignore_eos": sampling.ignore_eos,
     }
     body |= samplers(sampling, context)
@@ -54,6 +54,8 @@ def completion_body(
         body["post_sampling_probs"] = grammar is not None  # Else they speak of ids that the grammar forbids.
     if grammar is not None:
         body["grammar"] = grammar
+    if slot is not None:
+        body["id_slot"] = slot
     return body
 
 
@@ -118,6 +120,7 @@ class Event(msgspec.Struct):
     """One event of a streamed completion, without what nobody here reads."""
 
     index: int = 0
+    id_slot: int | None = None
     content: str = ""
     tokens: list[int] = []
     stop: bool = False

@@ -14,6 +14,7 @@ from antiphon.errors import AntiphonError, EngineError, OverloadedError, Unsuppo
 
 from .child_process import ChildProcess
 from .settings import LlamaCppSettings
+from .slots import Slots
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _STEADY_SECONDS = 60.0
@@ -21,9 +22,8 @@ _STEADY_SECONDS = 60.0
 
 
 class LlamaCppEngine:
-    """Made by `start`. ``affinity`` needs nothing here: a session finds its cache by its prompt, in a slot or in RAM.
-
-    (Slots pinned to sessions would make two sessions of one slot wait for each other.) ``restarts`` counts its lives
+    """Made by `start`. A session (``affinity``) goes on in its slot while that is idle and still its own, else it finds
+    its cache by its prompt, in a slot or in RAM; so nobody waits for a slot. ``restarts`` counts its lives
     after the first; ``last_failure`` is for the operator's log, not for callers: it may quote what they sent.
     """
 
@@ -31,6 +31,7 @@ class LlamaCppEngine:
         self._settings = settings
         self._child: ChildProcess | None = child
         self._info = _info(settings, child)
+        self._slots = Slots()
         self._pause = _FIRST_PAUSE
         self._watch = asyncio.create_task(self._keep_alive(child))
         self.restarts = 0
@@ -61,10 +62,19 @@ class LlamaCppEngine:
     ) -> AsyncGenerator[Step, None]:
         if self._settings.embeddings:
             raise UnsupportedError("this engine makes embeddings and does not generate")
-        child = self._alive()
-        async with aclosing(child.client.generate(prompt, sampling, child.model, n=n, grammar=grammar)) as steps:
-            async for step in steps:
-                yield step
+        child, slots = self._alive(), self._slots
+        place = slots.enter(prompt, affinity, n=n)
+        steps = child.client.generate(
+            prompt, sampling, child.model, n=n, grammar=grammar,
+            slot=place.wanted, placed=lambda slot: slots.settle(place, slot),
+        )  # fmt: skip
+        try:
+            async with aclosing(steps):
+                async for step in steps:
+                    place.ids.extend(step.ids)
+                    yield step
+        finally:
+            slots.leave(place)
 
     async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
         if not self._settings.embeddings:
@@ -107,7 +117,7 @@ class LlamaCppEngine:
             if time.monotonic() - born > _STEADY_SECONDS:
                 self._pause = _FIRST_PAUSE
             child = await self._again()
-            self._child = child
+            self._child, self._slots = child, Slots()
             self.restarts += 1
 
     async def _again(self) -> ChildProcess:

@@ -23,8 +23,8 @@ class LlamaCppSettings:
     """``context`` is in tokens for one sequence; memory for ``slots`` of them is taken at the start.
 
     ``threads`` 0: one less than the cores that this process may use. ``cache_mib`` bounds the store of prompts whose
-    slot went to another session. ``similarity``: a prompt goes on in a slot that holds this share of it already (with
-    a higher value, a session whose new turn is long starts anew). ``memory_limit`` (bytes) None: what the machine has
+    slot went to another session. ``similarity``: where we know no better slot, a prompt goes on in one that holds this
+    share of it already, whatever else the slot holds (0: never). ``memory_limit`` (bytes) None: what the machine has
     free. ``load_seconds`` bounds a start. ``embeddings`` makes it an embedding engine, which does not generate.
     """
 
@@ -36,7 +36,7 @@ class LlamaCppSettings:
     batch: int = 512
     kv_unified: bool = False
     cache_mib: int = 1024
-    similarity: float = 0.5
+    similarity: float = 0.0
     embeddings: bool = False
     pooling: Pooling = Pooling.MEAN
     memory_limit: int | None = None
