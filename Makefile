@@ -29,8 +29,8 @@ $(READY): requirements/dev.lock pyproject.toml
 serve: setup     ## the default model behind an OpenAI-compatible API on 127.0.0.1:8080
 	@exec $(BIN)/antiphon serve --model $(MODEL) --port $(PORT)
 
-model: setup     ## fetch the default model into the cache (nothing to do when it is there)
-	@$(BIN)/antiphon pull $(MODEL)
+model: setup     ## fetch the default models into the cache (nothing to do when they are there)
+	@$(BIN)/antiphon pull $(MODEL) minilm
 
 test: check model oracles ## everything that must pass: lint, types, import contracts, tests
 	$(BIN)/pytest -q -n $(WORKERS) $(TESTS)

@@ -278,6 +278,10 @@ def test_harmony_is_never_without_its_format_unless_forced() -> None:
     engine = ScriptedEngine(tokenizer.encode("x"), context=4096)
     model = Model(name="oss", engine=engine, tokenizer=tokenizer, format=Harmony())
     with running(create_app(StaticCatalog({"oss": model}))) as base:
+        hidden = complete(base, "Hi", use_raw_prompt="force")
+        assert (hidden.status, hidden.error["code"]) == (403, "E-PERM-VISIBILITY"), "it would show reasoning"
+        assert not engine.requests
+    with running(create_app(StaticCatalog({"oss": model}), expose_reasoning=True)) as base:
         assert complete(base, "Hi").status == 200
         assert len(engine.requests[-1][0]) > 2, "the prompt is a user's message"
         for fields in ({"use_raw_prompt": True}, {"prompt": [72]}):

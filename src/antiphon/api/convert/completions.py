@@ -9,7 +9,7 @@ from antiphon.api.dialect import Dialect
 from antiphon.api.limits import Limits
 from antiphon.api.schemas.completions import CompletionRequest, Prompt
 from antiphon.conversation import Conversation, Message, Role
-from antiphon.errors import ContextError, Position, UnsupportedError
+from antiphon.errors import ContextError, Position, UnsupportedError, VisibilityError
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import Model, Plan, TurnRequest, plan_turn
@@ -38,14 +38,21 @@ class CompletionOrder:
         return self.plans[0].request.n
 
 
-def read_completion(wire: CompletionRequest, model: Model, reading: Reading) -> CompletionOrder:
-    """What is asked for. Raises `RequestError` naming the field."""
+def read_completion(
+    wire: CompletionRequest, model: Model, reading: Reading, *, reveals: bool = False
+) -> CompletionOrder:
+    """What is asked for. ``reveals``: this client may see reasoning. Raises `RequestError` naming the field."""
     dialect, limits = reading.dialect, reading.limits
     _check_possible(wire, dialect)
     n, made = _choices(wire, model, reading)
     paths, prompts = _prompts(wire.prompt, limits)
     by_ids = any(not isinstance(prompt, str) for prompt in prompts)
     spoken_to = _spoken_to(model, wire, dialect, by_ids=by_ids)
+    if spoken_to is not model and isinstance(model.format, Harmony) and not reveals:
+        raise VisibilityError(
+            f"A raw completion of {model.name!r} would show its reasoning, which this server hides.",
+            hint="The server's owner, or a key with the scope debug, can allow it.",
+        )
     texts = [_text(prompt, path, model.tokenizer) for path, prompt in zip(paths, prompts, strict=True)]
     turn = _turn(wire, reading, made=made)
     return CompletionOrder(

@@ -37,7 +37,8 @@ class Completions(Posted):
         call.exchange.stream = wire.stream = streams(wire.stream, context.dialect, headers.get("accept", ""))
         model = await call.model(wire.model)
         reading = Reading(context.dialect, context.limits, context.today, headers.get("x-session-affinity"))
-        order = await call.planned(lambda: read_completion(wire, model, reading))
+        reveals = context.reveals(call.exchange)
+        order = await call.planned(lambda: read_completion(wire, model, reading, reveals=reveals))
         order = replace(order, plans=tuple([await held(plan) for plan in order.plans]))
         answer = Answer(call, order, wire)
         async with call.admitted():
