@@ -143,6 +143,12 @@ def test_both_tasks_stream_unless_the_request_says_otherwise(base: str, task: di
     assert "stream" in refusal(invoke(base, **task, stream="yes"))
 
 
+def test_the_owner_may_have_no_stream_that_was_not_asked_for() -> None:
+    with running(app(HELLO, dialects=[databricks(streams=False)])) as base:
+        assert invoke(base, messages=[USER]).json["choices"][0]["message"]["content"] == "Hello"
+        assert invoke(base, messages=[USER], stream=True).events[-1] == "[DONE]"
+
+
 def test_a_client_that_takes_json_alone_gets_no_stream_that_it_did_not_ask_for(base: str) -> None:
     body = json.dumps({"messages": [USER]}).encode()
     for accept, stream in (("application/json", "false"), ("*/*", "true"), ("text/event-stream", "true")):

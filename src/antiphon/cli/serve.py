@@ -110,6 +110,7 @@ def dialects_of(own: DialectConfig) -> dict[str, Dialect]:
         max_seq_len=own.max_seq_len,
         max_iter_times=own.max_iter_times,
         endpoint_mode=own.endpoint_mode,
+        endpoint_streams=own.endpoint_streams,
     )
 
 

@@ -10,12 +10,17 @@ from .mindie import mindie
 
 
 def spoken(
-    *, strict: bool = False, max_seq_len: int = 2560, max_iter_times: int = 512, endpoint_mode: EndpointMode = "any"
+    *,
+    strict: bool = False,
+    max_seq_len: int = 2560,
+    max_iter_times: int = 512,
+    endpoint_mode: EndpointMode = "any",
+    endpoint_streams: bool = True,
 ) -> dict[str, Dialect]:
     """Every dialect by its name, configured; ``strict``: each to the letter of its document."""
     dialects = (
         replace(OPENAI, strict=strict),
-        databricks(strict=strict, mode=endpoint_mode),
+        databricks(strict=strict, mode=endpoint_mode, streams=endpoint_streams),
         mindie(strict=strict, max_seq_len=max_seq_len, max_iter_times=max_iter_times),
         lmdeploy(strict=strict),
     )

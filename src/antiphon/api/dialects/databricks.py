@@ -55,8 +55,10 @@ def error_body(error: ApiError) -> object:
     return {"error_code": ERROR_CODES.get(error.status, "INTERNAL_ERROR"), "message": error.placed}
 
 
-def databricks(*, strict: bool = False, mode: EndpointMode = "any") -> Dialect:
-    """``strict``: the letter of the document: the plural object name, 15 properties, no text beside tool calls."""
+def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: bool = True) -> Dialect:
+    """``streams``: where the request does not say; MLflow's client expects that it does not.
+
+    ``strict``: the letter of the document: the plural object name, 15 properties, no text beside tool calls."""
     letter = (calls_alone, described_tools, roles(*ROLES))
     return Dialect(
         name="databricks",
@@ -69,7 +71,7 @@ def databricks(*, strict: bool = False, mode: EndpointMode = "any") -> Dialect:
         + (letter if strict else ()),
         max_tools=32,
         completions=CompletionRules(raw=False, appends_suffix=True, index_of_prompt=True),
-        stream_default=True,
+        stream_default=streams,
         whole="chat.completions" if strict else "chat.completion",
         usage="last",
         error_body=error_body,
