@@ -56,9 +56,10 @@ def error_body(error: ApiError) -> object:
 
 
 def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: bool = True) -> Dialect:
-    """``streams``: where the request does not say; MLflow's client expects that it does not.
+    """``streams`` is for requests that do not say; MLflow's client expects that it does not.
 
-    ``strict``: the letter of the document: the plural object name, 15 properties, no text beside tool calls."""
+    ``strict``: the letter of the document: the plural object name, 15 properties, no text beside tool calls.
+    """
     letter = (calls_alone, described_tools, roles(*ROLES))
     return Dialect(
         name="databricks",
