@@ -21,6 +21,7 @@ COMMANDS = {
     "keys": "Add, list and remove the API keys of the server.",
     "render": "Write a conversation (JSON) as the prompt of a format.",
     "parse": "Read a model's raw reply back into messages.",
+    "convert": "Convert a conversation from one form to another.",
     "validate": "Check an OpenChatML transcript of any length.",
     "conformance": "Run the OpenChatML compliance suite, against us or another.",
     "grammar": "Print what a reply may be, or check a text against it.",

@@ -39,13 +39,14 @@ def to_harmony(conversation: Conversation) -> Translated:
     messages: list[Message] = []
     channels: dict[str | None, str] = {}
     for i, message in enumerate(conversation.messages):
-        translated = _message_to_harmony(message, channels)
+        translated = message_to_harmony(message, channels)
         losses += _message_losses(f"messages[{i}]", message, translated)
         messages.append(translated)
     return Translated(replace(conversation, messages=tuple(messages)), tuple(losses))
 
 
-def _message_to_harmony(message: Message, channels: dict[str | None, str]) -> Message:
+def message_to_harmony(message: Message, channels: dict[str | None, str]) -> Message:
+    """One message of `to_harmony`, for conversations that stream; ``channels`` remembers those of the calls so far."""
     extra = {key: value for key, value in message.extra.items() if key != "openchatml"}
     call_id = None if extra.pop("synthetic_call_id", False) else message.call_id
     bare = replace(message, intent=None, call_id=call_id, extra=extra)

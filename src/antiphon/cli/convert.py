@@ -1,0 +1,62 @@
+"""``antiphon convert``: a conversation from one form to another."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.convert import Conversion, Loss, SidecarWriter, read_sidecar
+from antiphon.errors import ConfigError
+
+from .streams import chunks, output
+
+SUFFIX = ".sidecar.json"
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="The input; - reads standard input.", metavar="IN")],
+    to: Annotated[str, typer.Option(help="The form to write: openchatml, harmony, chat …, or a template's name.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The output; default: standard output.")] = None,
+    source: Annotated[str | None, typer.Option("--from", help="The input's form, when it cannot be told.")] = None,
+    report: Annotated[bool, typer.Option("--report", help="List on stderr what the form cannot hold.")] = False,
+    sidecar: Annotated[
+        bool, typer.Option("--sidecar", help=f"Keep what is lost in OUT{SUFFIX}; take back what IN{SUFFIX} has.")
+    ] = False,
+    lenient: Annotated[bool, typer.Option("--lenient", help="Take the best reading of a faulty input.")] = False,
+) -> None:
+    """Convert a conversation. Results go to stdout or OUT; what is lost is counted on stderr."""
+    if sidecar and (out is None or str(out) == "-"):
+        raise ConfigError("a sidecar stands beside a file", hint="Name one with -o.")
+    beside = beside_file(file)
+    conversion = Conversion(
+        to=to,
+        source=source,
+        lenient=lenient,
+        beside=read_sidecar(beside.read_bytes()) if sidecar and beside.is_file() else None,
+        on_loss=tell_loss if report else ignore,
+        on_warning=lambda told: print(f"warning: {told}", file=sys.stderr),
+        kept=SidecarWriter() if sidecar else None,
+    )
+    with output(out) as sink:
+        for part in conversion.run(chunks(file)):
+            sink.write(part)
+    kept = conversion.sidecar()
+    if kept is not None and out is not None:
+        beside_file(out).write_bytes(kept.encode())
+    if conversion.losses and not report and not sidecar:
+        print(f"{conversion.losses} things are not in the output; --report lists them", file=sys.stderr)
+
+
+def beside_file(file: Path) -> Path:
+    return file.with_name(file.name + SUFFIX)
+
+
+def tell_loss(loss: Loss) -> None:
+    print(loss, file=sys.stderr)
+
+
+def ignore(loss: Loss) -> None:
+    """Counted, not told."""

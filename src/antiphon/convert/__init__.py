@@ -1,0 +1,18 @@
+"""Conversations from one form to another, as a stream, with a list of what the other form cannot hold."""
+
+from .convert import SOURCES, TARGETS, Conversion
+from .detect import detect, detect_json
+from .loss import Loss
+from .sidecar import Sidecar, SidecarWriter, read_sidecar
+
+__all__ = [
+    "SOURCES",
+    "TARGETS",
+    "Conversion",
+    "Loss",
+    "Sidecar",
+    "SidecarWriter",
+    "detect",
+    "detect_json",
+    "read_sidecar",
+]

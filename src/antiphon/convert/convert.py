@@ -1,0 +1,213 @@
+"""From one form to another: part by part, with what is lost on the way."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats
+from antiphon.conversation import Conversation, Message
+from antiphon.errors import NotFoundError, ParseError, RenderError, near
+from antiphon.tokens import o200k_harmony
+
+from .codec import Source, Target, Written
+from .detect import ENOUGH, detect, detect_json
+from .harmony import HarmonySource, HarmonyTarget, id_pieces, text_pieces
+from .json_forms import HarmonyJsonTarget, JsonSource, Understood, understand_harmony
+from .loss import Loss, about_losses, message_losses
+from .sidecar import Sidecar, SidecarWriter
+from .templates import TemplateTarget
+from .transcripts import DraftSource, TranscriptSource, TranscriptTarget
+
+
+def _chat() -> Target:
+    # The forms of the API bring the HTTP room with them, for which the others need not wait.
+    from .chat import ChatTarget
+
+    return ChatTarget()
+
+
+def _responses() -> Target:
+    from .responses import ResponsesTarget
+
+    return ResponsesTarget()
+
+
+def _understand_chat(value: Any) -> Understood:
+    from .chat import understand_chat
+
+    return understand_chat(value)
+
+
+def _understand_responses(value: Any) -> Understood:
+    from .responses import understand_responses
+
+    return understand_responses(value)
+
+
+TARGETS: dict[str, Callable[[], Target]] = {
+    "openchatml": TranscriptTarget,
+    "harmony": HarmonyTarget,
+    "harmony-ids": lambda: HarmonyTarget(o200k_harmony()),
+    "harmony-json": HarmonyJsonTarget,
+    "chat": _chat,
+    "responses": _responses,
+}
+JSON: dict[str, Callable[[Any], Understood]] = {
+    "harmony-json": understand_harmony,
+    "chat": _understand_chat,
+    "responses": _understand_responses,
+}
+SOURCES = ("openchatml", "openchatml-0.1", "harmony", "harmony-ids", *JSON)
+
+
+def target_named(name: str) -> Target:
+    """Raises `NotFoundError` with near names."""
+    if name in TARGETS:
+        return TARGETS[name]()
+    formats = builtin_formats()
+    if name in formats.names:
+        return TemplateTarget(formats.get(name, KNOWN_CONTROLS))
+    names = [*TARGETS, *formats.names]
+    raise NotFoundError(f"unknown form {name!r}", code="format_not_found", hint=near(name, names))
+
+
+def source_named(name: str, *, lenient: bool = False) -> Source:
+    """A reader; ``json`` finds out which JSON it is. Raises `NotFoundError`."""
+    match name:
+        case "openchatml":
+            return TranscriptSource(lenient=lenient)
+        case "openchatml-0.1":
+            return DraftSource()
+        case "harmony":
+            return HarmonySource(text_pieces(), lenient=lenient)
+        case "harmony-ids":
+            return HarmonySource(id_pieces(o200k_harmony()), lenient=lenient)
+        case "json":
+            return JsonSource(lambda value: JSON[detect_json(value)](value))
+        case _ if name in JSON:
+            return JsonSource(JSON[name])
+    hint = "A chat template is one way." if name in builtin_formats().names else near(name, SOURCES)
+    raise NotFoundError(f"{name!r} cannot be read back", code="format_not_found", hint=hint)
+
+
+@dataclass(slots=True)
+class Conversion:
+    """One conversion. `run` gives the output part by part, and the other fields fill meanwhile.
+
+    ``sidecar`` was kept beside the input, and is ignored, with a warning, when it belongs to another: then the input
+    is read whole before anything is written. ``on_loss`` hears each loss as it is found.
+    """
+
+    to: str
+    source: str | None = None
+    lenient: bool = False
+    beside: Sidecar | None = None
+    on_loss: Callable[[Loss], None] = lambda loss: None
+    on_warning: Callable[[str], None] = lambda told: None
+    kept: SidecarWriter | None = None
+    losses: int = 0
+    about: Conversation = field(default_factory=Conversation)
+    _number: int = 0
+    _begun: bool = False
+
+    def run(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Raises `FormatError` for an input that cannot be read, or said in the other form."""
+        target = target_named(self.to)
+        chunks = iter(chunks)
+        source, begun = self._source(chunks)
+        if self.beside is not None:
+            yield from self._restored(source, [*begun, *chunks], target)
+            return
+        for chunk in _chained(begun, chunks):
+            yield from self._write(target, source.feed(chunk), source)
+        yield from self._write(target, source.close(), source, last=True)
+        self._tell(source)
+
+    def sidecar(self) -> Sidecar | None:
+        """What the output does not hold, when `run` is over."""
+        return self.kept.sidecar(self.about) if self.kept else None
+
+    def _source(self, chunks: Iterator[bytes]) -> tuple[Source, list[bytes]]:
+        if self.source is not None:
+            return source_named(self.source, lenient=self.lenient), []
+        begun: list[bytes] = []
+        while sum(map(len, begun)) < ENOUGH and (chunk := next(chunks, b"")):
+            begun.append(chunk)
+        return source_named(detect(b"".join(begun)), lenient=self.lenient), begun
+
+    def _restored(self, source: Source, chunks: list[bytes], target: Target) -> Iterator[bytes]:
+        assert self.beside is not None
+        digest = hashlib.sha256(b"".join(chunks)).hexdigest()
+        messages = [message for chunk in chunks for message in source.feed(chunk)] + source.close()
+        about = source.about
+        if self.beside.digest == f"sha256:{digest}":
+            messages, about = self.beside.restored(messages), self.beside.conversation
+        else:
+            self.on_warning("the sidecar belongs to another file and is ignored")
+        yield from self._open(target, about)
+        yield from self._all(target, messages)
+        yield from self._emit(target.close(about))
+        self._tell(source)
+
+    def _write(self, target: Target, messages: list[Message], source: Source, *, last: bool = False) -> Iterator[bytes]:
+        for told in source.repairs:
+            self.on_warning(told)
+        if not self._begun and (last or source.ready):
+            yield from self._open(target, source.about)
+        yield from self._all(target, messages)
+        if last:
+            self.about = source.about
+            yield from self._emit(target.close(source.about))
+
+    def _open(self, target: Target, about: Conversation) -> Iterator[bytes]:
+        self._begun, self.about = True, about
+        written, read = target.open(about)
+        for loss in about_losses(about, read):
+            self._lose(loss)
+        yield from self._emit([written])
+
+    def _all(self, target: Target, messages: Iterable[Message]) -> Iterator[bytes]:
+        for message in messages:
+            try:
+                yield from self._emit(target.write(message))
+            except (RenderError, ParseError) as error:
+                raise RenderError(
+                    f"message {self._number}: {error.message}", code=error.code, position=None, hint=error.hint
+                ) from None
+
+    def _emit(self, written: Iterable[Written]) -> Iterator[bytes]:
+        for part in written:
+            for loss in message_losses(self._number, part.said, part.read):
+                self._lose(loss)
+            self._number += len(part.said)
+            output = _encoded(part.text)
+            if self.kept is not None:
+                self.kept.wrote(output, part.said, part.read)
+            if output:
+                yield output
+
+    def _lose(self, loss: Loss) -> None:
+        self.losses += 1
+        self.on_loss(loss)
+
+    def _tell(self, source: Source) -> None:
+        for told in source.repairs:
+            self.on_warning(told)
+        for loss in source.unread:
+            self._lose(loss)
+
+
+def _chained(begun: list[bytes], chunks: Iterator[bytes]) -> Iterator[bytes]:
+    while begun:
+        yield begun.pop(0)
+    yield from chunks
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise RenderError(f"a lone surrogate at character {error.start} stands for no byte") from None

@@ -1,0 +1,180 @@
+"""Harmony as text and as the ids of gpt-oss's vocabulary: streaming both ways."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from antiphon.conversation import Channel, Conversation, End, Incident, Intent, Message, MessageEnded, Role, Settings
+from antiphon.errors import ParseError, RenderError
+from antiphon.formats.harmony import Harmony
+from antiphon.formats.openchatml import message_to_harmony
+from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, spell, well_formed
+
+from .codec import Written
+from .loss import Loss
+
+HARMONY = Harmony(names=True)
+ENDS = {End.END: Control("<|end|>"), End.CALL: Control("<|call|>"), End.RETURN: Control("<|return|>")}
+SPELLED = re.compile("|".join(re.escape(control.spelling) for control in HARMONY.controls))
+
+
+def as_harmony(message: Message) -> Message:
+    """A message as Harmony means it: commentary to nobody is a preamble (A-H09), which Harmony's text does not say."""
+    announces = message.role is Role.ASSISTANT and message.channel == Channel.COMMENTARY and message.recipient is None
+    return replace(message, intent=Intent.PREAMBLE) if announces and message.intent is None else message
+
+
+class HarmonySource:
+    """Reads Harmony's pieces, however they came."""
+
+    def __init__(self, pieces: Callable[[bytes, bool], list[Piece]], *, lenient: bool) -> None:
+        self._pieces = pieces
+        self._parser = HARMONY.parser(reply_as=None)
+        self._lenient = lenient
+        self._count = 0
+        self.about = Conversation(verbatim=True)
+        self.ready = False
+        self.repairs: list[str] = []
+        self.unread: list[Loss] = []
+
+    def feed(self, chunk: bytes) -> list[Message]:
+        return self._messages(self._parser.feed(self._pieces(chunk, False)))
+
+    def close(self) -> list[Message]:
+        pieces = self._pieces(b"", True)
+        return self._messages([*self._parser.feed(pieces), *self._parser.close()])
+
+    def _messages(self, events: Iterable[object]) -> list[Message]:
+        messages: list[Message] = []
+        for event in events:
+            if isinstance(event, MessageEnded):
+                messages.append(as_harmony(event.message))
+            elif isinstance(event, Incident):
+                self._repaired(event, self._count + len(messages))
+        self._count += len(messages)
+        self.ready = self.ready or bool(messages)
+        return messages
+
+    def _repaired(self, incident: Incident, number: int) -> None:
+        told = f"message {number}: {incident.code}" + (f", {incident.text[:60]!r}" if incident.text else "")
+        if not self._lenient:
+            raise ParseError(told, code=incident.code, hint="Convert with --lenient for the best reading.")
+        self.repairs.append(told)
+
+
+def text_pieces() -> Callable[[bytes, bool], list[Piece]]:
+    """Reads UTF-8 cut anywhere; a line break at the very end is the file's, not the conversation's."""
+    utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    scanner = ControlScanner(HARMONY.controls)
+    held = ""
+
+    def pieces(chunk: bytes, last: bool) -> list[Piece]:
+        nonlocal held
+        text = held + utf8.decode(chunk, last)
+        held = "\n" if text.endswith("\n") else ""
+        found = scanner.feed(text.removesuffix("\n"))
+        return [*found, *scanner.close()] if last else found
+
+    return pieces
+
+
+def id_pieces(tokenizer: Tokenizer) -> Callable[[bytes, bool], list[Piece]]:
+    """Reads decimal ids with blanks or commas between them, in brackets or not."""
+    decoder = PieceDecoder(tokenizer)
+    held = b""
+
+    def pieces(chunk: bytes, last: bool) -> list[Piece]:
+        nonlocal held
+        text = held + chunk
+        held = b"" if last else re.search(rb"\d*\Z", text).group()  # type: ignore[union-attr]  # matches nothing too
+        text = text[: len(text) - len(held)]
+        if wrong := re.search(rb"[^\d\s,\[\]]", text):
+            raise ParseError(f"{wrong.group()!r} stands among the ids", code="not_ids")
+        found = decoder.feed([int(id) for id in re.findall(rb"\d+", text)])
+        return [*found, *decoder.close()] if last else found
+
+    return pieces
+
+
+class HarmonyTarget:
+    """Writes Harmony's pieces; ``tokenizer`` None: as text, in which a text that spells a control cannot be said."""
+
+    def __init__(self, tokenizer: Tokenizer | None = None) -> None:
+        self._tokenizer = tokenizer
+        self._parser = HARMONY.parser(reply_as=None)
+        self._about = Conversation()
+        self._lead: list[Message] | None = []
+        self._channels: dict[str | None, str] = {}
+        self._open: Message | None = None
+        self._functions = False
+
+    def open(self, about: Conversation) -> tuple[Written, Conversation]:
+        self._about = about
+        return Written(), Conversation()
+
+    def write(self, message: Message) -> list[Written]:
+        if self._lead is not None and message.role in (Role.SYSTEM, Role.DEVELOPER):
+            self._lead.append(message)
+            return []
+        return [*self._begin(), *self._last(End.END), *self._frame(message)]
+
+    def close(self, about: Conversation) -> list[Written]:
+        return [*self._begin(), *self._last(End.NONE)]
+
+    def _begin(self) -> Iterator[Written]:
+        """What is said first: the leading messages as they stand, or with tools and settings as Harmony says them."""
+        lead, self._lead = self._lead, None
+        if lead is None:
+            return
+        about, own = self._about, self._about.verbatim or "openchatml" in self._about.extra
+        if own or not (about.tools or about.builtins or about.response_format or about.settings != Settings()):
+            for message in lead:
+                yield from self._frame(message)
+            return
+        pieces = self._mended(HARMONY.render(replace(about, messages=tuple(lead)), reply_as=None))
+        yield Written(self._spelled(pieces), tuple(lead), tuple(self._read(pieces)))
+
+    def _frame(self, message: Message) -> Iterator[Written]:
+        if message.end is End.NONE:
+            self._open = message
+            return
+        yield self._written(message, ENDS[message.end])
+
+    def _last(self, end: End) -> Iterator[Written]:
+        """A message without an end, which only the last one may be."""
+        message, self._open = self._open, None
+        if message is not None:
+            yield self._written(message, ENDS.get(end))
+
+    def _written(self, message: Message, end: Control | None) -> Written:
+        shown = message if self._about.verbatim else message_to_harmony(message, self._channels)
+        self._functions = self._functions or any(getattr(part, "tools", None) for part in message.parts)
+        pieces = self._mended(HARMONY.messages.opened(shown, functions_offered=self._functions))
+        pieces += [end] if end is not None else []
+        read = self._read(pieces, last=end is None)
+        return Written(self._spelled(pieces), (message,), tuple(read))
+
+    def _mended(self, pieces: Iterable[Piece]) -> list[Piece]:
+        """Ids are of UTF-8; text can keep the bytes that are not."""
+        if self._tokenizer is None:
+            return list(pieces)
+        return [well_formed(piece) if isinstance(piece, str) else piece for piece in pieces]
+
+    def _read(self, pieces: Sequence[Piece], *, last: bool = False) -> list[Message]:
+        events = [*self._parser.feed(pieces), *(self._parser.close() if last else ())]
+        return [as_harmony(event.message) for event in events if isinstance(event, MessageEnded)]
+
+    def _spelled(self, pieces: Sequence[Piece]) -> str:
+        if self._tokenizer is not None:
+            return " ".join(map(str, encode_pieces(pieces, self._tokenizer))) + "\n"
+        for piece in pieces:
+            if isinstance(piece, str) and (found := SPELLED.search(piece)):
+                raise RenderError(
+                    f"a text spells {found.group()}, which in Harmony's text would be the control",
+                    code="spelled_control",
+                    hint="Convert to harmony-ids, which tells text from controls.",
+                )
+        return spell(tuple(pieces))

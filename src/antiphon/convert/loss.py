@@ -1,0 +1,98 @@
+"""What a form cannot hold: found by comparing what was to be said with what a reader of the output gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from antiphon.conversation import Channel, Conversation, End, Message, Settings
+from antiphon.formats.openchatml import DocumentHeader, envelope_of
+
+Kind = Literal["semantic", "derivable", "spelling"]
+"""``derivable``: a rule restores it. ``spelling``: only how it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One thing that is not in the output, by its ``path`` in the conversation. ``becomes`` None: nothing."""
+
+    path: str
+    what: str
+    becomes: str | None = None
+    kind: Kind = "semantic"
+
+    def __str__(self) -> str:
+        arrow = f" becomes {self.becomes}" if self.becomes is not None else ""
+        return f"{self.path}: {self.what}{arrow}" + ("" if self.kind == "semantic" else f"  ({self.kind})")
+
+
+MESSAGE_FIELDS = tuple(field.name for field in fields(Message) if field.compare)
+SETTINGS_FIELDS = tuple(field.name for field in fields(Settings))
+
+
+def message_losses(first: int, said: Sequence[Message], read: Sequence[Message]) -> Iterator[Loss]:
+    """The differences of two stretches of messages; ``first`` is the number of the first in the conversation."""
+    if len(said) != len(read):
+        became = f"part of {len(read)} message{'' if len(read) == 1 else 's'}"
+        for i, message in enumerate(said, first):
+            if not any(same(message, other) for other in read):
+                yield Loss(f"messages[{i}]", described(message), became if read else None)
+        return
+    for i, (one, other) in enumerate(zip(said, read, strict=True), first):
+        for name in MESSAGE_FIELDS:
+            had, has = getattr(one, name), getattr(other, name)
+            if had != has:
+                yield Loss(f"messages[{i}].{name}", shown(had), shown(has), kind_of(name, had, has))
+
+
+def same(one: Message, other: Message) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in MESSAGE_FIELDS)
+
+
+def kind_of(name: str, had: object, has: object) -> Kind:
+    """Ends say how a model stopped; a call id that was added follows from the call's place."""
+    if name == "end" and End.NONE not in (had, has):
+        return "spelling"
+    if name == "channel" and {had, has} == {None, Channel.FINAL}:
+        return "derivable"
+    return "derivable" if had is None and name in ("call_id", "channel", "recipient", "intent") else "semantic"
+
+
+def about_losses(said: Conversation, read: Conversation) -> Iterator[Loss]:
+    """What is lost of what stands beside the messages."""
+    yield from (Loss(f"tools[{i}]", tool.name) for i, tool in enumerate(said.tools) if tool not in read.tools)
+    known = {namespace.name: namespace for namespace in read.builtins}
+    for i, namespace in enumerate(said.builtins):
+        if known.get(namespace.name) != namespace:
+            yield Loss(f"builtins[{i}]", namespace.name)
+    for name in SETTINGS_FIELDS:
+        had, has = getattr(said.settings, name), getattr(read.settings, name)
+        if had != has:
+            yield Loss(f"settings.{name}", shown(had), shown(has))
+    if said.response_format != read.response_format:
+        yield Loss("response_format", said.response_format.kind if said.response_format else "none")
+    ours, theirs = header_fields(said), header_fields(read)
+    yield from (Loss(f"header.{key}", shown(value)) for key, value in ours.items() if theirs.get(key) != value)
+
+
+def header_fields(about: Conversation) -> dict[str, Any]:
+    """The keys of an OpenChatML header that the conversation does not hold elsewhere."""
+    if "openchatml" not in about.extra:
+        return {}
+    header = envelope_of(about).header or DocumentHeader()
+    told = {key: value for key, value in header.fields.items() if key != "generation_settings"}
+    held = ("reasoning_effort", "builtin_tools")
+    more = {f"generation_settings.{k}": v for k, v in header.generation_settings.items() if k not in held}
+    return told | more
+
+
+def described(message: Message) -> str:
+    to = f" to {message.recipient}" if message.recipient else ""
+    return f"{message.role.value}{to} on {message.effective_channel}, {shown(message.text)}"
+
+
+def shown(value: object) -> str:
+    """A value for people, of a length for people."""
+    text = repr(str(value)) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,159 @@
+"""What an output could not hold, kept beside it, so that the way back is whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import msgspec
+
+from antiphon.conversation import Conversation, End, Message, ResponseFormat, Role, Settings, ToolNamespace, ToolSpec
+from antiphon.errors import ParseError
+from antiphon.formats.harmony import read_message, write_message
+from antiphon.formats.openchatml import DocumentHeader, Envelope, Trivia
+
+from .loss import MESSAGE_FIELDS, same
+
+SCHEMA = "antiphon.sidecar/1"
+PLAIN = tuple(name for name in MESSAGE_FIELDS if name != "parts")
+DEFAULTS = {f.name: f.default for f in fields(Message)}
+Json = dict[str, Any]
+
+
+class Item(msgspec.Struct, frozen=True):
+    """``messages`` stand for the ``count`` messages that a reader gets at ``at``."""
+
+    at: int
+    count: int
+    messages: list[Json]
+
+
+class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
+    """``digest`` is the SHA-256 of the output; beside another output a sidecar says nothing."""
+
+    schema: str = SCHEMA
+    digest: str
+    about: Json
+    items: list[Item]
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self) + b"\n"
+
+    def restored(self, messages: Sequence[Message]) -> list[Message]:
+        """What was converted: the messages that were read, with what was lost put back."""
+        whole = list(messages)
+        for item in reversed(self.items):
+            whole[item.at : item.at + item.count] = [message_of(value) for value in item.messages]
+        return whole
+
+    @property
+    def conversation(self) -> Conversation:
+        """All but the messages."""
+        return about_of(self.about)
+
+
+def read_sidecar(data: bytes) -> Sidecar:
+    """Raises `ParseError` for what is no sidecar."""
+    try:
+        sidecar = msgspec.json.decode(data, type=Sidecar)
+    except msgspec.DecodeError as error:
+        raise ParseError(f"this is no sidecar: {error}", code="bad_sidecar") from None
+    if sidecar.schema != SCHEMA:
+        raise ParseError(f"unknown sidecar {sidecar.schema!r}", code="bad_sidecar")
+    return sidecar
+
+
+@dataclass(slots=True)
+class SidecarWriter:
+    """Gathers, while an output is written, what is not in it."""
+
+    _items: list[Item] = field(default_factory=list)
+    _digest: Any = field(default_factory=hashlib.sha256)
+    _at: int = 0
+
+    def wrote(self, output: bytes, said: Sequence[Message], read: Sequence[Message]) -> None:
+        self._digest.update(output)
+        stretches = pairs(said, read) if len(said) == len(read) else [(said, read)]
+        for ours, theirs in stretches:
+            if not _whole(ours, theirs):
+                self._items.append(Item(self._at, len(theirs), [message_json(message) for message in ours]))
+            self._at += len(theirs)
+
+    def sidecar(self, about: Conversation) -> Sidecar:
+        return Sidecar(digest=f"sha256:{self._digest.hexdigest()}", about=about_json(about), items=self._items)
+
+
+def pairs(said: Sequence[Message], read: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
+    for one, other in zip(said, read, strict=True):
+        yield (one,), (other,)
+
+
+def _whole(said: Sequence[Message], read: Sequence[Message]) -> bool:
+    if len(said) != len(read):
+        return False
+    return all(
+        same(one, other) and one.extra.get("openchatml") == other.extra.get("openchatml")
+        for one, other in zip(said, read, strict=True)
+    )
+
+
+def message_json(message: Message) -> Json:
+    """A message's fields, the default ones left out; its OpenChatML spelling where it has one."""
+    told = {name: value for name in PLAIN if (value := getattr(message, name)) != DEFAULTS[name]}
+    if message.parts:
+        told["parts"] = write_message(message)["content"]
+    trivia = message.extra.get("openchatml")
+    if isinstance(trivia, Trivia):
+        told["spelling"] = {f.name: value for f in fields(trivia) if (value := getattr(trivia, f.name)) is not None}
+    return told
+
+
+def message_of(told: Mapping[str, Any]) -> Message:
+    """Raises `ParseError` for what is no message."""
+    try:
+        given = {**told, "role": Role(told["role"]), "end": End(told.get("end", End.END))}
+        spelling, parts = given.pop("spelling", None), given.pop("parts", None)
+        message = Message(**given, extra={"openchatml": Trivia(**spelling)} if spelling is not None else {})
+    except (KeyError, ValueError, TypeError) as error:
+        raise ParseError(f"this is no sidecar: {error!r}", code="bad_sidecar") from None
+    return replace(message, parts=read_message({"role": message.role, "content": parts}).parts) if parts else message
+
+
+def about_json(about: Conversation) -> Json:
+    told = {
+        "tools": _builtins(about.tools),
+        "builtins": _builtins(about.builtins),
+        "settings": _builtins(about.settings),
+        "response_format": _builtins(about.response_format),
+        "verbatim": about.verbatim,
+        "envelope": _builtins(about.extra.get("openchatml")),
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def about_of(told: Mapping[str, Any]) -> Conversation:
+    """Raises `ParseError` for what does not describe a conversation."""
+    try:
+        envelope = told.get("envelope")
+        return Conversation(
+            tools=msgspec.convert(told.get("tools", ()), tuple[ToolSpec, ...]),
+            builtins=msgspec.convert(told.get("builtins", ()), tuple[ToolNamespace, ...]),
+            settings=msgspec.convert(told.get("settings", {}), Settings),
+            response_format=msgspec.convert(told.get("response_format"), ResponseFormat | None),
+            verbatim=bool(told.get("verbatim")),
+            extra={"openchatml": _envelope(envelope)} if envelope else {},
+        )
+    except (msgspec.ValidationError, TypeError, KeyError) as error:
+        raise ParseError(f"this is no sidecar: {error}", code="bad_sidecar") from None
+
+
+def _envelope(told: Mapping[str, Any]) -> Envelope:
+    header = told["header"]
+    known = DocumentHeader(header["version"], header["fields"]) if header else None
+    return Envelope(known, told["text"], told["tail"])
+
+
+def _builtins(value: Iterable[object] | object) -> Any:
+    return msgspec.to_builtins(value)

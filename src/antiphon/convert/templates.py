@@ -1,0 +1,43 @@
+"""Chat templates: one way, because their texts have no escapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from antiphon.conversation import Conversation, Message, Role
+from antiphon.formats import Format, HistoryPolicy
+from antiphon.tokens import spell
+
+from .codec import Written
+
+ROLES = {Role.SYSTEM: Role.SYSTEM, Role.DEVELOPER: Role.SYSTEM, Role.USER: Role.USER,
+         Role.ASSISTANT: Role.ASSISTANT, Role.TOOL: Role.USER}  # fmt: skip
+
+
+class TemplateTarget:
+    """Writes what a template makes of the whole conversation. Of a message it holds who speaks, and the text."""
+
+    def __init__(self, format: Format) -> None:
+        self._format = format
+        self._about = Conversation()
+        self._messages: list[Message] = []
+
+    def open(self, about: Conversation) -> tuple[Written, Conversation]:
+        self._about = about
+        return Written(), Conversation()
+
+    def write(self, message: Message) -> list[Written]:
+        self._messages.append(message)
+        return []
+
+    def close(self, about: Conversation) -> list[Written]:
+        whole = replace(self._about, messages=tuple(self._messages))
+        text = spell(list(self._format.render(whole, reply_as=None, history=HistoryPolicy.KEEP_ALL)))
+        held = [(message, tuple(self._held(message, text))) for message in self._messages]
+        return [*(Written("", (message,), read) for message, read in held), Written(text)]
+
+    def _held(self, message: Message, text: str) -> Iterator[Message]:
+        """The message as the template can say it; nothing of one whose text it leaves out."""
+        if message.text in text:
+            yield Message(role=ROLES[message.role], text=message.text, channel=None)

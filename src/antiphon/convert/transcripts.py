@@ -1,0 +1,138 @@
+"""OpenChatML as a form to convert from and to: streaming, and byte for byte where it comes from OpenChatML."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import replace
+
+from antiphon.conversation import Conversation, Message, Settings, ToolNamespace
+from antiphon.errors import RenderError
+from antiphon.formats.openchatml import (
+    DocumentHeader,
+    Envelope,
+    Finding,
+    Reader,
+    Writer,
+    envelope_of,
+    from_harmony,
+    read_v01,
+)
+
+from .codec import Written
+from .loss import Loss
+
+
+class TranscriptSource:
+    """Reads OpenChatML."""
+
+    def __init__(self, *, lenient: bool = False) -> None:
+        self._reader = Reader(strict=not lenient, fragment=lenient)
+        self._repairs: list[str] = []
+        self.ready = False
+        self.unread: list[Loss] = []
+
+    @property
+    def about(self) -> Conversation:
+        header = self._reader.header or DocumentHeader()
+        return Conversation(
+            builtins=tuple(ToolNamespace(name) for name in header.builtin_tools),
+            settings=Settings(reasoning_effort=header.reasoning_effort),
+            extra={"openchatml": self._reader.envelope},
+        )
+
+    @property
+    def repairs(self) -> list[str]:
+        repairs, self._repairs = self._repairs, []
+        return repairs
+
+    def feed(self, chunk: bytes) -> list[Message]:
+        return self._messages(self._reader.feed(chunk))
+
+    def close(self) -> list[Message]:
+        return self._messages(self._reader.close())
+
+    def _messages(self, found: list[Message | Finding]) -> list[Message]:
+        self._repairs += [str(item) for item in found if isinstance(item, Finding) and not item.warning]
+        messages = [item for item in found if isinstance(item, Message)]
+        self.ready = self.ready or bool(messages)
+        return messages
+
+
+class DraftSource:
+    """Reads version 0.1, whole."""
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self.about = Conversation()
+        self.ready = False
+        self.repairs: list[str] = []
+        self.unread: list[Loss] = []
+
+    def feed(self, chunk: bytes) -> list[Message]:
+        self._text.append(self._utf8.decode(chunk))
+        return []
+
+    def close(self) -> list[Message]:
+        return list(read_v01("".join(self._text)).messages)
+
+
+class TranscriptTarget:
+    """Writes OpenChatML. A conversation without a header of its own is held until it is whole: it gets one."""
+
+    def __init__(self) -> None:
+        self._writer: Writer | None = None
+        self._reader = Reader(strict=False)
+        self._held: list[Message] = []
+        self._about = Conversation()
+
+    def open(self, about: Conversation) -> tuple[Written, Conversation]:
+        self._about = about
+        if "openchatml" not in about.extra:
+            return Written(), self._held_of(about)
+        envelope = envelope_of(about)
+        self._writer = Writer(replace(envelope, tail=None))
+        return self._header(envelope), self._held_of(about)
+
+    def write(self, message: Message) -> list[Written]:
+        if self._writer is None:
+            self._held.append(message)
+            return []
+        return [self._frame(self._writer, message, message)]
+
+    def close(self, about: Conversation) -> list[Written]:
+        if self._writer is not None:
+            tail = envelope_of(about).tail if "openchatml" in about.extra else None
+            return [Written(self._writer.close() if tail is None else tail)]
+        translated = from_harmony(replace(self._about, messages=tuple(self._held), tools=())).conversation
+        envelope = envelope_of(translated)
+        writer, written = Writer(replace(envelope, tail=None)), [self._header(envelope)]
+        pairs = zip(self._held, translated.messages, strict=True)
+        written += [self._frame(writer, message, as_written) for message, as_written in pairs]
+        return [*written, Written(writer.close())]
+
+    def _header(self, envelope: Envelope) -> Written:
+        text = Writer(envelope).header()
+        self._reader.feed(text)
+        return Written(text)
+
+    def _frame(self, writer: Writer, message: Message, as_written: Message) -> Written:
+        if as_written.parts and any(not hasattr(part, "text") for part in as_written.parts):
+            raise RenderError(
+                "OpenChatML carries text only, and a message has a part of another kind",
+                code="unsupported_part",
+                hint="Convert to harmony first, which writes system and developer content as text.",
+            )
+        text = writer.write(as_written)
+        found = self._reader.feed(text)
+        return Written(text, (message,), tuple(item for item in found if isinstance(item, Message)))
+
+    @staticmethod
+    def _held_of(about: Conversation) -> Conversation:
+        """The header holds the effort and the names of built-in tools."""
+        extra = {"openchatml": envelope_of(about)} if "openchatml" in about.extra else {}
+        return Conversation(
+            builtins=tuple(ToolNamespace(namespace.name) for namespace in about.builtins),
+            settings=Settings(reasoning_effort=about.settings.reasoning_effort),
+            extra=extra,
+        )
