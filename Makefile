@@ -12,7 +12,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony
+.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony check-structured
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -63,6 +63,9 @@ $(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock | $(READY)
 
 fuzz-harmony: oracles ## twenty times the differential cases of the test run
 	HARMONY_FUZZ=20 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py
+
+check-structured: model ## held replies of the default model: 13 things asked, 3 formats, 30 seeds each
+	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py
 
 lock: setup      ## resolve the dependencies of pyproject.toml anew
 	$(BIN)/python -m pip install --quiet pip-tools

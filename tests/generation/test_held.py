@@ -26,6 +26,7 @@ from antiphon.tokens import ByteTokenizer, Control
 TOKENIZER = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
 END = TOKENIZER.controls[Control("<|im_end|>")]
 CHATML = template_format("chatml", TOKENIZER.controls.keys(), tags=ReplyTags(calls=(tags.HERMES_CALL,)))
+THINKING = template_format("chatml", TOKENIZER.controls.keys(), tags=ReplyTags(reasoning=tags.THINK))
 ADD = ToolSpec(
     "add",
     "Adds.",
@@ -147,3 +148,27 @@ async def test_free_text_without_tools_is_not_held() -> None:
     assert reply.reason is FinishReason.STOP_EOS
     assert isinstance(answering.engine, ScriptedEngine)
     assert answering.engine.requests[0][2] is None
+
+
+async def test_where_no_call_may_be_the_grammar_has_none() -> None:
+    answering = model(CALL)
+    with pytest.raises(EngineError) as caught:
+        await ask(answering, tool_choice=ToolChoice("none"))
+    assert caught.value.code == "grammar_broken"
+
+
+async def test_a_call_that_may_not_be_is_told_as_text_where_nothing_holds_the_reply() -> None:
+    reply = await ask(model(CALL, held=False), tool_choice=ToolChoice("none"))
+    assert [(message.is_call, message.text) for message in reply.messages] == [(False, '{"a":1}')]
+    assert reply.reason is FinishReason.STOP_EOS
+    assert [incident.code for incident in reply.incidents] == ["call_not_allowed"]
+
+
+async def test_a_thought_ends_within_its_budget() -> None:
+    budgeted = replace(model(f"<think>{'x' * 9}</think>yes"), thinking_budget=8, format=THINKING)
+    budgeted = replace(budgeted, compiler=ReplyCompiler(THINKING, TOKENIZER, {END}))
+    wanted = replace(HI, response_format=ResponseFormat("choice", choices=("yes", "no")))
+    with pytest.raises(EngineError) as caught:
+        await ask(budgeted, conversation=wanted)
+    assert caught.value.code == "grammar_broken"
+    assert (await ask(replace(budgeted, thinking_budget=9), conversation=wanted)).messages[-1].text == "yes"

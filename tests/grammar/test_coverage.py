@@ -13,7 +13,7 @@ import pytest
 from antiphon.errors import RequestError
 from antiphon.grammar import EndOfTurn, Json, chain
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
-from antiphon.grammar.matcher import Matcher
+from antiphon.grammar.following import Matcher
 from antiphon.grammar.schema import hold
 from antiphon.grammar.schema.lower import names_in_order
 from antiphon.tokens import ByteTokenizer

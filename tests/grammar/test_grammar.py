@@ -8,7 +8,7 @@ from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
 from antiphon.errors import RequestError
 from antiphon.grammar import AnyText, EndOfTurn, Grammar, Json, Literal, Regex, ReplyShape, chain, choice, optional
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
-from antiphon.grammar.matcher import Matcher
+from antiphon.grammar.following import Matcher
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner
 
 EOS, END, START = Control("<eos>"), Control("<|end|>"), Control("<|start|>")

@@ -32,6 +32,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     own chat template. ``context`` is in tokens. ``shortens``: the beginnings of its embeddings are embeddings too, as
     its authors say. ``engine`` "scripted" says ``reply`` and needs no file; ``delay`` is the seconds before each of its
     steps.
+    ``thinking_budget`` is in characters, and ends each thought of a reply that is held (tools, a form of the answer).
     """
 
     title: str = ""
@@ -50,6 +51,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     slots: int | None = None
     threads: int | None = None
     max_output_tokens: int | None = None
+    thinking_budget: int | None = None
     sampling: SamplingEntry = SamplingEntry()
     reply: str = ""
     delay: float = 0.0

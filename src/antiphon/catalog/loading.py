@@ -105,5 +105,6 @@ def model_of(
         defaults=replace(format.defaults, **{setting: value for setting, value in said.items() if value is not None}),
         created=created,
         max_output_tokens=entry.max_output_tokens,
+        thinking_budget=entry.thinking_budget,
         compiler=compiler,
     )

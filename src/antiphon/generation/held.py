@@ -50,11 +50,12 @@ def shape_of(plan: Plan) -> ReplyShape:
         parallel=request.parallel_tool_calls,
         response_format=conversation.response_format or ResponseFormat(),
         call_ids=tuple(f"{request.call_prefix}{number}" for number in range(first, first + CALLS)),
+        max_reasoning=plan.model.thinking_budget,
     )
 
 
 def _wanted(plan: Plan) -> bool:
-    """Tools, a form of the answer, or a format whose replies have a structure of their own (channels).
+    """Tools, or the word that none may be called, a form of the answer, or a format whose replies have channels.
 
     A reply that may call built-ins is not held: their calls are no JSON, and no grammar here describes them yet.
     """
@@ -63,7 +64,7 @@ def _wanted(plan: Plan) -> bool:
         return True
     if request.ignore_eos or request.conversation.builtins:
         return False
-    return bool(request.conversation.tools) or plan.model.format.framed
+    return bool(request.conversation.tools) or request.tool_choice.mode == "none" or plan.model.format.framed
 
 
 class ReplyGuard:

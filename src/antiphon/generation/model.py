@@ -27,6 +27,7 @@ class Model:
 
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
     ``embedding`` is for a model that embeds and writes nothing; its format frames the texts.
+    ``thinking_budget``: characters after which each thought of a held reply must end; None lets it think on.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Model:
     owner: str = "antiphon"
     max_output_tokens: int | None = None
     embedding: EmbeddingSpec | None = None
+    thinking_budget: int | None = None
     memo: SegmentMemo = field(default_factory=SegmentMemo)
     compiler: ReplyCompiler | None = None
     """Makes the grammars of replies; None where llguidance is not installed, or the engine takes no grammar."""

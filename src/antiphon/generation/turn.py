@@ -27,6 +27,7 @@ from antiphon.engines import EngineEnd, Step
 from antiphon.errors import EngineError
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, SampledText, Tokenizer, utf8
 
+from .barred import without_calls
 from .held import ReplyGuard
 from .plan import Plan, stop_ids
 from .stops import StopStrings
@@ -151,7 +152,10 @@ class ChoiceReader:
 
     def _pass(self, events: Iterable[ParserEvent]) -> list[Event]:
         """Parser events on their way out: log probabilities put to their text, stop strings looked for."""
-        noted: list[ParserEvent] = []
+        request, noted = self._plan.request, list[ParserEvent]()
+        if request.tool_choice.mode == "none":
+            own = (namespace.name for namespace in request.conversation.builtins)
+            events = without_calls(events, own, position=self.completion_tokens)
         for event in events:
             if self._called_alone:
                 break

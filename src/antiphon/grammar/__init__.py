@@ -1,7 +1,7 @@
 """Constraints as data: what a reply may be.
 
-`Vocabulary`, `compile_grammar` and `Matcher` are in `antiphon.grammar.compiler` and `.matcher`, which need llguidance
-(the extra ``local``); what is here needs nothing.
+`matcher` goes from a format and a shape to what masks logits. It and its parts (`Vocabulary` and
+`compile_grammar` in `antiphon.grammar.compiler`, `Matcher` in `.following`) need llguidance, the extra ``local``.
 """
 
 from .grammar import (
@@ -21,6 +21,7 @@ from .grammar import (
 )
 from .lark import lark
 from .limits import LIMITS, Limits, check_pattern, check_schema
+from .masking import matcher
 from .shape import ReplyShape
 
 __all__ = [
@@ -42,5 +43,6 @@ __all__ = [
     "check_schema",
     "choice",
     "lark",
+    "matcher",
     "optional",
 ]

@@ -20,10 +20,10 @@ from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control, Tokenizer
 
+from .following import Matcher
 from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
 from .lark import lark
 from .limits import LIMITS, Limits, check_pattern
-from .matcher import Matcher
 from .schema import HeldSchema, clear_of_controls, hold
 
 _PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")

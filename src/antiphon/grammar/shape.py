@@ -20,8 +20,9 @@ class ReplyShape:
     """The frame of one reply.
 
     ``tools`` are those offered, ``call_ids`` the ids that the server gives to the calls in order (so as many calls as
-    ids at most). ``parallel`` False allows one call. ``max_reasoning`` and ``max_text`` are in characters, None for no
-    bound but the request's token limit. ``params`` name where tools and format stand in the request, for errors.
+    ids at most). ``parallel`` False allows one call. ``max_reasoning`` (of each message before the answer or the call)
+    and ``max_text`` (of a free answer) are in characters, None for no bound but the request's token limit. ``params``
+    name where tools and format stand in the request, for errors.
     """
 
     tools: tuple[ToolSpec, ...] = ()

@@ -154,10 +154,10 @@ def _tools(tools: list[Tool], dialect: Dialect) -> tuple[ToolSpec, ...]:
 
 
 def _tool_choice(wire: ChatRequest, tools: tuple[ToolSpec, ...]) -> ToolChoice:
-    """Resolution X-23: auto where there are tools, else none."""
+    """Resolution X-23: auto where there are tools, else none, which needs no word of its own: nothing can be called."""
     match wire.tool_choice:
         case None:
-            return ToolChoice("auto" if tools else "none")
+            return ToolChoice()
         case "none":
             return ToolChoice("none")
         case "auto" | "required" as mode:

@@ -145,15 +145,18 @@ class _Reader:
 
 
 def read_choice(wire: TokensRequest, tools: Tools) -> ToolChoice:
-    """Resolution X-23: auto where there are tools, else none. ``allowed_tools`` is a hard limit."""
+    """Resolution X-23: auto where there are tools, else none, which needs no word of its own: nothing can be called.
+
+    ``allowed_tools`` is a hard limit.
+    """
     something = bool(tools.specs or tools.builtins)
     match wire.tool_choice:
         case None:
-            return ToolChoice("auto" if something else "none")
+            return ToolChoice()
         case "none":
             return ToolChoice("none")
         case "auto" if not something:
-            return ToolChoice("none")
+            return ToolChoice()
         case "auto" | "required" as mode:
             choice = ToolChoice(mode)
         case ToolChoiceObject() as chosen:

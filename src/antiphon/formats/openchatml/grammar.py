@@ -44,8 +44,9 @@ class ReplyGrammar:
     def _frame(self, channel: str, intent: str | None = None) -> Grammar:
         head = self._head(Message(role=Role.ASSISTANT, channel=channel, intent=intent))
         between = ["\n"] if self._spelled else []
-        limit = self._shape.max_reasoning if channel == Channel.ANALYSIS else self._shape.max_text
-        return chain(head, self._text(END, limit), *between, self._mark(START), Role.ASSISTANT.value)
+        return chain(
+            head, self._text(END, self._shape.max_reasoning), *between, self._mark(START), Role.ASSISTANT.value
+        )
 
     def _call(self, tool: ToolSpec, call_id: str) -> Grammar:
         call = Message(

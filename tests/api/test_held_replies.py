@@ -1,0 +1,195 @@
+"""Held replies behind the API: the official client's helpers, calls one to three, and what cannot be held."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import openai
+import pytest
+from pydantic import BaseModel
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.generation.compile import ReplyCompiler
+from antiphon.tokens import Piece
+from api.kit import CALL, CHATML, END, TOKENIZER, UNCALL, Got, chat, ids, model, running, scripted
+
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TOOLS: list[Any] = [
+    {"type": "function", "function": {"name": name, "parameters": CITY}} for name in ("weather", "time", "news")
+]
+ASK: list[Any] = [{"role": "user", "content": "Hi"}]
+
+
+def says(*pieces: Piece, chunk: int = 3) -> Any:
+    """An application whose model says this, held to what is asked of it."""
+    engine = scripted(ids(*pieces, END), end_ids=frozenset(ids(END)), chunk=chunk)
+    held = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, ids(END)))
+    return create_app(StaticCatalog({"small": held}))
+
+
+def calls(*names: str) -> list[Piece]:
+    """Calls as the template's model writes them."""
+    said: list[Piece] = []
+    for name in names:
+        said += ["\n"] if said else []
+        said += [CALL, f'\n{{"name": "{name}", "arguments": {{"city":"Zürich"}}}}\n', UNCALL]
+    return said
+
+
+class Weather(BaseModel):
+    city: str
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+
+
+@pytest.mark.parametrize("names", [["weather"], ["weather", "time"], ["weather", "time", "news"]])
+def test_calls_are_the_same_streamed_and_not(names: list[str]) -> None:
+    with running(says(*calls(*names))) as base, openai.OpenAI(base_url=f"{base}/v1", api_key="x") as client:
+        asked: dict[str, Any] = {"model": "small", "messages": ASK, "tools": TOOLS, "tool_choice": "required"}
+        whole = client.chat.completions.create(**asked).choices[0]
+        with client.chat.completions.stream(**asked) as stream:
+            streamed = stream.get_final_completion().choices[0]
+    assert whole.finish_reason == streamed.finish_reason == "tool_calls"
+    told = [(call.id, call.function.name, call.function.arguments) for call in whole.message.tool_calls or []]
+    assert told == [(c.id, c.function.name, c.function.arguments) for c in streamed.message.tool_calls or []]
+    assert [name for _, name, _ in told] == names
+    assert {arguments for *_, arguments in told} == {'{"city":"Zürich"}'}
+    assert len({id for id, *_ in told}) == len(names)
+
+
+def test_the_client_parses_what_was_held_to_its_own_classes() -> None:
+    with (
+        running(says('{"name":"Ada","age":36}')) as base,
+        openai.OpenAI(base_url=f"{base}/v1", api_key="x") as client,
+    ):
+        asked: dict[str, Any] = {"model": "small", "messages": ASK, "response_format": Person}
+        parsed = client.chat.completions.parse(**asked).choices[0].message.parsed
+        with client.chat.completions.stream(**asked) as stream:
+            streamed = stream.get_final_completion().choices[0].message.parsed
+    assert parsed == streamed == Person(name="Ada", age=36)
+
+
+def test_the_client_parses_the_arguments_of_strict_tools() -> None:
+    with running(says(*calls("Weather"))) as base, openai.OpenAI(base_url=f"{base}/v1", api_key="x") as client:
+        tool = openai.pydantic_function_tool(Weather)
+        answer = client.chat.completions.parse(model="small", messages=ASK, tools=[tool]).choices[0]
+    assert answer.message.tool_calls
+    assert answer.message.tool_calls[0].function.parsed_arguments == Weather(city="Zürich")
+
+
+NAMED = {"type": "function", "function": {"name": "time"}}
+ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED]}}
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        (calls("weather"), {"tool_choice": NAMED}),
+        (calls("weather"), {"tool_choice": ALLOWED}),
+        (calls("weather"), {"tool_choice": "none"}),
+        (["No."], {"tool_choice": "required"}),
+        (["No."], {"response_format": {"type": "json_object"}}),
+    ],
+)
+def test_an_engine_that_says_otherwise_is_an_error_and_never_a_success(said: Sequence[Piece], asked: Any) -> None:
+    with running(says(*said)) as base:
+        whole, streamed = chat(base, tools=TOOLS, **asked), chat(base, tools=TOOLS, stream=True, **asked)
+    assert (whole.status, whole.error["code"]) == (500, "grammar_broken")
+    assert streamed.status == 500 or streamed.events[-1]["error"]["code"] == "grammar_broken"
+
+
+def test_without_parallel_calls_there_is_one() -> None:
+    with running(says(*calls("weather", "time"), chunk=1)) as base:
+        (choice,) = chat(base, tools=TOOLS, parallel_tool_calls=False).json["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == ["weather"]
+
+
+def test_what_ends_within_a_value_says_length() -> None:
+    with running(says('{"name":"Ada Lovelace","age":36}')) as base:
+        answer = chat(base, response_format={"type": "json_object"}, max_tokens=9)
+    assert answer.json["choices"][0]["finish_reason"] == "length"
+    assert answer.json["choices"][0]["message"]["content"] == '{"name":"'
+
+
+def nested(depth: int) -> Any:
+    schema: Any = {"type": "string"}
+    for _ in range(depth):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+HOSTILE: dict[str, Any] = {
+    "type": {"type": "strin"},
+    "missing reference": {"$ref": "#/$defs/x"},
+    "remote reference": {"$ref": "http://127.0.0.1:9/x"},
+    "file": {"$ref": "file:///etc/passwd"},
+    "items": {"type": "array", "minItems": 10**9},
+    "most items": {"type": "array", "maxItems": 10**9},
+    "properties": {"type": "object", "minProperties": 10**9},
+    "negative": {"type": "string", "minLength": -1},
+    "fraction": {"type": "string", "minLength": 1.5},
+    "deep": nested(200),
+    "look-around": {"type": "string", "pattern": "(?=x)"},
+    "back-reference": {"type": "string", "pattern": r"(a)\1"},
+    "repetitions": {"type": "string", "pattern": "((a{1000}){1000}){1000}"},
+    "enum": {"enum": list(range(20_000))},
+    "many properties": {"type": "object", "properties": {f"p{i}": {} for i in range(5_000)}},
+    "nothing": False,
+}
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with running(says("yes")) as url:
+        chat(url, response_format={"type": "json_object"})  # builds the vocabulary, once a model
+        yield url
+
+
+def refused(got: Got, *place: str) -> None:
+    assert got.status == 400, got.body[:300]
+    assert str(got.error["param"]).startswith(place), got.error
+    assert got.error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_schemas_are_refused_quickly_and_by_name(base: str, name: str) -> None:
+    asked = {"name": "x", "schema": HOSTILE[name], "strict": True}
+    started = time.perf_counter()
+    refused(chat(base, response_format={"type": "json_schema", "json_schema": asked}), "response_format")
+    tool = {"type": "function", "function": {"name": "f", "parameters": HOSTILE[name], "strict": True}}
+    if HOSTILE[name] is not False:  # parameters are an object
+        # Tools stand in the prompt, which the large ones overflow first.
+        refused(chat(base, tools=[tool], tool_choice="required"), "tools[0]", "messages")
+    # 100 ms each, on a machine that may be busy with other tests.
+    assert time.perf_counter() - started < 2
+    assert chat(base).json["choices"][0]["message"]["content"] == "yes"
+
+
+@pytest.mark.parametrize("raw", [{"grammar": "root ::= " + "(" * 50_000}, {"guided_grammar": "%llguidance {}"}])
+def test_a_callers_own_grammar_never_reaches_the_engine(raw: dict[str, str]) -> None:
+    engine = scripted(ids("yes", END), end_ids=frozenset(ids(END)))
+    held = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, ids(END)))
+    with running(create_app(StaticCatalog({"small": held}))) as base:
+        assert chat(base, **raw).status in (200, 400)
+    assert all(grammar is None for _, _, grammar in engine.requests)
+
+
+def test_unknown_names_and_doubled_tools_are_refused(base: str) -> None:
+    refused(chat(base, tools=TOOLS, tool_choice={"type": "function", "function": {"name": "sun"}}), "tool_choice")
+    refused(chat(base, tool_choice="required"), "tool_choice")
+    refused(chat(base, tools=[TOOLS[0], TOOLS[0]]), "tools[1]")
+    for name in ("a b", "..", "x" * 65, "<|x|>"):
+        refused(chat(base, tools=[{"type": "function", "function": {"name": name}}]), "tools[0].function.name")
