@@ -12,6 +12,7 @@ from antiphon.api import Limits, create_app
 from antiphon.api.dialect import Dialect
 from antiphon.api.dialects import spoken
 from antiphon.api.keys import KeyFile
+from antiphon.api.seal import kept_key
 from antiphon.api.server import on_loop, serving
 from antiphon.catalog.config import MEMORY, DialectConfig, SessionsConfig
 from antiphon.catalog.entries import find_entry
@@ -69,6 +70,7 @@ def command(
     limits = Limits(max_body=server.max_body, max_concurrent=server.max_concurrent, max_queue=server.max_queue)
     keys = KeyFile(Path(server.keys)).read()
     store, session_limits = open_store(loaded.sessions)
+    seal_key = kept_key(beside_store(loaded.sessions)) if loaded.sessions.store != MEMORY else None
     dialects = dialects_of(loaded.dialect)
 
     async def run() -> None:
@@ -82,6 +84,7 @@ def command(
                 keys=keys,
                 store=store,
                 session_limits=session_limits,
+                seal_key=seal_key,
                 tools=toolbox if toolbox.sets else None,
                 offer_tools=loaded.tools.offer,
             )
@@ -101,6 +104,11 @@ def open_store(sessions: SessionsConfig) -> tuple[Store, SessionLimits]:
     """Where sessions, responses and conversations are kept, and how long. Raises `ConfigError`."""
     store = MemoryStore() if sessions.store == MEMORY else SqliteStore(Path(sessions.store).expanduser())
     return store, SessionLimits(lifetime=sessions.lifetime)
+
+
+def beside_store(sessions: SessionsConfig) -> Path:
+    """Where the key is that seals what clients keep for us: what is kept and what is sealed live as long."""
+    return Path(sessions.store).expanduser().with_name("seal.key")
 
 
 def dialects_of(own: DialectConfig) -> dict[str, Dialect]:
