@@ -23,7 +23,7 @@ from antiphon.formats.template import template_format
 from antiphon.generation import Model
 from antiphon.tokens import gguf_tokenizer
 
-TURNS, ROUNDS = 20, 5
+TURNS, ROUNDS = 20, 3
 QUESTION = "Tell me one more thing about bees, please."
 
 

@@ -21,8 +21,7 @@ BYTES = Fragments((byte, bytes((byte,))) for byte in range(256))
 STEPS = [
     Step((5,), cached_tokens=4),
     Step((0xE6, 0xBC, 0xA2)),
-    Step((2,)),
-    Step((), end=EngineEnd.STOP),
+    Step((2,), end=EngineEnd.STOP),
 ]
 
 

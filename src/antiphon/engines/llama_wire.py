@@ -160,6 +160,8 @@ class ChoiceReader:
         self._fragments = fragments
         self._seen = 0
         self._cached: int | None = None
+        self._closing: tuple[int, ...] = ()
+        self._closing_logprobs: tuple[TokenLogprob, ...] = ()
         self.ended = False
 
     def read(self, event: Event) -> Step | None:
@@ -170,7 +172,7 @@ class ChoiceReader:
             return None
         return self._last(event) if event.stop else self._sampled(event)
 
-    def _sampled(self, event: Event) -> Step:
+    def _sampled(self, event: Event) -> Step | None:
         unsaid = event.tokens_predicted - self._seen - len(event.tokens)
         self._seen = event.tokens_predicted
         ids = tuple(event.tokens)
@@ -180,9 +182,14 @@ class ChoiceReader:
         if stop is not None:
             ids = ids[: stop + 1]
             self.ended = True
+        logprobs = self._logprobs(ids, event)
+        if stop is None and ids and ids[-1] in self._ends:
+            # The server's own end: its last event is on its way, and it alone tells the slot.
+            self._closing, self._closing_logprobs = ids, logprobs
+            return None
         end = EngineEnd.STOP if stop is not None else None
         cached, self._cached = self._cached, None
-        return Step(ids, self._choice, self._logprobs(ids, event), end=end, cached_tokens=cached)
+        return Step(ids, self._choice, logprobs, end=end, cached_tokens=cached)
 
     def _last(self, event: Event) -> Step:
         self.ended = True
@@ -190,10 +197,10 @@ class ChoiceReader:
         if event.stop_type != "limit":
             # An end straight after half a character is not reported: it was the last id of the reply all the same.
             ids = (min(self._ends),) if event.tokens_predicted > self._seen and self._ends else ()
-            logprobs = self._logprobs(ids, event)
-            return Step(ids, self._choice, logprobs, end=EngineEnd.STOP, cached_tokens=cached)
+            logprobs = self._closing_logprobs + self._logprobs(ids, event)
+            return Step(self._closing + ids, self._choice, logprobs, end=EngineEnd.STOP, cached_tokens=cached)
         end = EngineEnd.LENGTH_CONTEXT if event.truncated else EngineEnd.LENGTH_OUTPUT
-        return Step((), self._choice, end=end, cached_tokens=cached)
+        return Step(self._closing, self._choice, self._closing_logprobs, end=end, cached_tokens=cached)
 
     def _logprobs(self, ids: Sequence[int], event: Event) -> tuple[TokenLogprob, ...]:
         """One for each id. Of a split character the server reports its last id, with the bytes of all."""
