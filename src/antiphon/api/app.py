@@ -41,6 +41,7 @@ from .routes.interactive import InteractiveChat
 from .routes.invocations import Invocations
 from .routes.layer import layer_routes
 from .routes.models import Models
+from .routes.openchatml import OpenChatMLTurns
 from .routes.responses import Responses
 from .seal import KEY_BYTES, Seal
 from .source import ModelSource, ServerTools
@@ -142,6 +143,7 @@ def _routes(context: Context, prefix: str) -> list[Route]:
     return [
         *_dialect_routes(context, prefix),
         *layer_routes(context, prefix),
+        Route(f"{prefix}/openchatml", OpenChatMLTurns(context), methods=["POST"]),
         *Responses(context).routes(prefix),
         *Conversations(context).routes(prefix),
         Route(f"{prefix}/health", health.ready, methods=["GET"]),

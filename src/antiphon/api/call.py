@@ -125,11 +125,15 @@ class Posted:
         context = self._context
         context.traffic.requests += 1
         try:
-            body = await read_json(scope, receive, context.limits)
+            body = await self.body(scope, receive)
             await while_connected(receive, self._checked(Call(context, scope, receive, send, body)))
         except ClientGone:
             scope[KEY].status = 499
             context.traffic.clients_gone += 1
+
+    async def body(self, scope: Scope, receive: Receive) -> bytes:
+        """The body, of the kind that the route reads."""
+        return await read_json(scope, receive, self._context.limits)
 
     async def _checked(self, call: Call) -> None:
         self._context.lifecycle.check()

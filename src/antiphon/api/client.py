@@ -28,6 +28,12 @@ async def read_json(scope: Scope, receive: Receive, limits: Limits) -> bytes:
         raise RequestError(
             "The body must be JSON.", code="unsupported_media_type", hint="Send content-type: application/json."
         )
+    return await read_body(scope, receive, limits)
+
+
+async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+    """The same for a body of any kind."""
+    headers = Headers(scope=scope)
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise RequestError("Compressed bodies are not read.", code="unsupported_media_type")
     told = headers.get("content-length", "0")

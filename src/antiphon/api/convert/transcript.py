@@ -1,0 +1,89 @@
+"""An OpenChatML transcript → a turn, and the turn's frames behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import msgspec
+
+from antiphon.conversation import Conversation, End, Message, Role, visible_to_user
+from antiphon.errors import Position, RequestError
+from antiphon.formats.openchatml import DocumentHeader, Envelope, Writer, envelope_of, read
+from antiphon.generation import TurnRequest
+
+
+class GenerationSettings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a header may ask of the answer (§2)."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+    stop: str | list[str] | None = None
+    reasoning_effort: str | None = None
+    builtin_tools: str | list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptOrder:
+    """What is asked for: the turn, its model, and the events that the other side takes (None: all)."""
+
+    request: TurnRequest
+    model: str | None
+    events: Collection[str] | None
+
+
+def read_transcript(body: bytes, *, today: date | None = None, affinity: str | None = None) -> TranscriptOrder:
+    """Raises `ParseError` with the specification's code and place, `RequestError` for a setting."""
+    conversation = read(body)
+    if not conversation.messages:
+        raise RequestError("The transcript has no messages.", code="missing_required_parameter")
+    header = envelope_of(conversation).header or DocumentHeader()
+    settings = generation_settings(header)
+    stop = settings.stop
+    request = TurnRequest(
+        conversation=replace(conversation, settings=replace(conversation.settings, current_date=today)),
+        temperature=header.temperature(),
+        top_p=settings.top_p,
+        top_k=settings.top_k,
+        min_p=settings.min_p,
+        seed=settings.seed,
+        max_tokens=settings.max_tokens,
+        stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
+        affinity=affinity,
+    )
+    return TranscriptOrder(request, header.model, header.capabilities.streaming)
+
+
+def generation_settings(header: DocumentHeader) -> GenerationSettings:
+    """Raises `RequestError` with the key's path; a setting that is not known here is refused, not ignored."""
+    try:
+        return msgspec.convert(dict(header.generation_settings), GenerationSettings)
+    except msgspec.ValidationError as error:
+        told, _, where = str(error).partition(" - at `$")
+        path = f"generation_settings{where.rstrip('`')}"
+        raise RequestError(f"{path}: {told}.", position=Position(path=path)) from None
+
+
+def continued(conversation: Conversation, body: bytes, reply: Sequence[Message], *, revealed: bool) -> bytes:
+    """The transcript with the reply's frames behind it: answers, preambles, calls; reasoning where revealed."""
+    envelope = envelope_of(conversation)
+    writer = Writer(Envelope(envelope.header))
+    text = "" if body.endswith(b"\n") else "\n"
+    shown = [message for message in reply if revealed or visible_to_user(message) or message.is_call]
+    for message in shown:
+        text += writer.write(_ended(message, last=message is shown[-1]))
+    return body + (text + writer.close()).encode("utf-8", "surrogateescape")
+
+
+def _ended(message: Message, *, last: bool) -> Message:
+    """A turn ends with ``<|return|>`` or ``<|call|>``, however the model's own format says that."""
+    if message.end is End.NONE or message.role is not Role.ASSISTANT:
+        return message if last else replace(message, end=End.END)
+    if message.is_call:
+        return replace(message, end=End.CALL)
+    return replace(message, end=End.RETURN if last else End.END)
