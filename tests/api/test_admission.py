@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -88,6 +88,7 @@ class Unloadable:
 
     names: Sequence[str] = ("small",)
     default: str | None = "small"
+    loaded: Mapping[str, Model] = {}
 
     def __init__(self, model: Model | None, seconds: float = 0.0) -> None:
         self._model, self._seconds = model, seconds

@@ -4,47 +4,56 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from antiphon.errors import AccessError
+from antiphon.errors import AccessError, OverloadedError
 
 from .errors import error_response
 from .exchange import KEY, Exchange
 from .keys import ANYBODY, Keyring, Principal
 from .keys import Scope as KeyScope
+from .rates import Rates
 
 PREFIXES = ("/v1", "", "/v1/v1")
 """Some clients drop the version from their base URL, some say it twice."""
 
 PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in ("/health", "/livez", "/readyz", "/version"))
-ADMIN = frozenset(prefix + path for prefix in PREFIXES for path in ("/metrics",))
-"""Everything else is inference, routes of tomorrow too."""
+METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
+"""For the scope admin. Everything else is inference, routes of tomorrow too."""
 
 
 class Access:
     """Looks at the path that the router will look at, never at a URL that is built from the Host header."""
 
-    def __init__(self, app: ASGIApp, *, keys: Keyring, public: frozenset[str] = PUBLIC) -> None:
+    def __init__(self, app: ASGIApp, *, keys: Keyring, rates: Rates, public: frozenset[str] = PUBLIC) -> None:
         self._app = app
         self._keys = keys
+        self._rates = rates
         self._public = public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            exchange: Exchange = scope[KEY]
-            try:
-                exchange.principal = self._admitted(scope)
-            except AccessError as error:
-                await error_response(error, exchange.dialect)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        if scope["type"] != "http" or scope["path"] in self._public:
+            await self._app(scope, receive, send)
+            return
+        exchange: Exchange = scope[KEY]
+        try:
+            exchange.principal = self._admitted(scope)
+            if scope["path"] in METRICS:
+                await self._app(scope, receive, send)
+            else:
+                await self._limited(exchange, scope, receive, send)
+        except (AccessError, OverloadedError) as error:  # Those of the application are answered inside of it.
+            await error_response(error, exchange.dialect)(scope, receive, send)
+
+    async def _limited(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+        owner = exchange.owner
+        exchange.also = lambda: self._rates.headers(owner)
+        with self._rates.request(owner):
+            await self._app(scope, receive, send)
 
     def _admitted(self, scope: Scope) -> Principal:
-        path = scope["path"]
         if self._keys.open:
             return ANYBODY
-        if path in self._public:
-            return Principal()
         principal = self._principal(scope["headers"])
-        wanted = KeyScope.ADMIN if path in ADMIN else KeyScope.INFERENCE
+        wanted = KeyScope.ADMIN if scope["path"] in METRICS else KeyScope.INFERENCE
         if wanted not in principal.scopes:
             raise AccessError(f"This key lacks the scope {wanted}.")
         return principal

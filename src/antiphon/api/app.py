@@ -18,9 +18,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
+from antiphon.observe import Metrics, Tracing
 from antiphon.sessions import MemoryStore, SessionLimits, Sessions, Store
 
-from .access import PREFIXES, Access
+from .access import METRICS, PREFIXES, PUBLIC, Access
 from .admission import Admission
 from .archive import Archive
 from .context import Context
@@ -32,6 +33,7 @@ from .idempotency import Idempotency
 from .keys import Key, Keyring
 from .limits import Limits
 from .openapi import document
+from .rates import Rates
 from .routes.chat import ChatCompletions
 from .routes.completions import Completions
 from .routes.conversations import Conversations
@@ -40,6 +42,7 @@ from .routes.health import Health
 from .routes.interactive import InteractiveChat
 from .routes.invocations import Invocations
 from .routes.layer import layer_routes
+from .routes.metrics import MetricsText
 from .routes.models import Models
 from .routes.openchatml import OpenChatMLTurns
 from .routes.responses import Responses
@@ -57,6 +60,8 @@ def create_app(
     debug: bool = False,
     preload: bool = False,
     keys: Iterable[Key] | None = None,
+    public_metrics: bool = False,
+    tracing: Tracing | None = None,
     store: Store | None = None,
     session_limits: SessionLimits | None = None,
     seal_key: bytes | None = None,
@@ -68,14 +73,15 @@ def create_app(
 
     ``dialect`` is what the plain routes speak; each of ``dialects`` is spoken at its own places besides.
     ``expose_reasoning``: clients see the model's reasoning (resolution X-38: only by the owner's word). ``debug``:
-    answers name the request's unknown fields. ``preload``: the default model is loaded at once; ``/health`` is 503
-    until then. ``keys``: who may come in; None lets everybody. ``store``: where sessions, responses and conversations
-    are kept (in memory, if nowhere); it is closed too. ``seal_key``: 32 bytes for reasoning that clients keep; servers
-    that share it open each other's. ``tools`` run on this side, in requests that list them, or in all with
-    ``offer_tools``; the caller closes them.
+    answers name the request's unknown fields. ``tracing`` makes spans, ``public_metrics`` opens ``/metrics``.
+    ``preload``: the default model is loaded at once; ``/health`` is 503 until then. ``keys``: who may come in; None
+    lets everybody. ``store``: where sessions, responses and conversations are kept (in memory, if nowhere)
+    and closed. ``seal_key``: 32 bytes for reasoning that clients keep; servers that share it open each other's.
+    ``tools`` run on this side, in requests that list them, or in all with ``offer_tools``; the caller closes them.
     """
     limits = limits or Limits()
     store = store or MemoryStore()
+    ring, metrics = Keyring(keys), Metrics()
     archive = Archive(store, clock)
     context = Context(
         source=source,
@@ -87,21 +93,29 @@ def create_app(
         archive=archive,
         sessions=Sessions(store, clock, session_limits or SessionLimits()),
         idempotency=Idempotency(archive),
-        keys=Keyring(keys),
+        keys=ring,
+        rates=Rates(limits, ring, time.monotonic),
+        metrics=metrics,
+        tracing=tracing,
         seal=Seal(seal_key or os.urandom(KEY_BYTES)),
         tools=tools,
         offer_tools=offer_tools,
         clock=clock,
         expose_reasoning=expose_reasoning,
     )
+    metrics.follow(
+        queue=lambda: (context.admission.running, context.admission.waiting), models=lambda: source.loaded.values()
+    )
+    routes = [
+        *(route for spoken in dialects for place in spoken.places for route in _placed(context, spoken, place)),
+        *(route for prefix in PREFIXES for route in _routes(context, prefix)),
+    ]
+    patterns: dict[object, str] = {route.endpoint: route.path.replace("/v1", "") for route in routes}
     app = Starlette(
-        routes=[
-            *(route for spoken in dialects for place in spoken.places for route in _placed(context, spoken, place)),
-            *(route for prefix in PREFIXES for route in _routes(context, prefix)),
-        ],
+        routes=routes,
         middleware=[
-            Middleware(Envelope, dialect=dialect, dialects=dialects, debug=debug),
-            Middleware(Access, keys=context.keys),
+            Middleware(Envelope, metrics=metrics, patterns=patterns, dialect=dialect, dialects=dialects, debug=debug),
+            Middleware(Access, keys=ring, rates=context.rates, public=PUBLIC | METRICS if public_metrics else PUBLIC),
         ],
         exception_handlers={AntiphonError: _antiphon_error, HTTPException: _http_error},
         lifespan=_lifespan(context, preload=preload),
@@ -149,6 +163,7 @@ def _routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/health", health.ready, methods=["GET"]),
         Route(f"{prefix}/readyz", health.ready, methods=["GET"]),
         Route(f"{prefix}/livez", health.live, methods=["GET"]),
+        Route(f"{prefix}/metrics", MetricsText(context).text, methods=["GET"]),
         Route(f"{prefix}/version", health.version, methods=["GET"]),
         Route(f"{prefix}/openapi.json", _openapi, methods=["GET"]),
     ]

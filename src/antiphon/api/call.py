@@ -56,9 +56,7 @@ class Call:
         return wire
 
     async def model(self, name: str | None) -> Model:
-        model = await self.context.model(name)
-        self.exchange.model = model.name
-        return model
+        return await self.context.model_for(self.exchange, name)
 
     async def planned(self, plan: Callable[[], Result], *, more: int = 0) -> Result:
         """What ``plan`` makes of the request; a long one (the body, and ``more`` bytes) beside the event loop."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
 from antiphon.errors import NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
+from antiphon.observe import Metrics, Tracing
 from antiphon.sessions import Sessions
 
 from .admission import Admission
@@ -19,9 +20,11 @@ from .idempotency import Idempotency
 from .keys import Keyring, Scope
 from .lifecycle import Lifecycle
 from .limits import Limits
+from .rates import Rates
 from .runs import Runs
 from .seal import Seal
 from .source import ModelSource, ServerTools
+from .watch import RequestFilter
 
 
 @dataclass(slots=True)
@@ -49,7 +52,10 @@ class Context:
     sessions: Sessions
     seal: Seal
     clock: Callable[[], float]
-    keys: Keyring = field(default_factory=Keyring)
+    keys: Keyring
+    rates: Rates
+    metrics: Metrics
+    tracing: Tracing | None = None
     tools: ServerTools | None = None
     offer_tools: bool = False
     runs: Runs = field(default_factory=Runs)
@@ -65,6 +71,15 @@ class Context:
     def reveals(self, exchange: Exchange) -> bool:
         """Whether this request's client may see the model's reasoning."""
         return self.expose_reasoning or Scope.DEBUG in exchange.principal.scopes
+
+    async def model_for(self, exchange: Exchange, name: str | None) -> Model:
+        """The model that a request names, or the default; what it does is counted as that request's."""
+        model = await self.model(name)
+        exchange.model = model.name
+        filter = RequestFilter(
+            exchange, model.name, limits=self.limits, metrics=self.metrics, rates=self.rates, tracing=self.tracing
+        )
+        return replace(model, filter=filter)
 
     async def model(self, name: str | None) -> Model:
         """The model of that name, or the default. A load goes on when the client that began it goes away.

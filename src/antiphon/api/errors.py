@@ -50,6 +50,9 @@ BY_CODE = {
     "body_too_large": Answer(413, "invalid_request_error"),
     "unsupported_media_type": Answer(415, "invalid_request_error"),
     "queue_full": Answer(429, "engine_overloaded"),
+    "rate_limit_exceeded": Answer(429, "rate_limit_error"),
+    "first_token_timeout": Answer(504, "server_error"),
+    "turn_timeout": Answer(504, "server_error"),
     "loading": Answer(503, "engine_overloaded"),
     "draining": Answer(503, "engine_overloaded"),
 }

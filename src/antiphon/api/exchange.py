@@ -6,11 +6,13 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from antiphon.observe import Metrics
 
 from .dialect import OPENAI, Dialect
 from .errors import INTERNAL, error_response
@@ -19,6 +21,9 @@ from .keys import NOBODY, Principal
 ACCESS = logging.getLogger("antiphon.access")
 FAULTS = logging.getLogger("antiphon.api")
 KEY = "antiphon.exchange"
+METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"})
+GONE = 499
+"""The status of a request whose client hung up, as nginx writes it."""
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -43,6 +48,8 @@ class Exchange:
     warnings: tuple[str, ...] = ()
     dialect: Dialect = OPENAI
     debug: bool = False
+    also: Callable[[], Mapping[str, str]] = dict
+    """More headers, made when the answer begins."""
 
     @classmethod
     def of(cls, scope: Scope, *, dialect: Dialect, debug: bool) -> Exchange:
@@ -72,7 +79,7 @@ class Exchange:
             told["x-antiphon-warning"] = "; ".join(self.warnings)
         if self.debug and self.ignored:
             told["x-antiphon-ignored"] = ", ".join(_token(name) for name in self.ignored[:20])
-        return told
+        return {**told, **self.also()}
 
     def _timing(self, spent: float) -> list[tuple[str, float]]:
         steps = (("plan", self.planned), ("queue", self.admitted), ("first", self.first_event))
@@ -108,9 +115,19 @@ class Envelope:
     """The outermost layer: every answer has the headers, every request its line, every error a body."""
 
     def __init__(
-        self, app: ASGIApp, *, dialect: Dialect = OPENAI, dialects: Sequence[Dialect] = (), debug: bool = False
+        self,
+        app: ASGIApp,
+        *,
+        metrics: Metrics,
+        patterns: Mapping[object, str],
+        dialect: Dialect = OPENAI,
+        dialects: Sequence[Dialect] = (),
+        debug: bool = False,
     ) -> None:
+        """``patterns`` has the pattern of each endpoint's path, which is what metrics call it."""
         self._app = app
+        self._metrics = metrics
+        self._patterns = patterns
         self._dialect = dialect
         self._places = [(f"{place}/", spoken) for spoken in dialects for place in spoken.places]
         self._debug = debug
@@ -136,6 +153,15 @@ class Envelope:
             await error_response(INTERNAL, exchange.dialect)(scope, receive, send_with_headers)
         finally:
             ACCESS.info("%s", exchange.line())
+            self._count(exchange, self._patterns.get(scope.get("endpoint"), "other"))
+
+    def _count(self, exchange: Exchange, route: str) -> None:
+        metrics = self._metrics
+        method = exchange.method if exchange.method in METHODS else "other"
+        metrics.requests.labels(route, method, str(exchange.status)).inc()
+        metrics.seconds.labels(route).observe(time.perf_counter() - exchange.started)
+        metrics.ignored_fields.inc(len(exchange.ignored))
+        metrics.clients_gone.inc(exchange.status == GONE)
 
     def _spoken(self, path: str) -> Dialect:
         """The dialect of the place, in which errors are told as well."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from antiphon.generation import Model
@@ -22,6 +22,10 @@ class ModelSource(Protocol):
     @property
     def default(self) -> str | None:
         """The model of a request that names none."""
+
+    @property
+    def loaded(self) -> Mapping[str, Model]:
+        """The models that are ready now."""
 
     async def get(self, name: str) -> Model:
         """The model, loaded. Raises `NotFoundError` (code ``model_not_found``) or `ModelError`."""

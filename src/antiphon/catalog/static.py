@@ -22,6 +22,10 @@ class StaticCatalog:
     def default(self) -> str | None:
         return next(iter(self._models), None)
 
+    @property
+    def loaded(self) -> Mapping[str, Model]:
+        return self._models
+
     async def get(self, name: str) -> Model:
         """The model of that name. Raises `NotFoundError` with near names."""
         model = self._models.get(name)

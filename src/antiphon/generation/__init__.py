@@ -1,14 +1,16 @@
 """Turns: prompt → engine → parser → events."""
 
 from .embedding import EmbeddingPlan, embed, plan_embedding
+from .event import ChoiceEvent, Filter
 from .held import held, prepare_turn
 from .model import EmbeddingSpec, Model
 from .plan import Plan, plan_turn
 from .request import TurnRequest
-from .turn import ChoiceEvent, Reply, collect, merge_usage, reply_of, run_turn
+from .turn import Reply, collect, merge_usage, reply_of, run_turn
 
 __all__ = [
     "ChoiceEvent",
+    "Filter",
     "EmbeddingPlan",
     "EmbeddingSpec",
     "Model",

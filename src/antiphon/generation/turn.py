@@ -28,25 +28,23 @@ from antiphon.errors import EngineError
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, SampledText, Tokenizer, utf8
 
 from .barred import without_calls
+from .event import ChoiceEvent
 from .held import ReplyGuard
 from .plan import Plan, stop_ids
 from .stops import StopStrings
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceEvent:
-    """What happened in one of the ``n`` choices of a turn, which has said ``completion_tokens`` so far."""
-
-    choice: int
-    event: Event
-    completion_tokens: int = 0
-
-
-async def run_turn(plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
+def run_turn(plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
     """The events of every choice; each choice ends with one `TurnEnded`. Closing the generator stops the engine.
 
     Errors are the engine's: `EngineLostError`, `OverloadedError` …; what came before them was said.
     """
+    filter = plan.model.filter
+    events = _events(plan)
+    return events if filter is None else filter(events, prompt_tokens=len(plan.prompt_ids))
+
+
+async def _events(plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
     if plan.request.requires_grammar and plan.held is None and not plan.request.best_effort:
         raise EngineError("a plan that must be held was run without its grammar", code="grammar_missing")
     readers = [ChoiceReader(plan, choice) for choice in range(plan.request.n)]

@@ -61,8 +61,7 @@ class ChatCompletions:
         headers = Headers(scope=scope)
         exchange.warnings = warnings(wire)
         exchange.stream = wire.stream = streams(wire.stream, context.dialect, headers.get("accept", ""))
-        model = await context.model(wire.model)
-        exchange.model = model.name
+        model = await context.model_for(exchange, wire.model)
         async with AsyncExitStack() as stack:
             session = await self._session(wire, exchange.owner, stack)
             affinity = session.affinity if session else headers.get("x-session-affinity")

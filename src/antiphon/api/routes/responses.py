@@ -155,8 +155,7 @@ class Create:
         self, wire: ResponsesRequest, id: str, headers: Headers, scope: Scope, receive: Receive, send: Send
     ) -> None:
         context, exchange = self._context, scope[KEY]
-        model = await context.model(wire.model)
-        exchange.model = model.name
+        model = await context.model_for(exchange, wire.model)
         async with AsyncExitStack() as held:
             await held.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
             order = await Reader(context, exchange, id.removeprefix("resp_")).order(wire, model, headers)

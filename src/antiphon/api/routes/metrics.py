@@ -1,0 +1,19 @@
+"""GET /metrics."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from antiphon.api.context import Context
+from antiphon.observe.metrics import CONTENT_TYPE
+
+
+class MetricsText:
+    """A scrape, for keys with the scope admin (or for all, when the server's owner says so)."""
+
+    def __init__(self, context: Context) -> None:
+        self._metrics = context.metrics
+
+    async def text(self, request: Request) -> Response:
+        return Response(self._metrics.render(), headers={"content-type": CONTENT_TYPE})

@@ -1,0 +1,61 @@
+"""What a server sees of the turns of a request: its times, its tokens, its limits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+
+from antiphon.generation import ChoiceEvent
+from antiphon.observe import Metrics, Tracing, TurnWatcher, watched
+
+from .exchange import Exchange
+from .limits import Limits
+from .rates import Rates
+
+
+class RequestFilter:
+    """The `antiphon.generation.Filter` of one request's turns."""
+
+    def __init__(
+        self, exchange: Exchange, model: str, *, limits: Limits, metrics: Metrics, rates: Rates, tracing: Tracing | None
+    ) -> None:
+        self._exchange = exchange
+        self._model = model
+        self._limits = limits
+        self._metrics = metrics
+        self._rates = rates
+        self._tracing = tracing
+        self._since: float | None = exchange.started
+
+    def __call__(
+        self, events: AsyncGenerator[ChoiceEvent, None], *, prompt_tokens: int
+    ) -> AsyncGenerator[ChoiceEvent, None]:
+        limits = self._limits
+        return watched(
+            events, lambda: self._watchers(prompt_tokens), first=limits.first_token_timeout, whole=limits.turn_timeout
+        )
+
+    def _watchers(self, prompt_tokens: int) -> list[TurnWatcher]:
+        # A client waits for its request's first turn from the request on, for those after it from their own beginning.
+        since, self._since = self._since or time.perf_counter(), None
+        watchers: list[TurnWatcher] = [
+            self._metrics.turn(self._model, prompt_tokens=prompt_tokens, since=since),
+            Charge(lambda tokens: self._rates.charge(self._exchange.owner, prompt_tokens + tokens)),
+        ]
+        if self._tracing is not None:
+            watchers.append(self._tracing.turn(self._model, prompt_tokens=prompt_tokens))
+        return watchers
+
+
+class Charge:
+    """Tells, once, how many tokens a turn said."""
+
+    def __init__(self, charge: Callable[[int], None]) -> None:
+        self._charge = charge
+        self._said: dict[int, int] = {}
+
+    def see(self, event: ChoiceEvent) -> None:
+        self._said[event.choice] = event.completion_tokens
+
+    def end(self, error: BaseException | None) -> None:
+        self._charge(sum(self._said.values()))

@@ -1,0 +1,134 @@
+"""Counts and times for Prometheus. Labels are few and ours: a route's pattern, a model of the catalogue, a code."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, runtime_checkable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from antiphon.conversation import Incident, TurnEnded
+from antiphon.generation import ChoiceEvent, Model
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+FIRST = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+BETWEEN = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+WHOLE = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+
+@runtime_checkable
+class Supervised(Protocol):
+    """An engine that is started again when it dies."""
+
+    restarts: int
+
+
+class Metrics:
+    """Everything that one server counts. A value: two servers in one process do not share it."""
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+
+        def counter(name: str, told: str, *labels: str) -> Counter:
+            return Counter(f"antiphon_{name}", told, labels, registry=registry)
+
+        def histogram(name: str, told: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(f"antiphon_{name}", told, labels, buckets=buckets, registry=registry)
+
+        self.requests = counter("requests", "Requests answered.", "route", "method", "status")
+        self.seconds = histogram("request_seconds", "From a request to its whole answer.", WHOLE, "route")
+        self.clients_gone = counter("clients_gone", "Clients that hung up before their answer was whole.")
+        self.ignored_fields = counter("ignored_fields", "Unknown fields in requests, which were ignored.")
+        self.turns = counter("turns", "Choices made, by why they ended.", "model", "reason")
+        self.prompt_tokens = counter("prompt_tokens", "Tokens of prompts.", "model")
+        self.cached_tokens = counter("cached_tokens", "Tokens of prompts that the engine had in its cache.", "model")
+        self.completion_tokens = counter("completion_tokens", "Tokens that models said.", "model")
+        self.incidents = counter("incidents", "Repairs of what models said.", "code")
+        self.first_token = histogram(
+            "time_to_first_token_seconds", "From a request to the first event.", FIRST, "model"
+        )
+        self.between_tokens = histogram(
+            "inter_token_seconds", "Between tokens, on average of an event.", BETWEEN, "model"
+        )
+        self.running = Gauge("antiphon_turns_running", "Turns in an engine now.", ["model"], registry=registry)
+
+    def follow(self, *, queue: Callable[[], tuple[int, int]], models: Callable[[], Iterable[Model]]) -> None:
+        """From now on a scrape also tells how many requests run and wait, and how the loaded engines are."""
+        self._registry.register(States(queue, models))
+
+    def turn(self, model: str, *, prompt_tokens: int, since: float) -> TurnMeter:
+        """A watcher of one turn; ``since`` (of `time.perf_counter`) is when its client began to wait."""
+        return TurnMeter(self, model, prompt_tokens, since)
+
+    def render(self) -> bytes:
+        """The text of a scrape."""
+        return generate_latest(self._registry)
+
+
+class TurnMeter:
+    """Counts one turn."""
+
+    def __init__(self, metrics: Metrics, model: str, prompt_tokens: int, since: float) -> None:
+        self._metrics = metrics
+        self._model = model
+        self._since = since
+        self._said: dict[int, int] = {}
+        self._ended: set[int] = set()
+        self._last: float | None = None
+        self._between = metrics.between_tokens.labels(model)
+        metrics.prompt_tokens.labels(model).inc(prompt_tokens)
+        metrics.running.labels(model).inc()
+
+    def see(self, event: ChoiceEvent) -> None:
+        now = time.perf_counter()
+        more = event.completion_tokens - self._said.get(event.choice, 0)
+        self._said[event.choice] = event.completion_tokens
+        if self._last is None:
+            self._last = now
+            self._metrics.first_token.labels(self._model).observe(now - self._since)
+        elif more > 0:
+            self._between.observe((now - self._last) / more)
+            self._last = now
+        match event.event:
+            case Incident(code):
+                self._metrics.incidents.labels(code).inc()
+            case TurnEnded(reason, usage):
+                self._ended.add(event.choice)
+                self._metrics.turns.labels(self._model, reason.value).inc()
+                if usage.cached_tokens and len(self._ended) == 1:
+                    self._metrics.cached_tokens.labels(self._model).inc(usage.cached_tokens)
+            case _:  # What was said is nobody's business here.
+                pass
+
+    def end(self, error: BaseException | None) -> None:
+        self._metrics.running.labels(self._model).dec()
+        self._metrics.completion_tokens.labels(self._model).inc(sum(self._said.values()))
+        if error is not None and (len(self._ended) < len(self._said) or not self._said):
+            reason = "error" if isinstance(error, Exception) else "cancelled"
+            self._metrics.turns.labels(self._model, reason).inc()
+
+
+class States:
+    """What is so at the moment of a scrape."""
+
+    def __init__(self, queue: Callable[[], tuple[int, int]], models: Callable[[], Iterable[Model]]) -> None:
+        self._queue = queue
+        self._models = models
+
+    def collect(self) -> Iterator[Metric]:
+        running, waiting = self._queue()
+        yield GaugeMetricFamily("antiphon_requests_running", "Requests that are answered now.", running)
+        yield GaugeMetricFamily("antiphon_requests_waiting", "Requests that wait for their turn.", waiting)
+        slots = GaugeMetricFamily("antiphon_engine_slots", "Answers that an engine makes at once.", labels=["model"])
+        restarts = CounterMetricFamily(
+            "antiphon_engine_restarts", "Lives of an engine after its first.", labels=["model"]
+        )
+        for model in self._models():
+            slots.add_metric([model.name], model.engine.info.slots)
+            if isinstance(model.engine, Supervised):
+                restarts.add_metric([model.name], model.engine.restarts)
+        yield slots
+        yield restarts

@@ -1,0 +1,51 @@
+"""What is counted, and who may read it."""
+
+from __future__ import annotations
+
+from antiphon.api import Limits, Scope
+from antiphon.api.keys import new_key
+from api.kit import END, app, chat, ids, request, running, scripted
+
+
+def test_metrics_count_requests_and_tokens_and_hold_no_content() -> None:
+    with running(app(ids("secret answer", END))) as base:
+        chat(base, stream=True, messages=[{"role": "user", "content": "secret question"}], odd=1)
+        request(base, "GET", "/secret-path")
+        told = request(base, "GET", "/metrics").body.decode()
+    assert 'antiphon_requests_total{method="POST",route="/chat/completions",status="200"} 1.0' in told
+    assert 'antiphon_requests_total{method="GET",route="other",status="404"} 1.0' in told
+    assert 'antiphon_completion_tokens_total{model="small"} 14.0' in told
+    assert 'antiphon_turns_total{model="small",reason="stop_eos"} 1.0' in told
+    assert 'antiphon_time_to_first_token_seconds_count{model="small"} 1.0' in told
+    assert 'antiphon_turns_running{model="small"} 0.0' in told
+    assert "antiphon_ignored_fields_total 1.0" in told
+    assert "secret" not in told
+
+
+def test_metrics_are_for_the_scope_admin() -> None:
+    secret, alice = new_key("alice")
+    admin_secret, admin = new_key("admin", [Scope.ADMIN])
+    with running(app(ids("ok", END), keys=[alice, admin])) as base:
+        answers = [request(base, "GET", "/metrics", x_api_key=key).status for key in (secret, admin_secret, "x")]
+    assert answers == [403, 200, 401]
+
+
+def test_a_key_that_asked_for_enough_is_told_when_to_come_again() -> None:
+    with running(app(ids("ok", END), limits=Limits(requests_per_minute=2))) as base:
+        first, _, third = (chat(base) for _ in range(3))
+    assert (first.status, first.headers["x-ratelimit-remaining-requests"]) == (200, "1")
+    assert (third.status, third.error["code"], third.error["type"]) == (429, "rate_limit_exceeded", "rate_limit_error")
+    assert 25 <= int(third.headers["retry-after"]) <= 31
+
+
+def test_what_answers_cost_is_charged_to_the_key() -> None:
+    with running(app(ids("ok" * 20, END), limits=Limits(tokens_per_minute=30))) as base:
+        assert [chat(base).status for _ in range(2)] == [200, 429]
+
+
+def test_a_model_that_says_nothing_in_time_is_a_504() -> None:
+    engine = scripted(ids("word " * 50, END), delay=0.5)
+    with running(app(engine, limits=Limits(first_token_timeout=0.05))) as base:
+        got = chat(base)
+        assert (got.status, got.error["code"]) == (504, "first_token_timeout")
+        assert engine.running == 0
