@@ -23,7 +23,7 @@ from antiphon.errors import ParseError
 from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import Harmony, HarmonyParser, StreamParser, TokenDeltas, parse_completion
 from antiphon.formats.harmony.controls import CALL, CONTROLS, RETURN, START
-from antiphon.tokens import ByteTokenizer, Control, Piece, PieceDecoder, Tokenizer
+from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces
 from harmony_corpora import codes, ended, events
 
 ODD = (Control("<|endoftext|>"), Control("<|reserved_200013|>"))
@@ -337,3 +337,22 @@ def test_bytes_that_are_no_text_become_replacement_characters(o200k: Tokenizer) 
     ]
     (message,) = ended(read(stream))
     assert set(message.text) == {"\ufffd", "a"}
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 100])
+def test_an_id_outside_the_vocabulary_says_nothing_and_is_reported(chunk: int) -> None:
+    said = [*ids("<|channel|>final<|message|>on"), 250_000, -1, *ids("e<|return|>")]
+    parser = StreamParser(BYTES)
+    for start in range(0, len(said), chunk):
+        parser.feed(said[start : start + chunk] if chunk > 1 else said[start])
+    assert [message.text for message in parser.messages] == ["one"]
+    assert [(i.code, i.text) for i in parser.incidents] == [("unknown-id", "250000"), ("unknown-id", "-1")]
+    whole = parse_completion(said, BYTES)
+    assert [message.text for message in whole.messages] == ["one"]
+    assert [i.text for i in whole.incidents] == ["250000", "-1"]
+
+
+def ids(text: str) -> list[int]:
+    """The text with each control's spelling as its id."""
+    scanner = ControlScanner(CONTROLS)
+    return encode_pieces([*scanner.feed(text), *scanner.close()], BYTES)

@@ -92,10 +92,10 @@ class StreamParser:
     def feed(self, ids: int | Sequence[int]) -> list[ParserEvent]:
         """One id, or as many as the engine gave at once; what they say."""
         if not isinstance(ids, int):
-            return self._note(self._reader.feed(self._decoder.feed(ids)))
+            return self._read(ids)
         delta = self._deltas[ids]
         if delta is None or not self._flowing:
-            return self._note(self._reader.feed(self._decoder.feed((ids,))))
+            return self._read((ids,))
         self.delta = text = delta.text
         self._parts.append(text)
         self._reader.position += len(text)
@@ -104,6 +104,9 @@ class StreamParser:
     def close(self) -> list[ParserEvent]:
         """The reply is over."""
         return self._note([*self._reader.feed(self._decoder.close()), *self._reader.close()])
+
+    def _read(self, ids: Sequence[int]) -> list[ParserEvent]:
+        return self._note(read_ids(ids, self._deltas.tokenizer.size, self._decoder, self._reader))
 
     def _note(self, events: list[ParserEvent]) -> list[ParserEvent]:
         texts = []
@@ -153,11 +156,23 @@ def parse_completion(
     """
     decoder = PieceDecoder(tokenizer)
     reader = HarmonyParser(role, tools=tools)
-    events = [*reader.feed(decoder.feed(ids)), *reader.feed(decoder.close()), *reader.close()]
+    events = read_ids(ids, tokenizer.size, decoder, reader)
+    events += [*reader.feed(decoder.close()), *reader.close()]
     messages = [event.message for event in events if isinstance(event, MessageEnded)]
     if messages and messages[-1].end is End.NONE:
         messages[-1] = replace(messages[-1], end=ENDS[stop] if stop is not None else _told_by(messages[-1]))
     return Completion(tuple(messages), tuple(event for event in events if isinstance(event, Incident)))
+
+
+def read_ids(ids: Sequence[int], size: int, decoder: PieceDecoder, reader: HarmonyParser) -> list[ParserEvent]:
+    """What the ids say; one that is none of the vocabulary's says nothing and is an incident (F14)."""
+    if not ids or (min(ids) >= 0 and max(ids) < size):
+        return reader.feed(decoder.feed(ids))
+    events: list[ParserEvent] = []
+    for id in ids:
+        known = 0 <= id < size
+        events += reader.feed(decoder.feed((id,))) if known else [Incident("unknown-id", reader.position, str(id))]
+    return events
 
 
 def _told_by(message: Message) -> End:
