@@ -6,8 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from antiphon.errors import ModelError
+
+# A machine that is busy is no failure: no example has a time limit of its own.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 HERE = Path(__file__).parent
 VECTORS = HERE / "vectors"
