@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from antiphon.errors import ModelError
 
 # A machine that is busy is no failure: no example has a time limit of its own.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 HERE = Path(__file__).parent
