@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
@@ -9,6 +11,7 @@ from antiphon.errors import RequestError
 from antiphon.grammar import AnyText, EndOfTurn, Grammar, Json, Literal, Regex, ReplyShape, chain, choice, optional
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.grammar.following import Matcher
+from antiphon.grammar.text import text_without
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner
 
 EOS, END, START = Control("<eos>"), Control("<|end|>"), Control("<|start|>")
@@ -210,3 +213,14 @@ def test_the_scanner_reads_what_the_grammar_lets_through() -> None:
     assert accepts(chain(AnyText(END, (START,)), EndOfTurn()), text, EOS)
     scanner = ControlScanner([END, START])
     assert [*scanner.feed(text), *scanner.close()] == ["a < b <| c <|en", END]
+
+
+def test_a_bounded_text_has_no_complement_and_comes_to_no_spelling() -> None:
+    # A count that meets a complement makes the engine's lexer give up in mid-reply: then it runs on without grammar.
+    spelled = text_without({"<|end|>", "<|call|>", "[X]"}, limit=5, escaped=True, closed=True)
+    assert "~" not in spelled
+    pattern = re.compile(spelled.strip("/"))
+    for text in ("", "a b", "a<b|c", "[a]", "1 < 2"):
+        assert pattern.fullmatch(text), text
+    for text in ("<|", "a<|end", "[X", "abcdef", "a<"):
+        assert not pattern.fullmatch(text), text

@@ -29,8 +29,9 @@ class ControlToken:
 class AnyText:
     """Free text without the controls ``avoid``, up to and with ``until`` (None: up to what follows, an id).
 
-    ``limit`` is in characters; at the limit ``until`` is forced. Controls that the vocabulary has can never be text, so
-    only those that are spelled out are kept out of it. ``escaped``: ``<<|`` stands for ``<|`` (OpenChatML §7).
+    ``limit`` is in characters (a pair like ``<a`` may count as one); at the limit ``until`` is forced. Controls that
+    the vocabulary has can never be text, so only those that are spelled out are kept out of it. ``escaped``: ``<<|``
+    stands for ``<|`` (OpenChatML §7).
     """
 
     until: Control | str | None = None

@@ -22,10 +22,31 @@ def text_without(spellings: Collection[str], *, limit: int | None, escaped: bool
     """Any characters that spell none of ``spellings``, as a body of a Lark terminal.
 
     ``escaped``: a spelling after ``<`` is text (``<<|end|>``). ``closed``: a spelled-out closer comes next, and would
-    be text after a ``<``.
+    be text after a ``<``. A text with a ``limit`` spells not even their first two characters.
     """
     if not spellings:
         return any_text(limit)
+    if limit is not None:
+        return _bounded(spellings, limit)
     before = r"((?s:.*)[^<])?" if escaped else r"(?s:.*)"
-    clear = f"{any_text(limit)} & ~/{before}({'|'.join(map(quote, sorted(spellings)))})(?s:.*)/"
+    clear = f"{any_text(None)} & ~/{before}({'|'.join(map(quote, sorted(spellings)))})(?s:.*)/"
     return f"{clear} & /{before}/" if escaped and closed else clear
+
+
+def _bounded(spellings: Collection[str], limit: int) -> str:
+    """At most ``limit`` characters, or pairs that begin like a spelling and go on otherwise.
+
+    A counted repetition met with a complement makes the engine's lexer give up in mid-reply; this costs what it says.
+    """
+    seconds: dict[str, set[str]] = {}
+    for spelling in spellings:
+        seconds.setdefault(spelling[0], set()).update(spelling[1:2])
+    # After a spelling of one character nothing may come: that character is no text at all.
+    alone = {spelling for spelling in spellings if len(spelling) == 1}
+    firsts = "".join(map(quote, sorted(seconds)))
+    pairs = [
+        f"{quote(first)}[^{firsts}{''.join(map(quote, sorted(then - seconds.keys())))}]"
+        for first, then in sorted(seconds.items())
+        if first not in alone
+    ]
+    return f"/({'|'.join([f'[^{firsts}]', *pairs])}){{0,{limit}}}/"
