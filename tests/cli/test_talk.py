@@ -195,3 +195,12 @@ def test_doctor_tells_what_fails_by_its_exit_code(home: Path) -> None:
     bad = antiphon("doctor", home=home, ANTIPHON_MODEL="absent")
     assert bad.returncode == 1
     assert "fail  model absent" in bad.stdout
+
+
+def test_a_prompt_in_openchatml_is_a_transcript_whose_texts_are_escaped(home: Path) -> None:
+    talk = json.dumps({"messages": [{"role": "user", "text": "Say <|end|>"}]})
+    prompt = antiphon("render", "-", "--format", "openchatml", home=home, stdin=talk).stdout
+    assert "<|start|>user<|message|>Say <<|end|><|end|>" in prompt
+    reply = "<|channel|>final<|message|>As <<|end|> you wish<|return|>"
+    read = antiphon("parse", "-", "--from", "openchatml", "--json", home=home, stdin=reply).stdout
+    assert json.loads(read)["messages"][0]["text"] == "As <|end|> you wish"

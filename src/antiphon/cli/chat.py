@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from antiphon.catalog.entries import find_entry
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
 
@@ -54,7 +55,8 @@ def command(
         async with AsyncExitStack() as stack:
             catalog = await stack.enter_async_context(aclosing(open_catalog(loaded.config)))
             toolbox = await stack.enter_async_context(open_toolbox(tool_settings(loaded.config.tools)))
-            partner = Partner(await catalog.get(loaded.config.model), toolbox if toolbox.sets else None)
+            name, _ = find_entry(loaded.config.model, loaded.config.catalogue)  # a path is known by its file's name
+            partner = Partner(await catalog.get(name), toolbox if toolbox.sets else None)
             if question is None:
                 await converse(partner, talk, as_json=json)
             elif not await ask_once(partner, talk, question, as_json=json):

@@ -51,7 +51,8 @@ def spoken_by(config: Config, *, named: str | None, ids: bool = False) -> Spoken
     """
     formats = builtin_formats()
     if named and not ids:
-        return Spoken(formats.get(named, KNOWN_CONTROLS), None)
+        # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
+        return Spoken(formats.get(named, () if named == "openchatml" else KNOWN_CONTROLS), None)
     name, entry = find_entry(config.model, config.catalogue)
     entry = with_flags(entry, config)
     path = ModelStore(Path(config.store.folder)).path(name, entry)
