@@ -12,7 +12,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony check-structured
+.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony check-structured fuzz-api test-clients
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -67,6 +67,12 @@ fuzz-harmony: oracles ## twenty times the differential cases of the test run
 check-structured: model ## held replies of the default model: 13 things asked, 3 formats, 30 seeds each
 	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py
 
+test-clients: setup ## clients of others, each in its own environment, against our server
+	$(BIN)/python tests/clients/run.py $(CLIENTS)
+
+fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothing undocumented
+	$(BIN)/python tests/clients/fuzz_api.py
+
 lock: setup      ## resolve the dependencies of pyproject.toml anew
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --strip-extras --extra dev --build-deps-for editable --generate-hashes --allow-unsafe \
@@ -74,4 +80,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf .venv .oracles .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .oracles .clients .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -68,9 +68,7 @@ def document() -> bytes:
                         "Goes on with a conversation.", ChatCompletion, body=ChatRequest, events=ChatChunk
                     )
                 },
-                "/v1/chat/interactive": {
-                    "post": _operation("Goes on with a session.", InteractiveAnswer, body=InteractiveRequest)
-                },
+                "/v1/chat/interactive": {"post": _interactive()},
                 "/v1/completions": {
                     "post": _operation("Goes on with texts.", Completion, body=CompletionRequest, events=Completion)
                 },
@@ -93,6 +91,13 @@ def document() -> bytes:
             "components": {"schemas": components},
         }
     )
+
+
+def _interactive() -> dict[str, Any]:
+    """A session's turn; its stream is a line of JSON an answer."""
+    operation = _operation("Goes on with a session.", InteractiveAnswer, body=InteractiveRequest)
+    operation["responses"]["200"]["content"]["application/x-ndjson"] = {"schema": {"type": "string"}}
+    return operation
 
 
 def _kept() -> dict[str, Any]:

@@ -1,0 +1,244 @@
+"""The service over an engine of unlimited speed, beside LiteLLM's proxy in front of that very service.
+
+python bench/service.py [--litellm COMMAND] [--streams 1,16,64,256] [--tokens 128]
+
+One process serves; this one asks, and times what arrives. COMMAND is ``litellm`` of an environment of its own
+(``pip install 'litellm[proxy]'``); without it only ours is measured. Processor time is the serving process's alone, so
+it depends little on who else is on the machine; the added time to the first token is the proxy's less the service's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import psutil
+
+from antiphon.api import Limits, create_app
+from antiphon.api.server import Server
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.formats.template import template_format
+from antiphon.generation import Model
+from antiphon.tokens import ByteTokenizer, Control
+
+IDLE = 1_000
+FIRSTS = 40
+REQUESTS = 400
+WORKERS = 16
+
+
+class Idle(ScriptedEngine):
+    """Says one token, and nothing more until its client goes."""
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:
+        yield Step((ord("a"),), 0)
+        await asyncio.Event().wait()
+
+
+def serve() -> None:
+    """The service: ``said`` says letters without end, ``idle`` one letter."""
+    tokenizer = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
+    format = template_format("chatml", tokenizer.controls.keys())
+    engines = {"said": ScriptedEngine([ord("a")] * 8000), "idle": Idle([])}
+    models = {
+        name: Model(name=name, engine=engine, tokenizer=tokenizer, format=format) for name, engine in engines.items()
+    }
+    app = create_app(StaticCatalog(models), limits=Limits(max_concurrent=2 * IDLE, max_queue=2 * IDLE))
+    Server(app, on_ready=lambda url: print(url, flush=True)).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where it is, and whose processor time and memory count."""
+
+    url: str
+    process: psutil.Process
+
+    def seconds(self) -> float:
+        family = [self.process, *self.process.children(recursive=True)]
+        return sum(sum(one.cpu_times()[:2]) for one in family)
+
+    def memory(self) -> int:
+        return int(self.process.memory_info().rss)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Of one round: tokens a second, and microseconds of processor time a token."""
+
+    rate: float
+    cost: float
+
+
+@contextmanager
+def ours() -> Iterator[Served]:
+    child = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        yield Served(child.stdout.readline().strip(), psutil.Process(child.pid))
+    finally:
+        child.terminate()
+        child.wait(30)
+
+
+@contextmanager
+def litellm(command: str, upstream: str) -> Iterator[Served]:
+    """LiteLLM's proxy, one worker, in front of ``upstream``."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.yaml"
+        config.write_text(
+            "model_list:\n- model_name: said\n  litellm_params:\n    model: openai/said\n    api_key: any\n"
+            f"    api_base: {upstream}/v1\n"
+        )
+        child = subprocess.Popen(
+            [command, "--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"],
+            env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "PYTHONPATH": ""},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            yield Served(f"http://127.0.0.1:{port}", psutil.Process(child.pid))
+        finally:
+            child.terminate()
+            child.wait(30)
+
+
+def asked(tokens: int, *, model: str = "said", stream: bool = True) -> dict[str, object]:
+    return {
+        "model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": tokens, "stream": stream,
+    }  # fmt: skip
+
+
+async def streamed(session: aiohttp.ClientSession, url: str, tokens: int) -> tuple[int, float]:
+    """How many tokens came, and after how many seconds the first."""
+    start, first, said = time.perf_counter(), 0.0, 0
+    async with session.post(f"{url}/v1/chat/completions", json=asked(tokens)) as answer:
+        answer.raise_for_status()
+        async for part in answer.content.iter_any():
+            said += part.count(b'"content":"a"') + part.count(b'"content": "a"')
+            first = first or (time.perf_counter() - start if said else 0.0)
+    return said, first
+
+
+async def load(session: aiohttp.ClientSession, served: Served, streams: int, tokens: int) -> Run:
+    before, start = served.seconds(), time.perf_counter()
+    told = await asyncio.gather(*(streamed(session, served.url, tokens) for _ in range(streams)))
+    said, took = sum(count for count, _ in told), time.perf_counter() - start
+    assert said > 0.95 * streams * tokens, f"{said} of {streams * tokens} tokens came"
+    return Run(said / took, (served.seconds() - before) / said * 1e6)
+
+
+async def firsts(session: aiohttp.ClientSession, served: Served) -> float:
+    """Milliseconds to the first token, one stream at a time."""
+    return statistics.median([(await streamed(session, served.url, 2))[1] for _ in range(FIRSTS)]) * 1e3
+
+
+async def requests(session: aiohttp.ClientSession, served: Served) -> float:
+    """Requests a second that are not streamed, of one token each."""
+
+    async def worker() -> None:
+        for _ in range(REQUESTS // WORKERS):
+            async with session.post(f"{served.url}/v1/chat/completions", json=asked(1, stream=False)) as answer:
+                answer.raise_for_status()
+                await answer.read()
+
+    start = time.perf_counter()
+    await asyncio.gather(*(worker() for _ in range(WORKERS)))
+    return REQUESTS / (time.perf_counter() - start)
+
+
+async def idle(session: aiohttp.ClientSession, served: Served) -> float:
+    """MB that the server grows by with many streams that wait."""
+    before = served.memory()
+    async with AsyncExitStack() as open_streams:
+        for _ in range(IDLE):
+            post = session.post(f"{served.url}/v1/chat/completions", json=asked(9, model="idle"))
+            answer = await open_streams.enter_async_context(post)
+            await answer.content.readany()
+        return (served.memory() - before) / 1e6
+
+
+async def up(session: aiohttp.ClientSession, served: Served) -> None:
+    """Waits for the first answer, which also warms it."""
+    async with asyncio.timeout(180):
+        while True:
+            try:
+                await streamed(session, served.url, 4)
+            except aiohttp.ClientError:
+                await asyncio.sleep(0.5)
+            else:
+                return
+
+
+async def measure(every: list[tuple[str, Served]], streams: list[int], tokens: int) -> None:
+    timeout = aiohttp.ClientTimeout(total=600)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as session:
+        for _, served in every:
+            await up(session, served)
+        for count in streams:
+            runs = [(name, await load(session, served, count, tokens)) for name, served in every]
+            for name, run in runs:
+                print(
+                    f"{count:>4} streams  {name:<8} {run.rate:>9,.0f} tokens/s  {run.cost:>8,.1f} µs processor a token"
+                )
+            if len(runs) > 1:
+                mine, other = runs[0][1], runs[1][1]
+                print(
+                    f"{count:>4} streams  ratio    {mine.rate / other.rate:>9.1f} x  {other.cost / mine.cost:>17.1f} x"
+                )
+        for name, served in every:
+            print(f"{name:<8} {await requests(session, served):>8,.0f} requests/s", flush=True)
+        waits = [await firsts(session, served) for _, served in every]
+        print(
+            f"first token: {', '.join(f'{name} {wait:.1f} ms' for (name, _), wait in zip(every, waits, strict=True))}"
+        )
+        if len(waits) > 1:
+            added = waits[1] - waits[0]
+            print(f"the proxy adds {added:.1f} ms, {added / waits[0]:.1f} x all that ours takes")
+        print(f"{IDLE} idle streams: {await idle(session, every[0][1]):.0f} MB")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    arguments.add_argument("--litellm", default="")
+    arguments.add_argument("--streams", default="1,16,64,256")
+    arguments.add_argument("--tokens", type=int, default=128)
+    given = arguments.parse_args()
+    if given.serve:
+        return serve()
+    streams = [int(count) for count in given.streams.split(",")]
+    with ours() as service:
+        every = [("ours", service)]
+        if not given.litellm:
+            return asyncio.run(measure(every, streams, given.tokens))
+        with litellm(given.litellm, service.url) as proxy:
+            return asyncio.run(measure([*every, ("litellm", proxy)], streams, given.tokens))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Thousands of requests made from ``/openapi.json`` by schemathesis: ``fuzz_api.py [CASES AN OPERATION] [SECONDS]``.
+
+No answer may be a 5xx, have an undocumented status or type, or differ from its schema. Every name is a model's, so that
+requests go further than to a 404, and the model says one line whatever is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
+
+from antiphon.api import create_app  # noqa: E402
+from antiphon.catalog.static import StaticCatalog  # noqa: E402
+from antiphon.generation import Model  # noqa: E402
+from api.kit import END, ids, model, running, scripted  # noqa: E402
+from clients.obedient import counting  # noqa: E402
+from clients.run import KEPT, uv  # noqa: E402
+
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+
+
+class AnyName(StaticCatalog):
+    """Answers to every name: one that begins with ``e`` embeds, any other writes."""
+
+    async def get(self, name: str) -> Model:
+        return await super().get("embed" if name.startswith("e") else "write")
+
+
+def main(cases: str = "100", seconds: str = "600") -> int:
+    catalog = AnyName({"write": model(scripted(ids("Hello, ", "{}", END))), "embed": counting()})
+    command = [
+        uv(), "run", "--quiet", "--no-project", "--python", sys.executable, "--with", "schemathesis>=4",
+        "schemathesis", "run", "--max-examples", cases, "--max-time", seconds, "--phases", "coverage,fuzzing,stateful",
+        "--checks", CHECKS, "--continue-on-failure", "--no-shrink", "--generation-database", "none",
+    ]  # fmt: skip
+    with running(create_app(catalog)) as base:
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        kept = {"UV_CACHE_DIR": str(KEPT / "cache")}
+        return subprocess.run([*command, f"{base}/openapi.json"], env={**env, **kept}, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
