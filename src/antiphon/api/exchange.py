@@ -48,6 +48,7 @@ class Exchange:
     warnings: tuple[str, ...] = ()
     dialect: Dialect = OPENAI
     debug: bool = False
+    counted: bool = False
     also: Callable[[], Mapping[str, str]] = dict
     """More headers, made when the answer begins."""
 
@@ -142,6 +143,8 @@ class Envelope:
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
                 MutableHeaders(scope=message).update(exchange.headers())
+            elif not message.get("more_body", False):
+                self._count(exchange, scope)  # Before the last byte: who has its answer finds it in the metrics.
             await send(message)
 
         try:
@@ -153,10 +156,13 @@ class Envelope:
             await error_response(INTERNAL, exchange.dialect)(scope, receive, send_with_headers)
         finally:
             ACCESS.info("%s", exchange.line())
-            self._count(exchange, self._patterns.get(scope.get("endpoint"), "other"))
+            self._count(exchange, scope)
 
-    def _count(self, exchange: Exchange, route: str) -> None:
-        metrics = self._metrics
+    def _count(self, exchange: Exchange, scope: Scope) -> None:
+        if exchange.counted:
+            return
+        exchange.counted = True
+        metrics, route = self._metrics, self._patterns.get(scope.get("endpoint"), "other")
         method = exchange.method if exchange.method in METHODS else "other"
         metrics.requests.labels(route, method, str(exchange.status)).inc()
         metrics.seconds.labels(route).observe(time.perf_counter() - exchange.started)
