@@ -1,8 +1,9 @@
-"""A small MCP server over stdio, for the tests: run as a script."""
+"""A small MCP server, for the tests: over stdio, or with a port as its argument over HTTP."""
 
 from __future__ import annotations
 
 import os
+import sys
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -29,4 +30,7 @@ def die() -> str:
 
 
 if __name__ == "__main__":
-    server.run()
+    if len(sys.argv) > 1:
+        server.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        server.run()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -58,6 +62,35 @@ async def test_a_server_that_cannot_be_started_is_a_clear_error() -> None:
         await McpTools.connect("none", McpServer(command="/nonexistent/program"))
     with pytest.raises(ConfigError, match=r"failed|did not list"):
         await McpTools.connect("mute", McpServer(command=sys.executable, args=("-c", "pass")))
+
+
+@pytest.fixture
+async def over_http() -> AsyncIterator[McpServer]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *SERVER.args, str(port), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while b"running on" not in await process.stderr.readline():
+            pass
+    yield McpServer(url=f"http://127.0.0.1:{port}/mcp")
+    with contextlib.suppress(ProcessLookupError):  # the test may have ended it
+        process.kill()
+    await process.communicate()
+
+
+async def test_a_server_over_http_is_no_different(over_http: McpServer) -> None:
+    async with aclosing(await McpTools.connect("my server", over_http)) as connected:
+        router = Router(connected.tools, ToolLimits(deadline=20))
+        assert "42" in (await router.call(call("add", '{"a": 2, "b": 40}'))).text(envelope=False)
+        died = await router.call(call("die"))
+        assert died.error is not None
+        gone = await router.call(call("add", '{"a": 2, "b": 40}'))
+        assert gone.error is not None, "nobody starts a server that is not ours; the call says so"
+        assert gone.error.retryable
 
 
 def test_the_configuration_is_the_one_that_clients_share() -> None:
