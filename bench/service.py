@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import secrets
 import socket
 import statistics
 import subprocess
@@ -38,6 +39,9 @@ IDLE = 1_000
 FIRSTS = 40
 REQUESTS = 400
 WORKERS = 16
+KEY = f"sk-{secrets.token_hex(32)}"
+"""LiteLLM's proxy does not start without one."""
+HEADERS = {"authorization": f"Bearer {KEY}"}
 
 
 class Idle(ScriptedEngine):
@@ -116,7 +120,13 @@ def litellm(command: str, upstream: str) -> Iterator[Served]:
         )
         child = subprocess.Popen(
             [command, "--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"],
-            env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "PYTHONPATH": ""},
+            env={
+                **os.environ,
+                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+                "LITELLM_LOG": "ERROR",
+                "PYTHONPATH": "",
+                "LITELLM_MASTER_KEY": KEY,
+            },
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -196,7 +206,9 @@ async def up(session: aiohttp.ClientSession, served: Served) -> None:
 
 async def measure(every: list[tuple[str, Served]], streams: list[int], tokens: int) -> None:
     timeout = aiohttp.ClientTimeout(total=600)
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as session:
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0), timeout=timeout, headers=HEADERS
+    ) as session:
         for _, served in every:
             await up(session, served)
         for count in streams:
