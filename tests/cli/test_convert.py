@@ -114,7 +114,7 @@ def test_a_faulty_output_leaves_no_file(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kilobytes on Linux")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells a process its peak memory")
 @pytest.mark.parametrize("form", ["openchatml", "chat"])
 def test_memory_does_not_grow_with_the_transcript(tmp_path: Path, form: str) -> None:
     small, large = tmp_path / "small", tmp_path / "large"

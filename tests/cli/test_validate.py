@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.program import PROGRAM, antiphon, environment
+from cli.program import antiphon, environment
 
 GOOD = 'version: "2.2"\n<|start|>user<|message|>Hi<|end|>\n<|start|>assistant<|message|>Hello<|return|>\n'
 BAD = 'version: "2.2"\n<|start|>moderator<|message|>Hello<|end|>\n<|start|>user<|message|>Hi'
@@ -65,17 +64,27 @@ def frames(megabytes: int) -> bytes:
     return GOOD.encode() + frame.encode() * (megabytes * 1_000_000 // len(frame))
 
 
+MEASURED = """
+import atexit, re, sys
+def tell():
+    print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1], file=sys.stderr)
+atexit.register(tell)
+from antiphon.cli import main
+main()
+"""
+"""The program, which tells at its end how many kilobytes it had at most (a child's rusage counts its parent's too)."""
+
+
 def peak_memory(home: Path, *arguments: str) -> int:
     """Bytes of memory that one run of the program had at most; its output goes nowhere."""
-    with open(os.devnull, "wb") as nowhere:
-        program = subprocess.Popen([*PROGRAM, *arguments], stdout=nowhere, env=environment(home))
-        _, status, usage = os.wait4(program.pid, 0)
-    program.returncode = os.waitstatus_to_exitcode(status)
-    assert program.returncode == 0
-    return usage.ru_maxrss * 1024
+    command = [sys.executable, "-c", MEASURED, *arguments]
+    done = subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True, env=environment(home)
+    )
+    return int(done.stderr.split()[-1]) * 1024
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kilobytes on Linux")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells a process its peak memory")
 def test_memory_does_not_grow_with_the_transcript(tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(frames(2))

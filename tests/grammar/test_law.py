@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from antiphon.conversation import (
@@ -267,6 +267,8 @@ def turn(thought: str | None, preamble: str | None, answer: str | None, city: st
 def test_what_the_renderer_writes_for_an_assistants_turn_the_grammar_accepts(
     case: str, thought: str | None, preamble: str | None, answer: str | None, city: str
 ) -> None:
+    # Where controls are spelled out, no string of a held call holds the beginning of one (docs/structured-output.md).
+    assume("<|" not in city or "spelled" not in case)
     format = FORMATS[case]
     before = Conversation((Message(role=Role.USER, text="hi"),))
     after = before.add(*turn(thought, preamble, answer, city))

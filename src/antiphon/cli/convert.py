@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from antiphon.convert import Conversion, Loss, SidecarWriter, read_sidecar
 from antiphon.errors import ConfigError
 
+from .options import JsonOption
 from .streams import chunks, output
 
 SUFFIX = ".sidecar.json"
@@ -26,8 +28,9 @@ def command(
         bool, typer.Option("--sidecar", help=f"Keep what is lost in OUT{SUFFIX}; take back what IN{SUFFIX} has.")
     ] = False,
     lenient: Annotated[bool, typer.Option("--lenient", help="Take the best reading of a faulty input.")] = False,
+    json: JsonOption = False,
 ) -> None:
-    """Convert a conversation. Results go to stdout or OUT; what is lost is counted on stderr."""
+    """Convert a conversation. Results go to stdout or OUT; what is lost is counted on stderr (--json: a line each)."""
     if sidecar and (out is None or str(out) == "-"):
         raise ConfigError("a sidecar stands beside a file", hint="Name one with -o.")
     beside = beside_file(file)
@@ -36,7 +39,7 @@ def command(
         source=source,
         lenient=lenient,
         beside=read_sidecar(beside.read_bytes()) if sidecar and beside.is_file() else None,
-        on_loss=tell_loss if report else ignore,
+        on_loss=(tell_loss_as_json if json else tell_loss) if report or json else ignore,
         on_warning=lambda told: print(f"warning: {told}", file=sys.stderr),
         kept=SidecarWriter() if sidecar else None,
     )
@@ -46,7 +49,7 @@ def command(
     kept = conversion.sidecar()
     if kept is not None and out is not None:
         beside_file(out).write_bytes(kept.encode())
-    if conversion.losses and not report and not sidecar:
+    if conversion.losses and not (report or json or sidecar):
         print(f"{conversion.losses} things are not in the output; --report lists them", file=sys.stderr)
 
 
@@ -56,6 +59,10 @@ def beside_file(file: Path) -> Path:
 
 def tell_loss(loss: Loss) -> None:
     print(loss, file=sys.stderr)
+
+
+def tell_loss_as_json(loss: Loss) -> None:
+    print(msgspec.json.encode(loss).decode(), file=sys.stderr)
 
 
 def ignore(loss: Loss) -> None:
