@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from antiphon.api.openapi import document
 from api.kit import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted
 
 HELLO = ids("Hello, wörld", END)
@@ -225,3 +229,17 @@ def test_headers_tell_the_request_its_time_and_its_model() -> None:
     assert "plan;dur=" in given["server-timing"]
     assert own["x-request-id"] == "mine-1"
     assert forged["x-request-id"].startswith("req_")
+
+
+def test_the_openapi_document_names_every_route_that_clients_call() -> None:
+    application = app(HELLO)
+    paths = {route.path.replace(":path", "") for route in application.routes if isinstance(route, Route)}
+    told = set(json.loads(document())["paths"])
+    ours = {path for path in paths if path.startswith("/v1/") and not path.startswith("/v1/v1/")}
+    called = {path for path in ours if "POST" in methods(application, path)}
+    assert called <= told
+
+
+def methods(application: Starlette, path: str) -> set[str]:
+    routes = [route for route in application.routes if isinstance(route, Route)]
+    return {method for route in routes if route.path.replace(":path", "") == path for method in route.methods or ()}

@@ -69,6 +69,7 @@ def document() -> bytes:
                     )
                 },
                 "/v1/chat/interactive": {"post": _interactive()},
+                "/v1/openchatml": {"post": _transcript()},
                 "/v1/completions": {
                     "post": _operation("Goes on with texts.", Completion, body=CompletionRequest, events=Completion)
                 },
@@ -98,6 +99,21 @@ def _interactive() -> dict[str, Any]:
     operation = _operation("Goes on with a session.", InteractiveAnswer, body=InteractiveRequest)
     operation["responses"]["200"]["content"]["application/x-ndjson"] = {"schema": {"type": "string"}}
     return operation
+
+
+def _transcript() -> dict[str, Any]:
+    """OpenChatML in and out; not JSON."""
+    text = {"schema": {"type": "string"}}
+    content = {"text/x-openchatml": text, "text/event-stream": text}
+    return {
+        "summary": "Goes on with an OpenChatML transcript.",
+        "parameters": [{"name": "stream", "in": "query", "schema": {"type": "boolean"}}],
+        "requestBody": {"required": True, "content": {"text/x-openchatml": text}},
+        "responses": {
+            "200": {"description": "The transcript with the turn, or its events.", "content": content},
+            "default": {"description": "An error.", "content": {"application/json": _schema(ErrorBody)}},
+        },
+    }
 
 
 def _kept() -> dict[str, Any]:
