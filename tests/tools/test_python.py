@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -217,6 +218,10 @@ def _or_skip(limits: SandboxLimits) -> Bubblewrap:
         pytest.skip(f"NO SANDBOX ON THIS MACHINE, and the python tool refuses to run without one: {error}")
 
 
-def _inside() -> list[int]:
-    """Sandboxed processes of ours that are still there."""
-    return [child.pid for child in psutil.Process().children(recursive=True) if child.name() in ("bwrap", "python")]
+def _inside() -> list[list[str]]:
+    """Sandboxes of ours that are still there, by their command lines; other tests may have children too."""
+    lines: list[list[str]] = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            lines.append(child.cmdline())
+    return [line[:1] for line in lines if line and (line[0].endswith("bwrap") or line[0] == "/python/bin/python")]
