@@ -9,16 +9,14 @@ from typing import Any
 
 from antiphon.conversation import Conversation, Role, ToolSpec
 from antiphon.errors import RenderError, TemplateError
-from antiphon.formats import HistoryPolicy, Parser, SamplingDefaults
-from antiphon.grammar import Grammar, ReplyShape
+from antiphon.formats import HistoryPolicy, SamplingDefaults
 from antiphon.tokens import Control, Piece
 
 from .base import BaseTemplate
 from .chat import ChatMessage, chat_messages
 from .declared import DeclaredTemplate
-from .grammar import reply_grammar
 from .marks import Held, Marks, Spellings
-from .reply import TaggedParser
+from .tagged import Tagged, require_assistant
 from .tags import PLAIN, ReplyTags
 
 TOOL_MARK = "Tool result"
@@ -26,10 +24,8 @@ CALL_MARK = "Tool call"
 """Resolution X-07: what they are called in a template without tools: text of the user's, and of the assistant's."""
 
 
-class TemplateFormat:
+class TemplateFormat(Tagged):
     """A template for a vocabulary with ``controls``; those that its own strings spell are its structure."""
-
-    framed = False
 
     def __init__(
         self, name: str, template: BaseTemplate, controls: Collection[Control], *, tags: ReplyTags = PLAIN
@@ -37,14 +33,14 @@ class TemplateFormat:
         self.name = name
         self.template = template
         self.tags = tags
-        self._vocabulary = frozenset(controls)
+        self.vocabulary = frozenset(controls)
         self._own = _own_strings(template)
-        self._spellings = Spellings(self._vocabulary)
+        self._spellings = Spellings(self.vocabulary)
         found = {p for text in self._own for p in self._spellings.scan(text) if isinstance(p, Control)}
-        tagged = {Control(spelling) for spelling in tags.spellings} & self._vocabulary
+        tagged = {Control(spelling) for spelling in tags.spellings} & self.vocabulary
         declared = isinstance(template, DeclaredTemplate)
-        self.controls: Collection[Control] = frozenset(found | tagged) if declared else self._vocabulary
-        self.stops = _stops(template, self._vocabulary, self._spellings)
+        self.controls: Collection[Control] = frozenset(found | tagged) if declared else self.vocabulary
+        self.stops = _stops(template, self.vocabulary, self._spellings)
         self.defaults = SamplingDefaults(
             temperature=template.temperature,
             top_p=template.top_p,
@@ -60,10 +56,7 @@ class TemplateFormat:
         reply_as: Role | None = Role.ASSISTANT,
         history: HistoryPolicy = HistoryPolicy.GUIDE,
     ) -> Iterator[Piece]:
-        if reply_as not in (None, Role.ASSISTANT):
-            raise RenderError(
-                f"a template opens only the assistant's reply, not {reply_as.value}'s", code="bad_reply_role"
-            )
+        require_assistant(reply_as)
         chat = chat_messages(conversation.messages, history)
         try:
             if isinstance(self.template, DeclaredTemplate):
@@ -73,31 +66,6 @@ class TemplateFormat:
             raise RenderError(error.message, code=error.code, hint=error.hint) from error
         except RecursionError as error:
             raise RenderError("a tool is nested too deeply", code="template_limit") from error
-
-    def parser(
-        self,
-        *,
-        reply_as: Role | None = Role.ASSISTANT,
-        prompt: Sequence[Piece] = (),
-        strict: bool = False,
-        tools: Collection[str] = (),
-    ) -> Parser:
-        return TaggedParser(
-            self.tags,
-            controls=self._vocabulary,
-            stops=self.stops,
-            begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
-            strict=strict,
-        )
-
-    def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
-        return reply_grammar(
-            shape,
-            self.tags,
-            controls=self._vocabulary,
-            stops=self.stops,
-            begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
-        )
 
     def _declared(
         self, template: DeclaredTemplate, chat: Sequence[ChatMessage], tools: Sequence[ToolSpec], reply_as: Role | None
@@ -146,23 +114,6 @@ class TemplateFormat:
                 for call in message.calls
             ]
         return said
-
-
-def begins_in_reasoning(tags: ReplyTags, prompt: Sequence[Piece]) -> bool:
-    """Whether the prompt's tail opened the reasoning tag, and did not close it (peers' mistake 9)."""
-    if tags.reasoning is None:
-        return False
-    tail = ""
-    for piece in reversed(prompt):
-        if isinstance(piece, str):
-            tail = piece + tail
-        elif str(piece) in (tags.reasoning.open, tags.reasoning.close):
-            return str(piece) == tags.reasoning.open
-        else:
-            break
-    opened, closed = tail.rfind(tags.reasoning.open), tail.rfind(tags.reasoning.close)
-    ends_open = tail.rstrip().endswith(tags.reasoning.open)
-    return ends_open or (opened > closed and any(isinstance(piece, Control) for piece in prompt))
 
 
 def _own_strings(template: BaseTemplate) -> list[str]:

@@ -8,19 +8,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from antiphon.conversation import Conversation, Role, Settings, ToolSpec
+from antiphon.conversation import Conversation, Role, Settings
 from antiphon.errors import RenderError, TemplateError
-from antiphon.formats import HistoryPolicy, Parser, SamplingDefaults
-from antiphon.grammar import Grammar, ReplyShape
+from antiphon.formats import HistoryPolicy, SamplingDefaults
 from antiphon.tokens import Control, Piece
 
 from .budget import Limits
 from .chat import ChatMessage, chat_messages
-from .format import begins_in_reasoning
-from .grammar import reply_grammar
+from .jinja_values import chat_texts, marked, strftime_for, texts_of, tool_value
 from .marks import Marks, Spellings, unused
-from .reply import TaggedParser
 from .sandbox import CompiledTemplate
+from .tagged import Tagged, require_assistant
 from .tags import ReplyTags, detect_tags
 
 RESERVED = frozenset(
@@ -48,10 +46,8 @@ class JinjaCache:
         return compiled
 
 
-class JinjaFormat:
+class JinjaFormat(Tagged):
     """A compiled template, the controls of a vocabulary, and what is read off the template itself, once."""
-
-    framed = False
 
     def __init__(
         self,
@@ -65,7 +61,7 @@ class JinjaFormat:
     ) -> None:
         self.name = name
         self.tags = tags
-        self.controls = frozenset(controls)
+        self.controls = self.vocabulary = frozenset(controls)
         self.defaults = defaults or SamplingDefaults()
         self._template = template
         self._special = dict(special_tokens or {})
@@ -80,50 +76,22 @@ class JinjaFormat:
         reply_as: Role | None = Role.ASSISTANT,
         history: HistoryPolicy = HistoryPolicy.GUIDE,
     ) -> Iterator[Piece]:
-        if reply_as not in (None, Role.ASSISTANT):
-            raise RenderError(
-                f"a template opens only the assistant's reply, not {reply_as.value}'s", code="bad_reply_role"
-            )
+        require_assistant(reply_as)
         chat = chat_messages(conversation.messages, history)
-        offered = [_tool(tool) for tool in conversation.tools]
+        offered = [tool_value(tool) for tool in conversation.tools]
         kwargs = self._checked(conversation.settings)
         try:
             texts = [
-                *_chat_texts(chat),
-                *_texts(offered),
-                *_texts(kwargs),
-                *_texts(conversation.extra.get("documents")),
+                *chat_texts(chat),
+                *texts_of(offered),
+                *texts_of(kwargs),
+                *texts_of(conversation.extra.get("documents")),
             ]
             return iter(self._pieces(chat, offered, kwargs, conversation, texts, opens_reply=reply_as is not None))
         except TemplateError as error:
             raise RenderError(error.message, code=error.code, hint=error.hint) from error
         except RecursionError as error:
             raise RenderError("a tool or an argument is nested too deeply", code="template_limit") from error
-
-    def parser(
-        self,
-        *,
-        reply_as: Role | None = Role.ASSISTANT,
-        prompt: Sequence[Piece] = (),
-        strict: bool = False,
-        tools: Collection[str] = (),
-    ) -> Parser:
-        return TaggedParser(
-            self.tags,
-            controls=self.controls,
-            stops=self.stops,
-            begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
-            strict=strict,
-        )
-
-    def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
-        return reply_grammar(
-            shape,
-            self.tags,
-            controls=self.controls,
-            stops=self.stops,
-            begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
-        )
 
     def _checked(self, settings: Settings) -> dict[str, Any]:
         """A request's template arguments: those that the template asks for, and none of ours."""
@@ -185,13 +153,13 @@ class JinjaFormat:
             last["content" if last["content"] or "reasoning_content" not in last else "reasoning_content"] += cut
         variables = {
             **self._special,
-            **_marked(dict(kwargs), marks.mark),
+            **marked(dict(kwargs), marks.mark),
             "messages": messages,
-            "tools": _marked(offered, marks.mark) or None,
-            "documents": _marked(conversation.extra.get("documents"), marks.mark),
+            "tools": marked(offered, marks.mark) or None,
+            "documents": marked(conversation.extra.get("documents"), marks.mark),
             "add_generation_prompt": opens_reply and not continues,
             "continue_final_message": continues,
-            "strftime_now": _strftime(conversation.settings.current_date),
+            "strftime_now": strftime_for(conversation.settings.current_date),
         }
         if conversation.settings.reasoning_effort is not None:
             variables.setdefault("reasoning_effort", conversation.settings.reasoning_effort.value)
@@ -229,7 +197,7 @@ class JinjaFormat:
         if self.arguments_as_text:
             return mark(arguments)
         try:
-            return _marked(json.loads(arguments or "{}"), mark)
+            return marked(json.loads(arguments or "{}"), mark)
         except (ValueError, RecursionError) as error:
             raise TemplateError(
                 f"this model's template needs the arguments of an earlier call as JSON, and they are none: {error}",
@@ -249,7 +217,7 @@ class JinjaFormat:
         return self._try([{"role": "user", "content": "U"}, answer])
 
     def _try(self, messages: list[dict[str, Any]]) -> str:
-        strftime = _strftime(date(2000, 1, 1))
+        strftime = strftime_for(date(2000, 1, 1))
         variables = {**self._special, "messages": messages, "tools": None, "documents": None, "strftime_now": strftime}
         try:
             return self._template.render({**variables, "add_generation_prompt": False})
@@ -290,60 +258,6 @@ def jinja_format(
         tags=tags if tags is not None else detect_tags(source),
         defaults=defaults,
     )
-
-
-def _strftime(today: date | None) -> Callable[[str], str]:
-    """The date is handed in with the conversation's settings; a template that asks for one without is told so."""
-
-    def strftime_now(pattern: str) -> str:
-        if today is None:
-            raise TemplateError("the chat template asks for the date, and the settings have none", code="no_date")
-        return today.strftime(pattern)
-
-    return strftime_now
-
-
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    function["parameters"] = tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}
-    return {"type": "function", "function": function}
-
-
-def _chat_texts(chat: Sequence[ChatMessage]) -> Iterator[str]:
-    for message in chat:
-        yield message.content
-        yield message.reasoning
-        yield message.name or ""
-        yield message.call_id or ""
-        for call in message.calls:
-            yield call.name
-            yield call.arguments
-            yield call.call_id or ""
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield str(key)
-            yield from _texts(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _texts(inner)
-
-
-def _marked(value: Any, mark: Callable[[str], str]) -> Any:
-    """The same JSON value with all its texts marked, of plain types, so that nothing richer enters a template."""
-    if isinstance(value, str):
-        return mark(value)
-    if isinstance(value, Mapping):
-        return {mark(str(key)): _marked(inner, mark) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_marked(inner, mark) for inner in value]
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    raise TemplateError(f"a {type(value).__name__} is no JSON value", code="bad_template_kwargs")
 
 
 def _controls(pieces: Sequence[Piece]) -> int:

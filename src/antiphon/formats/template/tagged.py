@@ -1,0 +1,74 @@
+"""What the replies to every template have in common: tags, told to the parser and to the grammar alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import ClassVar
+
+from antiphon.conversation import Role
+from antiphon.errors import RenderError
+from antiphon.formats import Parser
+from antiphon.grammar import Grammar, ReplyShape
+from antiphon.tokens import Control, Piece
+
+from .grammar import reply_grammar
+from .reply import TaggedParser
+from .tags import ReplyTags
+
+
+class Tagged:
+    """The half of a template's format that reads replies, for a vocabulary's controls."""
+
+    framed: ClassVar[bool] = False
+
+    tags: ReplyTags
+    stops: tuple[Control | str, ...]
+    vocabulary: frozenset[Control]
+
+    def parser(
+        self,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        prompt: Sequence[Piece] = (),
+        strict: bool = False,
+        tools: Collection[str] = (),
+    ) -> Parser:
+        return TaggedParser(
+            self.tags,
+            controls=self.vocabulary,
+            stops=self.stops,
+            begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
+            strict=strict,
+        )
+
+    def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
+        return reply_grammar(
+            shape,
+            self.tags,
+            controls=self.vocabulary,
+            stops=self.stops,
+            begins_in_reasoning=begins_in_reasoning(self.tags, prompt),
+        )
+
+
+def require_assistant(reply_as: Role | None) -> None:
+    """Raises `RenderError` where a reply is asked for that no template can open."""
+    if reply_as not in (None, Role.ASSISTANT):
+        raise RenderError(f"a template opens only the assistant's reply, not {reply_as.value}'s", code="bad_reply_role")
+
+
+def begins_in_reasoning(tags: ReplyTags, prompt: Sequence[Piece]) -> bool:
+    """Whether the prompt's tail opened the reasoning tag, and did not close it (peers' mistake 9)."""
+    if tags.reasoning is None:
+        return False
+    tail = ""
+    for piece in reversed(prompt):
+        if isinstance(piece, str):
+            tail = piece + tail
+        elif str(piece) in (tags.reasoning.open, tags.reasoning.close):
+            return str(piece) == tags.reasoning.open
+        else:
+            break
+    opened, closed = tail.rfind(tags.reasoning.open), tail.rfind(tags.reasoning.close)
+    ends_open = tail.rstrip().endswith(tags.reasoning.open)
+    return ends_open or (opened > closed and any(isinstance(piece, Control) for piece in prompt))
