@@ -61,13 +61,12 @@ class Call:
     async def planned(self, plan: Callable[[], Result], *, more: int = 0) -> Result:
         """What ``plan`` makes of the request; a long one (the body, and ``more`` bytes) beside the event loop."""
         heavy = len(self.body) + more > self.context.limits.off_loop_above
-        planned = await asyncio.to_thread(plan) if heavy else plan()
-        self.exchange.planned = time.perf_counter()
-        return planned
+        return await asyncio.to_thread(plan) if heavy else plan()
 
     @asynccontextmanager
     async def admitted(self) -> AsyncIterator[None]:
-        """Runs the body when it is this request's turn."""
+        """Runs the body when it is this request's turn; all that was to be decided has been."""
+        self.exchange.planned = time.perf_counter()
         async with self.context.admission.slot():
             self.exchange.admitted = time.perf_counter()
             yield
@@ -88,7 +87,9 @@ class Call:
 
     async def tell(self, value: object) -> None:
         """The answer as one body."""
-        response = Response(encode(value), media_type="application/json")
+        await self.send_response(Response(encode(value), media_type="application/json"))
+
+    async def send_response(self, response: Response) -> None:
         await response(self.scope, self.receive, self.send)
 
     async def stream(
@@ -98,7 +99,7 @@ class Call:
         limits, works, work = self.context.limits, self.context.lifecycle.works, work or Work()
         form = form or StreamForm(HEADERS, KEEP_ALIVE, partial(error_event, dialect=self.context.dialect))
         outbox = Outbox(limits.stream_buffer, limits.keep_alive, form.keep_alive)
-        writer = asyncio.ensure_future(fill(outbox, chunks, work, self._unforeseen))
+        writer = asyncio.ensure_future(fill(outbox, chunks, work, self.unforeseen))
         works.add(work)
         try:
             await send_events(outbox, self.send, error_event=form.error, headers=form.headers)
@@ -108,7 +109,8 @@ class Call:
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
 
-    def _unforeseen(self, error: Exception) -> AntiphonError:
+    def unforeseen(self, error: Exception) -> AntiphonError:
+        """What is told of a mistake of ours; what it was is in the log."""
         FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
         return INTERNAL
 

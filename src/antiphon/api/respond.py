@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -14,11 +13,10 @@ from antiphon.generation import Model, Plan, TurnRequest, run_turn
 from antiphon.generation.rounds import RoundEvent, Rounds
 
 from .archive import StoredResponse
-from .context import Context
+from .call import Call
 from .convert.response_events import Projector, Said, View
 from .convert.response_items import Entry
 from .convert.responses import Asked, prepare_response
-from .exchange import Exchange
 from .runs import ResponseCancelled, Run
 from .schemas.response_events import StreamEvent
 from .schemas.responses import Response
@@ -41,9 +39,9 @@ class Order:
 class Responder:
     """Makes one response. `events` is the only road: what streams, what does not, and what runs in the background."""
 
-    def __init__(self, context: Context, order: Order, exchange: Exchange) -> None:
-        self._context = context
-        self._exchange = exchange
+    def __init__(self, call: Call, order: Order) -> None:
+        self._call = call
+        self._context = context = call.context
         self._order = order
         self._projector = Projector(order.head, order.view, context.clock)
         self._kept_inputs = self._settled = False
@@ -63,8 +61,7 @@ class Responder:
         if self.run.cancelled:
             raise ResponseCancelled("The response was cancelled.")
         begun = False
-        async with self._context.admission.slot(), aclosing(self._turns()) as turns:
-            self._exchange.admitted = time.perf_counter()
+        async with self._call.admitted(), aclosing(self._turns()) as turns:
             async for event in turns:
                 told = [] if begun else self._begin()
                 begun = True
@@ -74,7 +71,7 @@ class Responder:
                     yield one
 
     def _begin(self) -> list[StreamEvent]:
-        self._exchange.first_event = time.perf_counter()
+        self._call.note_event()
         return self._projector.begin()
 
     def broken(self, error: AntiphonError) -> list[StreamEvent]:
@@ -118,7 +115,7 @@ class Responder:
             return
         self._settled = True
         usage = self.response.usage
-        self._exchange.tokens = usage.output_tokens if usage else None
+        self._call.exchange.tokens = usage.output_tokens if usage else None
         order, archive = self._order, self._context.archive
         outputs = [_entry(said) for said in self._projector.said]
         if order.conversation and self.response.status in ("completed", "incomplete"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
 
@@ -11,10 +9,8 @@ from msgspec.structs import replace
 from starlette.responses import Response as HttpResponse
 from starlette.types import Receive, Scope, Send
 
-from antiphon.api.context import Context
+from antiphon.api.call import Call
 from antiphon.api.convert.response_replay import replay
-from antiphon.api.errors import INTERNAL
-from antiphon.api.exchange import FAULTS, Exchange
 from antiphon.api.respond import Responder
 from antiphon.api.runs import ResponseCancelled, Run
 from antiphon.api.schemas.response_events import StreamEvent
@@ -22,7 +18,7 @@ from antiphon.api.schemas.responses import (
     Response,
     ResponseError,
 )
-from antiphon.api.sse import DONE, HEADERS, Outbox, fill, send_events
+from antiphon.api.sse import DONE, HEADERS, KEEP_ALIVE, StreamForm
 from antiphon.api.wire import encode
 from antiphon.errors import AntiphonError, ConflictError
 
@@ -30,26 +26,24 @@ from antiphon.errors import AntiphonError, ConflictError
 class Answer:
     """One response on its way to its client."""
 
-    def __init__(self, context: Context, responder: Responder, exchange: Exchange) -> None:
-        self._context = context
+    def __init__(self, call: Call, responder: Responder) -> None:
+        self._call = call
+        self._context = call.context
         self._responder = responder
-        self._exchange = exchange
 
-    async def now(self, scope: Scope, receive: Receive, send: Send, *, stream: bool) -> None:
+    async def now(self, *, stream: bool) -> None:
         """The answer, made while the client waits; one that hangs up ends it."""
         run = self._responder.run
         self._context.runs.add(run)
-        self._context.lifecycle.works.add(run.work)
         try:
             if stream:
-                await self._stream(run, send)
+                await self._stream(run)
             else:
-                await json_response(await self._whole(run))(scope, receive, send)
+                await self._call.tell(await self._whole(run))
         finally:
-            self._context.lifecycle.works.discard(run.work)
             self._context.runs.remove(run)
 
-    async def later(self, scope: Scope, receive: Receive, send: Send, held: AsyncExitStack, *, stream: bool) -> None:
+    async def later(self, held: AsyncExitStack, *, stream: bool) -> None:
         """The answer is made whether the client stays or not; it gets the queued response, or follows the events.
 
         ``held`` is what the response has for itself until it is over.
@@ -59,12 +53,11 @@ class Answer:
         await self._responder.queue()
         queued = run.response
         self._context.runs.spawn(self._in_background(run, held))
-        response = EventsResponse(run.follow()) if stream else json_response(queued)
-        await response(scope, receive, send)
+        await self._call.send_response(EventsResponse(run.follow()) if stream else json_response(queued))
 
     async def _whole(self, run: Run) -> Response:
         try:
-            await run.work.run(self._exhaust())
+            await self._call.run(self._exhaust(), run.work)
         except ResponseCancelled as error:
             self._responder.broken(error)
             await self._responder.settle()
@@ -76,32 +69,24 @@ class Answer:
                 pass
 
     async def _in_background(self, run: Run, held: AsyncExitStack) -> None:
-        context = self._context
-        context.lifecycle.works.add(run.work)
         try:
-            await run.work.run(self._exhaust())
+            await self._call.run(self._exhaust(), run.work)
         except AntiphonError as error:
             self._responder.broken(error)
         except Exception as error:  # noqa: BLE001 - nobody waits: the response itself must tell
-            self._responder.broken(self._unforeseen(error))
+            self._responder.broken(self._call.unforeseen(error))
         finally:
             await self._responder.settle()
             await held.aclose()
-            context.lifecycle.works.discard(run.work)
-            context.runs.remove(run)
+            self._context.runs.remove(run)
 
-    async def _stream(self, run: Run, send: Send) -> None:
-        limits = self._context.limits
-        outbox = Outbox(limits.stream_buffer, limits.keep_alive)
-        writer = asyncio.ensure_future(fill(outbox, self._chunks(), run.work, self._unforeseen))
+    async def _stream(self, run: Run) -> None:
         try:
-            await send_events(outbox, send, error_event=self._last)
+            await self._call.stream(self._chunks(), work=run.work, form=StreamForm(HEADERS, KEEP_ALIVE, self._last))
         except ResponseCancelled as error:
             self._responder.broken(error)
             raise
         finally:
-            writer.cancel()
-            await asyncio.gather(writer, return_exceptions=True)
             await self._responder.settle()
 
     async def _chunks(self) -> AsyncGenerator[bytes, None]:
@@ -113,13 +98,10 @@ class Answer:
     def _last(self, error: AntiphonError) -> bytes:
         return b"".join(map(named_event, self._responder.broken(error))) + DONE
 
-    def _unforeseen(self, error: Exception) -> AntiphonError:
-        FAULTS.log(logging.ERROR, "%s failed", self._exchange.id, exc_info=error)
-        return INTERNAL
 
-
-async def again(context: Context, exchange: Exchange, id: str, scope: Scope, receive: Receive, send: Send) -> None:
+async def again(call: Call, id: str) -> None:
     """The answer to a request that came before under the same idempotency key."""
+    context, exchange = call.context, call.exchange
     run = context.runs.get(exchange.owner, id)
     if run is not None and run.response.background:
         response = EventsResponse(run.follow()) if exchange.stream else json_response(run.response)
@@ -130,7 +112,7 @@ async def again(context: Context, exchange: Exchange, id: str, scope: Scope, rec
         raise ConflictError(
             "The first request with this idempotency-key is still being answered.", code="idempotency_in_progress"
         )
-    await response(scope, receive, send)
+    await call.send_response(response)
 
 
 def settled(response: Response) -> Response:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from contextlib import AsyncExitStack
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
-from antiphon.api.client import read_json, while_connected
+from antiphon.api.call import Call, Posted
 from antiphon.api.context import Context
 from antiphon.api.convert.messages import refused
 from antiphon.api.convert.responses import (
@@ -21,7 +19,6 @@ from antiphon.api.convert.responses import (
     conversation_id,
     plan_response,
 )
-from antiphon.api.errors import ClientGone
 from antiphon.api.exchange import KEY, Exchange
 from antiphon.api.listing import listed
 from antiphon.api.respond import Responder
@@ -35,7 +32,6 @@ from antiphon.api.schemas.responses import (
     TokenCount,
     TokensRequest,
 )
-from antiphon.api.wire import decode
 
 
 class Responses:
@@ -48,7 +44,7 @@ class Responses:
         path = f"{prefix}/responses"
         return [
             Route(path, Create(self._context), methods=["POST"]),
-            Route(f"{path}/input_tokens", self.input_tokens, methods=["POST"]),
+            Route(f"{path}/input_tokens", CountTokens(self._context), methods=["POST"]),
             Route(f"{path}/{{id}}", self.retrieve, methods=["GET"]),
             Route(f"{path}/{{id}}", self.delete, methods=["DELETE"]),
             Route(f"{path}/{{id}}/cancel", self.cancel, methods=["POST"]),
@@ -103,70 +99,51 @@ class Responses:
         entries = await self._context.archive.items(owner, id, output=False)
         return json_response(listed(entries, request.query_params, newest_first=True))
 
-    async def input_tokens(self, request: Request) -> HttpResponse:
-        """How many tokens the prompt of such a request has."""
-        exchange: Exchange = request.scope[KEY]
-        body = await read_json(request.scope, request.receive, self._context.limits)
-        wire, ignored = decode(body, TokensRequest)
-        exchange.ignored = tuple(ignored)
-        model = await self._context.model(wire.model)
-        reader = Reader(self._context, exchange, secrets.token_hex(12))
-        past = await reader.past(wire)
-        entries = await reader.entries(wire, past)
-        asked = reader.asked(model, wire, past, entries, affinity=None)
-        plan = await asyncio.to_thread(plan_response, model, asked)
-        return json_response(TokenCount(input_tokens=len(plan.prompt_ids)))
 
-
-class Create:
+class Create(Posted):
     """POST /v1/responses: reads, plans, waits for its turn, answers: streamed, whole, or later."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange: Exchange = scope[KEY]
-        self._context.traffic.requests += 1
-        try:
-            body = await read_json(scope, receive, self._context.limits)
-            await while_connected(receive, self._answer(body, scope, receive, send))
-        except ClientGone:
-            exchange.status = 499
-            self._context.traffic.clients_gone += 1
-
-    async def _answer(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
-        context, exchange, headers = self._context, scope[KEY], Headers(scope=scope)
-        context.lifecycle.check()
-        context.admission.check()
-        wire, ignored = decode(body, ResponsesRequest)
-        exchange.ignored = tuple(ignored)
+    async def answer(self, call: Call) -> None:
+        context, exchange = self._context, call.exchange
+        wire = call.read(ResponsesRequest)
         exchange.stream = bool(wire.stream)
         check_possible(wire)
-        id, key = f"resp_{secrets.token_hex(12)}", headers.get("idempotency-key")
+        id, key = f"resp_{secrets.token_hex(12)}", Headers(scope=call.scope).get("idempotency-key")
         with context.idempotency.making(exchange.owner, id):
             if key is not None and wire.store is not False:
-                claimed = await context.idempotency.claim(exchange.owner, key, body, id)
+                claimed = await context.idempotency.claim(exchange.owner, key, call.body, id)
                 if claimed != id:
-                    await again(context, exchange, claimed, scope, receive, send)
+                    await again(call, claimed)
                     return
-            await self._make(wire, id, headers, scope, receive, send)
+            await self._make(call, wire, id)
 
-    async def _make(
-        self, wire: ResponsesRequest, id: str, headers: Headers, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        context, exchange = self._context, scope[KEY]
-        model = await context.model_for(exchange, wire.model)
+    async def _make(self, call: Call, wire: ResponsesRequest, id: str) -> None:
+        context, exchange = self._context, call.exchange
+        model = await call.model(wire.model)
         async with AsyncExitStack() as held:
             await held.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
-            order = await Reader(context, exchange, id.removeprefix("resp_")).order(wire, model, headers)
+            reader = Reader(context, exchange, id.removeprefix("resp_"))
+            order = await reader.order(wire, model, Headers(scope=call.scope))
             exchange.ignored = (*exchange.ignored, *order.asked.ignored)
-            context.traffic.ignored_fields += len(exchange.ignored)
-            exchange.planned = time.perf_counter()
-            answer = Answer(context, Responder(context, order, exchange), exchange)
+            context.traffic.ignored_fields += len(order.asked.ignored)
+            answer = Answer(call, Responder(call, order))
             if wire.background:
-                await answer.later(scope, receive, send, held.pop_all(), stream=exchange.stream)
+                await answer.later(held.pop_all(), stream=exchange.stream)
             else:
-                await answer.now(scope, receive, send, stream=exchange.stream)
+                await answer.now(stream=exchange.stream)
+
+
+class CountTokens(Posted):
+    """POST /v1/responses/input_tokens: how many tokens the prompt of such a request has."""
+
+    async def answer(self, call: Call) -> None:
+        wire = call.read(TokensRequest)
+        model = await self._context.model(wire.model)
+        reader = Reader(self._context, call.exchange, secrets.token_hex(12))
+        past = await reader.past(wire)
+        asked = reader.asked(model, wire, past, await reader.entries(wire, past), affinity=None)
+        plan = await asyncio.to_thread(plan_response, model, asked)
+        await call.tell(TokenCount(input_tokens=len(plan.prompt_ids)))
 
 
 def _whose(request: Request) -> tuple[str, str]:
