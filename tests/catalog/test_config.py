@@ -16,17 +16,33 @@ def write(folder: Path, text: str) -> dict[str, str]:
 
 
 def test_a_flag_beats_the_environment_beats_the_file_beats_the_default(tmp_path: Path) -> None:
-    environ = write(tmp_path, 'model = "from-file"\n[server]\nport = 1\nhost = "from-file"\nmax_queue = 1\n')
+    environ = write(tmp_path, 'model = "from-file"\n[server]\nport = 1\nhost = "from-file"\n[limits]\nmax_queue = 1\n')
     environ |= {"ANTIPHON_SERVER_PORT": "2", "ANTIPHON_SERVER_HOST": "from-environment"}
     loaded = load_config(environ, {"server.port": 3, "server.host": None})
-    server = loaded.config.server
-    assert (server.port, server.host, server.max_queue, server.drain) == (3, "from-environment", 1, 30.0)
+    server, limits = loaded.config.server, loaded.config.limits
+    assert (server.port, server.host, limits.max_queue, server.drain) == (3, "from-environment", 1, 30.0)
     origins = {key: origin for key, _, origin in loaded.rows()}
     assert origins["server.port"] == "flag --port"
     assert origins["server.host"] == "environment ANTIPHON_SERVER_HOST"
-    assert origins["server.max_queue"] == str(tmp_path / "config.toml")
+    assert origins["limits.max_queue"] == str(tmp_path / "config.toml")
     assert origins["server.drain"] == "default"
     assert origins["store.folder"] == "environment ANTIPHON_HOME"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("[limits]\nmax_queue = -1", "limits.max_queue"),
+        ("[limits]\nbody_timeout = 0", "limits.body_timeout"),
+        ("[limits]\nturn_timeout = -0.5", "limits.turn_timeout"),
+        ("[limits]\nkeep_alive = nan", "limits.keep_alive"),
+        ("[limits]\nqueue_timeout = inf", "limits.queue_timeout"),
+        ("[server]\nport = 70000", "server.port"),
+    ],
+)
+def test_a_limit_that_limits_nothing_in_this_world_is_refused(tmp_path: Path, text: str, where: str) -> None:
+    with pytest.raises(ConfigError, match=where):
+        load_config(write(tmp_path, text))
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:

@@ -100,14 +100,14 @@ def test_a_model_is_pulled_listed_and_removed(tmp_path: Path) -> None:
 
 
 def test_the_configuration_is_shown_with_origins_and_without_colour_when_piped(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text("[server]\nmax_queue = 7\n")
+    (tmp_path / "config.toml").write_text("[limits]\nmax_queue = 7\n")
     done = antiphon("config", home=tmp_path, ANTIPHON_SERVER_PORT="81")
     rows = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
-    assert rows["server.max_queue"] == f"7\t{tmp_path / 'config.toml'}"
+    assert rows["limits.max_queue"] == f"7\t{tmp_path / 'config.toml'}"
     assert rows["server.port"] == "81\tenvironment ANTIPHON_SERVER_PORT"
     assert "\x1b" not in done.stdout
     settings = json.loads(antiphon("config", "--json", home=tmp_path).stdout)["settings"]
-    assert {"key": "server.max_queue", "value": 7, "origin": str(tmp_path / "config.toml")} in settings
+    assert {"key": "limits.max_queue", "value": 7, "origin": str(tmp_path / "config.toml")} in settings
 
 
 def test_a_configuration_that_cannot_be_used_is_exit_code_2(tmp_path: Path) -> None:

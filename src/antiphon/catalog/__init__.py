@@ -1,9 +1,10 @@
 """The composition root: a model's name → engine, tokenizer and format; the model store; the configuration."""
 
 from .catalog import Catalog
-from .config import Config, EngineConfig, LoadedConfig, ServerConfig, StoreConfig, load_config
+from .config import Config, EngineConfig, LoadedConfig, StoreConfig, load_config
 from .entries import Catalogue, ModelEntry, SamplingEntry, builtin_catalogue, find_entry
 from .loading import open_catalog
+from .server import Limits, ServerConfig
 from .static import StaticCatalog
 from .store import InstalledModel, ModelStore
 
@@ -13,6 +14,7 @@ __all__ = [
     "Config",
     "EngineConfig",
     "InstalledModel",
+    "Limits",
     "LoadedConfig",
     "ModelEntry",
     "ModelStore",

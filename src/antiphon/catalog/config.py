@@ -14,6 +14,7 @@ import platformdirs
 from antiphon.errors import ConfigError, Position, near
 
 from .entries import Catalogue, ModelEntry, builtin_catalogue
+from .server import Limits, ServerConfig
 
 PREFIX = "ANTIPHON_"
 HOME, FILE = "ANTIPHON_HOME", "ANTIPHON_CONFIG"
@@ -37,23 +38,6 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     slots: int = 4
     threads: int = 0
     fallback_format: str = "chatml"
-
-
-class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``max_body`` in bytes, ``drain`` (what running requests get when the server stops) in seconds.
-
-    ``keys`` is a file of `antiphon keys`; where it exists, every request needs one of its keys. ``without_keys`` lets
-    a server listen beyond this machine though it has none.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8080
-    max_body: int = 8 * 2**20
-    max_concurrent: int = 64
-    max_queue: int = 256
-    drain: float = 30.0
-    keys: str = ""
-    without_keys: bool = False
 
 
 class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,6 +90,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     store: StoreConfig = StoreConfig()
     engine: EngineConfig = EngineConfig()
     server: ServerConfig = ServerConfig()
+    limits: Limits = Limits()
     sessions: SessionsConfig = SessionsConfig()
     tools: ToolsConfig = ToolsConfig()
     dialect: DialectConfig = DialectConfig()

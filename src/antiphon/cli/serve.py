@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from antiphon import __version__
-from antiphon.api import Limits, create_app
+from antiphon.api import create_app
 from antiphon.api.dialect import Dialect
 from antiphon.api.dialects import spoken
 from antiphon.api.keys import KeyFile
@@ -46,6 +46,9 @@ def command(
     without_keys: Annotated[
         bool | None, typer.Option("--without-keys", help="Listen beyond this machine though there are no API keys.")
     ] = None,
+    expose_reasoning: Annotated[
+        bool | None, typer.Option("--expose-reasoning", help="Clients see the model's reasoning.")
+    ] = None,
     tools: ToolsOption = None,
     mcp: McpOption = None,
     dialect: Annotated[
@@ -61,13 +64,13 @@ def command(
     loaded = configure(
         config, model=model, format=format, chat_template=chat_template,
         server__host=host, server__port=port, server__without_keys=without_keys,
+        server__expose_reasoning=expose_reasoning,
         engine__context=context, engine__slots=slots, engine__threads=threads, tools__names=tools, tools__mcp=mcp,
         dialect__name=dialect, dialect__strict=strict_seed,
     ).config  # fmt: skip
     pull_missing(loaded)
     name, _ = find_entry(loaded.model, loaded.catalogue)
     server = loaded.server
-    limits = Limits(max_body=server.max_body, max_concurrent=server.max_concurrent, max_queue=server.max_queue)
     keys = KeyFile(Path(server.keys)).read()
     store, session_limits = open_store(loaded.sessions)
     seal_key = kept_key(beside_store(loaded.sessions)) if loaded.sessions.store != MEMORY else None
@@ -77,11 +80,14 @@ def command(
         async with open_toolbox(tool_settings(loaded.tools)) as toolbox:
             app = create_app(
                 open_catalog(loaded),
-                limits=limits,
+                limits=loaded.limits,
                 dialect=dialects[loaded.dialect.name],
                 dialects=tuple(dialects.values()),
+                expose_reasoning=server.expose_reasoning,
+                debug=server.debug,
                 preload=True,
                 keys=keys,
+                public_metrics=server.public_metrics,
                 store=store,
                 session_limits=session_limits,
                 seal_key=seal_key,
