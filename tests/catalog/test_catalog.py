@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from antiphon.catalog import Catalog, Config, ModelEntry, StoreConfig, load_config, open_catalog
 from antiphon.catalog.format_choice import HARMONY_CONTROLS, builtin_formats, choose_format
+from antiphon.catalog.model_text import ModelText, gguf_text
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import ScriptedEngine
 from antiphon.engines.gguf_file import GgufValue
@@ -19,6 +21,7 @@ from antiphon.generation import Model, TurnRequest, collect, plan_turn, run_turn
 from antiphon.tokens import ByteTokenizer, Control, spell
 
 SCRIPTED = ModelEntry(engine="scripted", reply="Hello there.", aliases=("greeter",))
+PLAIN = ModelText(tokenizer=ByteTokenizer())
 ASK = Conversation((Message(role=Role.USER, text="Hi"),))
 
 
@@ -134,26 +137,29 @@ async def test_the_format_is_the_one_that_is_asked_for(tmp_path: Path, format: s
 
 def test_a_file_says_how_its_model_is_spoken_to(caplog: pytest.LogCaptureFixture) -> None:
     tokens: list[GgufValue] = ["<s>", "</s>", "a"]
+    types: list[GgufValue] = [3, 3, 1]
     metadata: dict[str, GgufValue] = {
         "tokenizer.chat_template": "{{ bos_token }}{% for m in messages %}[{{ m.content }}]{% endfor %}",
+        "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": types,
+        "tokenizer.ggml.merges": [],
         "tokenizer.ggml.bos_token_id": 0,
     }
-    tokenizer = ByteTokenizer(["<s>", "</s>"])
-    format = choose_format("m", ModelEntry(), metadata, tokenizer, builtin_formats())
+    format = choose_format("m", ModelEntry(), gguf_text(metadata), builtin_formats())
     assert list(format.render(ASK)) == [Control("<s>"), "[Hi]"]
     assert caplog.text == ""
 
 
 def test_a_vocabulary_with_harmonys_controls_is_spoken_to_in_harmony() -> None:
-    metadata: dict[str, GgufValue] = {"tokenizer.chat_template": "{{ messages }}"}
-    format = choose_format("m", ModelEntry(), metadata, ByteTokenizer(HARMONY_CONTROLS), builtin_formats())
+    text = ModelText(tokenizer=ByteTokenizer(HARMONY_CONTROLS), template="{{ messages }}")
+    format = choose_format("m", ModelEntry(), text, builtin_formats())
     assert format.name == "harmony"
 
 
 def test_a_model_without_any_template_gets_chatml_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="antiphon.catalog"):
-        format = choose_format("m", ModelEntry(), {}, ByteTokenizer(), builtin_formats())
+        format = choose_format("m", ModelEntry(), PLAIN, builtin_formats())
     assert format.name == "chatml"
     assert "no chat template" in caplog.text
 
@@ -162,15 +168,15 @@ def test_a_model_without_any_template_gets_chatml_with_a_warning(caplog: pytest.
 def test_without_a_fallback_a_model_without_any_template_is_refused() -> None:
     """Resolution M-03: at load time."""
     with pytest.raises(ModelError, match="'m' has no chat template") as caught:
-        choose_format("m", ModelEntry(), {}, ByteTokenizer(), builtin_formats(), fallback="")
+        choose_format("m", ModelEntry(), PLAIN, builtin_formats(), fallback="")
     assert caught.value.code == "no_chat_template"
 
 
 @pytest.mark.spec("MIE-19", "MIE-20")
 def test_a_models_own_template_needs_no_other_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    metadata: dict[str, GgufValue] = {"tokenizer.chat_template": "{% for m in messages %}[{{ m.content }}]{% endfor %}"}
-    format = choose_format("m", ModelEntry(), metadata, ByteTokenizer(), builtin_formats(), fallback="")
+    text = replace(PLAIN, template="{% for m in messages %}[{{ m.content }}]{% endfor %}")
+    format = choose_format("m", ModelEntry(), text, builtin_formats(), fallback="")
     assert list(format.render(ASK)) == ["[Hi]"]
 
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from antiphon.errors import AntiphonError, NotFoundError, RequestError
+from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, RequestError
 from antiphon.observe import Metrics, Tracing
 from antiphon.sessions import MemoryStore, SessionLimits, Sessions, Store
 
@@ -190,12 +190,20 @@ def _lifespan(context: Context, *, preload: bool) -> Callable[[Starlette], Abstr
 
 
 async def _preload(context: Context) -> None:
-    """Until the model is there the server is not ready; when it cannot be loaded, the next request tries again."""
+    """Until the model is there the server is not ready; when it cannot be loaded, the next request tries again.
+
+    A model whose own server does not answer yet is asked for again and again: nobody sends requests to us until then.
+    """
     context.lifecycle.loading = True
-    try:
-        await context.model(None)
-    except AntiphonError as error:
-        FAULTS.error("the default model is not loaded: %s", error)
+    while context.lifecycle.loading:
+        try:
+            await context.model(None)
+        except OverloadedError as error:
+            FAULTS.warning("the default model is not there yet: %s", error)
+            await asyncio.sleep(error.retry_after)
+        except AntiphonError as error:
+            FAULTS.error("the default model is not loaded: %s", error)
+            return
 
 
 async def _sweep(context: Context) -> None:

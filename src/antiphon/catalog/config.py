@@ -14,6 +14,7 @@ import platformdirs
 from antiphon.errors import ConfigError, Position, near
 
 from .entries import Catalogue, ModelEntry, builtin_catalogue
+from .model_text import O200K
 from .server import Limits, ServerConfig
 
 PREFIX = "ANTIPHON_"
@@ -96,6 +97,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dialect: DialectConfig = DialectConfig()
     models: dict[str, ModelEntry] = {}
 
+    def __post_init__(self) -> None:
+        for name, entry in self.models.items():
+            if fault := entry.fault():
+                raise ValueError(f"models.{name}: {fault}")
+
     @property
     def catalogue(self) -> Catalogue:
         """The models that ship with the package, and those of the file; a table changes only what it says."""
@@ -108,7 +114,10 @@ Key = tuple[str, ...]
 MEMORY = "memory"
 """The store that is no file."""
 
-PATHS = frozenset({"chat_template", "source", "folder", "keys", "store", "mcp", "pages", "packages"})
+NO_PATHS = frozenset({MEMORY, O200K, ""})
+"""What may stand where a path stands."""
+
+PATHS = frozenset("chat_template source folder keys store mcp pages packages key_file tokenizer".split())
 """A file's relative paths are relative to the file."""
 
 
@@ -199,7 +208,7 @@ def file_layer(file: Path, *, required: bool) -> dict[Key, Layered]:
 
 def beside(file: Path, value: Any) -> Any:
     """A relative path as seen from the configuration file; a source of another kind as it is."""
-    if not isinstance(value, str) or value == MEMORY or value.startswith(("wheel:", "hf:", "~")):
+    if not isinstance(value, str) or value in NO_PATHS or value.startswith(("wheel:", "hf:", "~")):
         return value
     return str(file.parent.absolute() / value)
 

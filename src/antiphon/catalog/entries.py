@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -24,6 +25,11 @@ class SamplingEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     repetition_penalty: float | None = None
 
 
+EngineKind = Literal["llama_cpp", "scripted", "llama_server", "vllm"]
+REMOTE: frozenset[EngineKind] = frozenset({"llama_server", "vllm"})
+"""The engines that are servers of somebody's."""
+
+
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model by name: where its file comes from, and how it is to be run.
 
@@ -33,12 +39,17 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     its authors say. ``engine`` "scripted" says ``reply`` and needs no file; ``delay`` is the seconds before each of its
     steps.
     ``thinking_budget`` is in characters, and ends each thought of a reply that is held (tools, a form of the answer).
+
+    The engines "llama_server" and "vllm" are servers that run already, at ``url``. ``served_name`` is what vLLM calls
+    the model (empty: the first that it has). Their key is in the environment variable ``key_variable`` or the file
+    ``key_file``. ``tokenizer`` is the vocabulary, by a GGUF file, a folder with a ``tokenizer.json``, or
+    ``o200k_harmony``. ``grammar``: whether the server holds llguidance's grammars; None asks it.
     """
 
     title: str = ""
     aliases: tuple[str, ...] = ()
     task: Literal["chat", "embed"] = "chat"
-    engine: Literal["llama_cpp", "scripted"] = "llama_cpp"
+    engine: EngineKind = "llama_cpp"
     source: str | None = None
     sha256: str | None = None
     size: int | None = None
@@ -55,6 +66,39 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     sampling: SamplingEntry = SamplingEntry()
     reply: str = ""
     delay: float = 0.0
+    url: str = ""
+    served_name: str = ""
+    key_variable: str = ""
+    key_file: str = ""
+    tokenizer: str = ""
+    grammar: bool | None = None
+
+    @property
+    def remote(self) -> bool:
+        return self.engine in REMOTE
+
+    def fault(self) -> str | None:
+        """Why the entry cannot be meant as it stands."""
+        if not self.remote:
+            given = [key for key in REMOTE_KEYS if getattr(self, key) not in ("", None)]
+            return f"{given[0]} is for the engines {' and '.join(sorted(REMOTE))}" if given else None
+        if self.source:
+            return f"a {self.engine} has its file itself: source must not be said"
+        try:
+            address = urlsplit(self.url)
+        except ValueError:
+            return "url is no URL"
+        if address.scheme not in ("http", "https") or not address.hostname:
+            return f"the engine {self.engine} needs a url, as in http://127.0.0.1:8000"
+        if address.username or address.password or address.query or address.fragment:
+            return "url has more than an address; a key goes into key_variable or key_file"
+        if self.key_variable and self.key_file:
+            return "key_variable and key_file cannot both be said"
+        if self.engine == "vllm" and self.task == "embed":
+            return "embeddings are not taken from vLLM"
+        if not self.tokenizer:
+            return f"the engine {self.engine} needs a tokenizer: a GGUF file, a Hugging Face folder, or o200k_harmony"
+        return None
 
     @property
     def defaults(self) -> SamplingDefaults:
@@ -68,6 +112,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             session_len=self.context,
         )
 
+
+REMOTE_KEYS = ("url", "served_name", "key_variable", "key_file", "tokenizer", "grammar")
 
 Catalogue = Mapping[str, ModelEntry]
 

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from antiphon.engines.gguf_file import GgufValue
 from antiphon.errors import ConfigError, ModelError, TemplateError
 from antiphon.formats import Format, FormatRegistry
 from antiphon.formats.harmony import Harmony, harmony
@@ -19,9 +18,10 @@ from antiphon.formats.template import (
     register_templates,
     template_format,
 )
-from antiphon.tokens import Control, Tokenizer
+from antiphon.tokens import Control
 
 from .entries import ModelEntry
+from .model_text import ModelText
 
 log = logging.getLogger("antiphon.catalog")
 
@@ -43,43 +43,30 @@ def builtin_formats() -> FormatRegistry:
 def choose_format(
     name: str,
     entry: ModelEntry,
-    metadata: Mapping[str, GgufValue],
-    tokenizer: Tokenizer,
+    text: ModelText,
     formats: FormatRegistry,
     *,
     fallback: str = FALLBACK,
 ) -> Format:
-    """The entry's own template, else its format, else Harmony where the vocabulary has its controls, else the file's.
+    """The entry's own template, else its format, else Harmony where the vocabulary has its controls, else its files'.
 
-    A file without a chat template gets ``fallback``, with a warning: the model was perhaps never trained on it. Without
+    A model without a chat template gets ``fallback``, with a warning: perhaps it was never trained on that. Without
     a fallback it is a `ModelError` (resolution M-03).
     """
-    controls = tokenizer.controls
+    controls = text.tokenizer.controls
     if entry.chat_template:
-        return template_file(Path(entry.chat_template).expanduser(), controls, special_tokens(metadata))
+        return template_file(Path(entry.chat_template).expanduser(), controls, text.special)
     if entry.format:
         return formats.get(entry.format, controls)
     if all(control in controls for control in HARMONY_CONTROLS):
         return formats.get("harmony", controls)
-    template = metadata.get("tokenizer.chat_template")
-    if isinstance(template, str) and template.strip():
-        return jinja_format(template, controls, special_tokens(metadata), name=f"{name}/chat_template")
+    if text.template:
+        return jinja_format(text.template, controls, text.special, name=f"{name}/chat_template")
     if not fallback:
         hint = "Name a format or a chat_template in the model's table, or an engine.fallback_format."
         raise ModelError(f"the model {name!r} has no chat template", code="no_chat_template", hint=hint)
     log.warning("%s has no chat template; it is spoken to in %s", name, fallback)
     return formats.get(fallback, controls)
-
-
-def special_tokens(metadata: Mapping[str, GgufValue]) -> dict[str, str]:
-    """The vocabulary's beginning and end, under the names that Jinja templates know them by."""
-    tokens = metadata.get("tokenizer.ggml.tokens")
-    found = {}
-    for ours, files in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")):
-        id = metadata.get(f"tokenizer.ggml.{files}_token_id")
-        if isinstance(tokens, list) and isinstance(id, int) and 0 <= id < len(tokens):
-            found[f"{ours}_token"] = str(tokens[id])
-    return found
 
 
 def template_file(path: Path, controls: Collection[Control], special: Mapping[str, str]) -> Format:

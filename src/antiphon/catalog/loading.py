@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
@@ -11,13 +13,14 @@ import msgspec
 from antiphon.engines import Engine, ScriptedEngine
 from antiphon.errors import ModelError
 from antiphon.formats import Format, FormatRegistry, SamplingDefaults
-from antiphon.generation import Model
-from antiphon.tokens import ByteTokenizer, ControlScanner, Tokenizer, encode_pieces
+from antiphon.generation import EmbeddingSpec, Model
+from antiphon.tokens import ByteTokenizer, ControlScanner, encode_pieces
 
 from .catalog import Catalog
 from .config import Config
 from .entries import ModelEntry, find_entry
 from .format_choice import FALLBACK, KNOWN_CONTROLS, builtin_formats, choose_format
+from .model_text import ModelText
 from .store import ModelStore
 
 if TYPE_CHECKING:  # llguidance is an extra
@@ -27,13 +30,17 @@ DEFAULT_CONTEXT = 4096
 """Tokens, for a model of which nobody says how many it may have."""
 
 
-def open_catalog(config: Config) -> Catalog:
-    """The catalog that a configuration describes: its default model, the models of its file, what the store holds."""
+def open_catalog(config: Config, *, environ: Mapping[str, str] = os.environ) -> Catalog:
+    """The catalog that a configuration describes: its default model, the models of its file, what the store holds.
+
+    ``environ`` has the keys of servers, where entries name them.
+    """
     store = ModelStore(Path(config.store.folder))
     default, entry = find_entry(config.model, config.catalogue)
     here = {model.name: ModelEntry(source=model.source) for model in store.installed()}
     entries = {**here, **config.catalogue, default: with_flags(entry, config)}
-    return Catalog(entries, listed=[default, *config.models, *here], load=Loader(config, store, builtin_formats()).load)
+    loader = Loader(config, store, builtin_formats(), environ)
+    return Catalog(entries, listed=[default, *config.models, *here], load=loader.load)
 
 
 def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
@@ -47,14 +54,16 @@ def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Makes models of entries."""
+    """Makes models of entries. ``environ`` is where the keys of servers are looked up."""
 
     config: Config
     store: ModelStore
     formats: FormatRegistry
+    environ: Mapping[str, str]
 
     async def load(self, name: str, entry: ModelEntry) -> Model:
-        """Raises `ModelError` when there is no such file or it cannot be run, `NotFoundError` for an unknown format."""
+        """Raises `ModelError` when there is no such file or it cannot be run, `NotFoundError` for an unknown format,
+        `OverloadedError` when a server does not answer."""
         match entry.engine:
             case "scripted":
                 return load_scripted(name, entry, self.formats)
@@ -67,44 +76,64 @@ class Loader:
                 from .embedded import load_embedded
 
                 return await load_embedded(name, entry, path, self.config.engine, self.formats)
+            case "llama_server" | "vllm":
+                # A program that asks no server need not wait for the import of an HTTP client.
+                from .remote import load_remote
+
+                return await load_remote(
+                    name, entry, self.formats, self.environ, fallback=self.config.engine.fallback_format
+                )
             case _:
                 assert_never(entry.engine)
 
 
 def load_scripted(name: str, entry: ModelEntry, formats: FormatRegistry) -> Model:
     """A model that always says its entry's ``reply``; control spellings in it are controls. It speaks any format."""
-    tokenizer = ByteTokenizer(KNOWN_CONTROLS)
+    text = ModelText(tokenizer=ByteTokenizer(KNOWN_CONTROLS))
     spoken = entry if entry.format or entry.chat_template else msgspec.structs.replace(entry, format=FALLBACK)
-    format = choose_format(name, spoken, {}, tokenizer, formats)
+    format = choose_format(name, spoken, text, formats)
     scanner = ControlScanner(format.controls)
     reply = [*scanner.feed(entry.reply), *scanner.close(), *format.stops[:1]]
     engine = ScriptedEngine(
-        encode_pieces(reply, tokenizer), delay=entry.delay, context=entry.context or DEFAULT_CONTEXT
+        encode_pieces(reply, text.tokenizer),
+        delay=entry.delay,
+        context=entry.context or DEFAULT_CONTEXT,
+        grammar=False,
     )
-    return model_of(name, entry, engine, tokenizer, format)
+    return model_of(name, entry, engine, text, format)
 
 
-def model_of(
-    name: str,
-    entry: ModelEntry,
-    engine: Engine,
-    tokenizer: Tokenizer,
-    format: Format,
-    *,
-    created: int = 0,
-    compiler: ReplyCompiler | None = None,
-) -> Model:
+def format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegistry, *, fallback: str) -> Format:
+    """What the model is spoken to in; of one that embeds, what frames each text."""
+    if entry.task == "chat":
+        return choose_format(name, entry, text, formats, fallback=fallback)
+    if text.sentences is None:
+        raise ModelError(f"the tokenizer of {name!r} does not tell how texts are framed", hint="Name its GGUF file.")
+    return text.sentences
+
+
+def model_of(name: str, entry: ModelEntry, engine: Engine, text: ModelText, format: Format) -> Model:
     """The parts as one. The entry's opinion about sampling and context counts before the format's."""
     own = entry.defaults
     said = {field.name: getattr(own, field.name) for field in fields(SamplingDefaults)}
+    embeds = entry.task == "embed"
     return Model(
         name=name,
         engine=engine,
-        tokenizer=tokenizer,
+        tokenizer=text.tokenizer,
         format=format,
         defaults=replace(format.defaults, **{setting: value for setting, value in said.items() if value is not None}),
-        created=created,
         max_output_tokens=entry.max_output_tokens,
         thinking_budget=entry.thinking_budget,
-        compiler=compiler,
+        embedding=EmbeddingSpec(text.dimensions, entry.shortens) if embeds else None,
+        compiler=None if embeds or not engine.info.grammar else compiler_of(format, text, engine),
     )
+
+
+def compiler_of(format: Format, text: ModelText, engine: Engine) -> ReplyCompiler | None:
+    """What makes the grammars of a model's replies; None where llguidance is not installed, which is an extra."""
+    try:
+        from antiphon.generation.compile import ReplyCompiler
+    except ImportError:
+        return None
+    return ReplyCompiler(format, text.tokenizer, engine.info.end_ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import importlib.metadata
 import os
@@ -10,6 +11,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import aclosing
 from enum import StrEnum
 from pathlib import Path
 
@@ -17,7 +19,8 @@ import msgspec
 import typer
 
 from antiphon.catalog.config import Config
-from antiphon.catalog.entries import find_entry
+from antiphon.catalog.entries import ModelEntry, find_entry
+from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.store import ModelStore, file_digest, writable
 from antiphon.errors import AntiphonError
 
@@ -89,6 +92,8 @@ def model(config: Config) -> Finding:
         return Finding(State.FAIL, f"model {config.model}: {error.message}", error.hint or "")
     if entry.engine == "scripted":
         return Finding(State.OK, f"model {name} is scripted")
+    if entry.remote:
+        return elsewhere(config, name, entry)
     if path is None:
         return Finding(State.WARN, f"model {name} is not here", f"antiphon pull {name}")
     checked = entry.sha256 is not None and entry.convert is None
@@ -99,6 +104,23 @@ def model(config: Config) -> Finding:
     return Finding(
         State.OK, f"model {name}, {megabytes(path.stat().st_size)}" + (", sha256 matches" if checked else "")
     )
+
+
+def elsewhere(config: Config, name: str, entry: ModelEntry) -> Finding:
+    """Does the server that runs the default model answer, with the vocabulary that the configuration names?"""
+
+    async def ask() -> Finding:
+        async with aclosing(open_catalog(config)) as catalog:
+            info = (await catalog.get(name)).engine.info
+        grammars = "holds grammars" if info.grammar else "holds no grammars"
+        told = f"model {name} at {entry.url}, {info.context} tokens, {grammars}"
+        hint = "" if info.grammar or entry.task == "embed" else "forced tool calls and schemas will be refused"
+        return Finding(State.WARN if hint else State.OK, told, hint)
+
+    try:
+        return asyncio.run(ask())
+    except AntiphonError as error:
+        return Finding(State.FAIL, f"model {name} at {entry.url}: {error.message}", error.hint or "")
 
 
 def port(config: Config) -> Finding:

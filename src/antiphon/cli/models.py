@@ -48,14 +48,21 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         path = store.path(name, entry)
         return cls(
             name=name,
-            state="here" if path or entry.engine == "scripted" else "to pull",
+            state=state_of(entry, path),
             task=entry.task,
             title=entry.title,
             aliases=entry.aliases,
             size=here.size if here else entry.size,
             licence=entry.licence,
             format=entry.format,
-            source=entry.source,
+            source=entry.source or entry.url or None,
             path=str(path) if path else None,
             sha256=here.sha256 if here else entry.sha256,
         )
+
+
+def state_of(entry: ModelEntry, path: Path | None) -> str:
+    """In a word, where the model is."""
+    if entry.remote:
+        return "elsewhere"
+    return "here" if path or entry.engine == "scripted" else "to pull"

@@ -10,12 +10,12 @@ from antiphon.catalog.config import Config
 from antiphon.catalog.entries import find_entry
 from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats, choose_format
 from antiphon.catalog.loading import with_flags
+from antiphon.catalog.model_text import read_model_text
 from antiphon.catalog.store import ModelStore
-from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.errors import ConfigError, ModelError, RequestError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
-from antiphon.tokens import Tokenizer, gguf_tokenizer, o200k_harmony
+from antiphon.tokens import Tokenizer, o200k_harmony
 
 from .choices import Dialect, Types
 
@@ -55,16 +55,15 @@ def spoken_by(config: Config, *, named: str | None, ids: bool = False) -> Spoken
         return Spoken(formats.get(named, () if named == "openchatml" else KNOWN_CONTROLS), None)
     name, entry = find_entry(config.model, config.catalogue)
     entry = with_flags(entry, config)
-    path = ModelStore(Path(config.store.folder)).path(name, entry)
+    path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)
     if path is None:
         raise ModelError(
             f"the model {name!r} is not on this machine",
             code="model_not_here",
             hint=f"Run antiphon pull {name}, or name a --format.",
         )
-    metadata = read_gguf_metadata(path)
-    tokenizer = gguf_tokenizer(metadata)
-    return Spoken(choose_format(name, entry, metadata, tokenizer, formats), tokenizer)
+    text = read_model_text(str(path))
+    return Spoken(choose_format(name, entry, text, formats), text.tokenizer)
 
 
 def read_input(file: Path) -> bytes:

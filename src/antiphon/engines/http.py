@@ -32,7 +32,8 @@ async def open_reply(
     try:
         reply = await session.request(method, path, data=content, headers={"Content-Type": "application/json"})
     except aiohttp.ClientConnectorError as error:
-        raise OverloadedError("the engine cannot be reached") from error
+        hint = "It is down or just starting: try again in a moment."
+        raise OverloadedError("the engine cannot be reached", hint=hint) from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise EngineLostError("the engine died before it answered") from error
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 
 import aiohttp
 
@@ -14,6 +15,7 @@ from .engine import Embeddings, EngineInfo, Sampling, Step
 from .fragments import Fragments
 from .llama_client import LlamaClient, Model
 from .llama_wire import MAX_LOGPROBS
+from .probe import holds_grammars
 
 
 class LlamaServerEngine:
@@ -39,14 +41,15 @@ class LlamaServerEngine:
         *,
         key: str | None = None,
         tokenizer: Tokenizer | None = None,
-        grammar: bool = False,
+        grammar: bool | None = False,
         embeddings: bool = False,
         streams: int = 16,
     ) -> LlamaServerEngine:
         """``url`` is the server's root. ``tokenizer`` (its model's) finds the ids of split characters.
 
-        ``grammar``: the server was built with llguidance; one that was not ignores such a grammar without a word.
-        ``streams`` bounds the replies asked for at once. Errors: `OverloadedError` when nobody answers there.
+        ``grammar``: the server was built with llguidance (one that was not ignores such a grammar without a word); None
+        tries, which takes a tokenizer. ``streams`` bounds the replies asked for at once. Errors: `OverloadedError` when
+        nobody answers there.
         """
         client = LlamaClient(
             aiohttp.TCPConnector(limit=streams, force_close=True),
@@ -57,10 +60,13 @@ class LlamaServerEngine:
         )
         try:
             model = await client.model(embeddings=embeddings)
+            if grammar is None and tokenizer is not None and not embeddings:
+                ask = partial(client.generate, model=model, n=1)
+                grammar = await holds_grammars(lambda ids, how, text: ask(ids, how, grammar=text), tokenizer)
         except BaseException:
             await client.aclose()
             raise
-        return cls(client, model, grammar=grammar, embeddings=embeddings)
+        return cls(client, model, grammar=bool(grammar), embeddings=embeddings)
 
     @property
     def info(self) -> EngineInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 
 import aiohttp
 import msgspec
@@ -21,6 +22,7 @@ from antiphon.tokens import Tokenizer
 
 from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
 from .http import NO_LIMIT, EventLines, check_context, open_reply
+from .probe import holds_grammars
 
 MAX_LOGPROBS = 20
 
@@ -72,26 +74,30 @@ class VllmEngine:
         end_ids: frozenset[int],
         model: str | None = None,
         key: str | None = None,
-        grammar: bool = False,
+        grammar: bool | None = False,
         streams: int = 256,
     ) -> VllmEngine:
         """``url`` is the server's root; ``model`` None takes the first that it serves.
 
-        ``end_ids`` are the model's own ends, which vLLM does not tell. ``grammar``: it was started with the structured
-        output backend `guidance`. Errors: `OverloadedError` when nobody answers there.
+        ``end_ids`` are the model's own ends, which vLLM does not tell. ``grammar``: it holds llguidance's grammars, as
+        its structured output backends `guidance` and `auto` do; None tries. Errors: `OverloadedError` when nobody
+        answers there.
         """
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         connector = aiohttp.TCPConnector(limit=streams, force_close=True)
         session = aiohttp.ClientSession(url, connector=connector, headers=headers, timeout=NO_LIMIT)
         try:
             name, context = await _served(session, model)
+            info = EngineInfo(
+                name="vllm", context=context, slots=streams, end_ids=end_ids, grammar=True, logprobs=MAX_LOGPROBS
+            )
+            if grammar is None:
+                ask = cls(session, name, tokenizer, info).generate
+                grammar = await holds_grammars(lambda ids, how, text: ask(ids, how, grammar=text), tokenizer)
         except BaseException:
             await session.close()
             raise
-        info = EngineInfo(
-            name="vllm", context=context, slots=streams, end_ids=end_ids, grammar=grammar, logprobs=MAX_LOGPROBS
-        )
-        return cls(session, name, tokenizer, info)
+        return cls(session, name, tokenizer, replace(info, grammar=grammar))
 
     @property
     def info(self) -> EngineInfo:
@@ -132,6 +138,15 @@ class VllmEngine:
 
     async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
         raise UnsupportedError("embeddings are not taken from vLLM")
+
+    async def tokenize(self, text: str) -> list[int] | None:
+        """Ids of ordinary text by the server's own vocabulary; None where the server does not tell."""
+        body = {"model": self._model, "prompt": text, "add_special_tokens": False}
+        try:
+            async with open_reply(self._session, "POST", "/tokenize", body, untold) as reply:
+                return msgspec.json.decode(await reply.read(), type=_Tokens).tokens
+        except UnsupportedError:
+            return None
 
     async def aclose(self) -> None:
         await self._session.close()
@@ -213,6 +228,10 @@ class _Card(msgspec.Struct):
     max_model_len: int | None = None
 
 
+class _Tokens(msgspec.Struct):
+    tokens: list[int]
+
+
 class _Cards(msgspec.Struct):
     data: list[_Card]
 
@@ -247,3 +266,8 @@ def refuse(status: int, body: bytes) -> Exception:
             return OverloadedError(f"the engine takes nothing now: {message}")
         case _:
             return EngineError(f"the engine failed ({status}): {message}")
+
+
+def untold(status: int, body: bytes) -> Exception:
+    """Of a call that a server need not have."""
+    return UnsupportedError(f"the server does not say ({status})")

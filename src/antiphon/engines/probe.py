@@ -1,0 +1,33 @@
+"""Whether a server holds llguidance's grammars: asked by one that no model would follow by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from antiphon.errors import EngineError, EngineLostError, OverloadedError, RequestError
+from antiphon.tokens import Tokenizer, decode
+
+from .engine import Sampling, Step
+
+GRAMMAR = '%llguidance {}\nstart: "~Qx7~" | "~Zk4~"\n'
+WORDS = ("~Qx7~", "~Zk4~")
+TOKENS = 24
+"""More than any vocabulary needs for a word of the grammar, which five single bytes would spell."""
+
+Generate = Callable[[list[int], Sampling, str], AsyncGenerator[Step, None]]
+"""(prompt, sampling, grammar) → the steps."""
+
+
+async def holds_grammars(generate: Generate, tokenizer: Tokenizer) -> bool:
+    """False for a server that ignores such a grammar, or refuses it. Raises when the server is not there."""
+    ids: list[int] = []
+    try:
+        async with aclosing(generate(tokenizer.encode("Hello"), Sampling(max_tokens=TOKENS), GRAMMAR)) as steps:
+            async for step in steps:
+                ids += step.ids
+    except (OverloadedError, EngineLostError):
+        raise
+    except (RequestError, EngineError):
+        return False
+    return decode(tokenizer, ids).startswith(WORDS)

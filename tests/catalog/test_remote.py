@@ -1,0 +1,200 @@
+"""Models that servers of others run: a real llama.cpp server, and vLLM's wire over a real socket."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from aiohttp import web
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from antiphon.catalog import Config, ModelEntry, StoreConfig, load_config, open_catalog
+from antiphon.catalog.catalog import Catalog
+from antiphon.catalog.model_text import O200K, read_model_text
+from antiphon.conversation import Conversation, JsonSchema, Message, ResponseFormat, Role
+from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, OverloadedError
+from antiphon.generation import TurnRequest, collect, prepare_turn, run_turn
+from antiphon.tokens import Control
+from engines.test_vllm import CONTEXT, Vllm
+
+QUESTION = Message(role=Role.USER, text="What is the capital of France?")
+
+
+def catalog_of(entry: ModelEntry, tmp_path: Path, **environ: str) -> Catalog:
+    config = Config(model="there", models={"there": entry}, store=StoreConfig(folder=str(tmp_path)))
+    return open_catalog(config, environ=environ)
+
+
+def llama(url: str, smollm2_path: Path) -> ModelEntry:
+    return ModelEntry(
+        engine="llama_server", url=url, key_variable="LLAMA_KEY", tokenizer=str(smollm2_path), format="chatml"
+    )
+
+
+async def test_a_llama_server_answers_and_holds_a_schema(llama_server: str, smollm2_path: Path, tmp_path: Path) -> None:
+    catalog = catalog_of(llama(llama_server, smollm2_path), tmp_path, LLAMA_KEY="sesame")
+    model = await catalog.get("there")
+    assert (model.context, model.engine.info.grammar) == (256, True)
+    plan = await prepare_turn(
+        model, TurnRequest(conversation=Conversation((QUESTION,)), temperature=0.0, max_tokens=20)
+    )
+    (reply,) = await collect(run_turn(plan))
+    assert "Paris" in reply.messages[0].text
+    schema: JsonSchema = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"]}
+    asked = Conversation((QUESTION,), response_format=ResponseFormat("json_schema", schema=schema, strict=True))
+    (reply,) = await collect(
+        run_turn(await prepare_turn(model, TurnRequest(conversation=asked, temperature=1.0, max_tokens=40)))
+    )
+    assert json.loads(reply.messages[0].text)["city"] in ("Paris", "Rome")
+    await catalog.aclose()
+
+
+async def test_a_key_may_lie_in_a_file_and_is_never_told(
+    llama_server: str, smollm2_path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "key"
+    file.write_text("sesame\n")
+    entry = msgspec.structs.replace(llama(llama_server, smollm2_path), key_variable="", key_file=str(file))
+    catalog = catalog_of(entry, tmp_path)
+    assert (await catalog.get("there")).context == 256
+    await catalog.aclose()
+    file.write_text("open-secret")
+    with pytest.raises(EngineError, match="401") as caught:
+        await catalog_of(entry, tmp_path).get("there")
+    assert "open-secret" not in f"{caught.value} {caplog.text}"
+
+
+@pytest.mark.parametrize("environ", [{}, {"LLAMA_KEY": " "}, {"LLAMA_KEY": "two\nlines"}])
+async def test_a_key_that_is_not_where_it_should_be_is_told_by_its_place(
+    environ: dict[str, str], smollm2_path: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="LLAMA_KEY") as caught:
+        await catalog_of(llama("http://127.0.0.1:1", smollm2_path), tmp_path, **environ).get("there")
+    assert "lines" not in str(caught.value)
+
+
+async def test_another_models_tokenizer_is_caught_before_it_spoils_a_prompt(
+    llama_server: str, smollm2_path: Path, tmp_path: Path
+) -> None:
+    entry = msgspec.structs.replace(llama(llama_server, smollm2_path), tokenizer=O200K)
+    with pytest.raises(ModelError) as caught:
+        await catalog_of(entry, tmp_path, LLAMA_KEY="sesame").get("there")
+    assert caught.value.code == "tokenizer_mismatch"
+
+
+async def test_vllm_is_asked_what_it_serves_and_whether_it_holds_grammars(vllm: Vllm, tmp_path: Path) -> None:
+    catalog = catalog_of(ModelEntry(engine="vllm", url=vllm.url, tokenizer=O200K), tmp_path)
+    model = await catalog.get("there")
+    assert (model.name, model.format.name, model.engine.info.context) == ("there", "harmony", CONTEXT)
+    assert not model.engine.info.grammar  # This one says what it says, whatever it is told.
+    assert model.compiler is None
+    assert vllm.requests[0]["model"] == "toy"
+    await catalog.aclose()
+
+
+async def test_a_name_that_the_server_does_not_have_is_told_with_those_it_has(vllm: Vllm, tmp_path: Path) -> None:
+    entry = ModelEntry(engine="vllm", url=vllm.url, tokenizer=O200K, served_name="gpt")
+    with pytest.raises(EngineError, match="toy"):
+        await catalog_of(entry, tmp_path).get("there")
+
+
+async def test_a_server_that_is_not_there_yet_is_asked_again(unused_tcp_port: int, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    catalog = catalog_of(ModelEntry(engine="vllm", url=url, tokenizer=O200K), tmp_path)
+    with pytest.raises(OverloadedError, match=r"models\.there\.url") as caught:
+        await catalog.get("there")
+    assert caught.value.code == "engine_unreachable"
+    assert url not in str(caught.value)  # Callers have no business with our network.
+    runner = web.AppRunner(Vllm().app())
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", unused_tcp_port).start()
+    assert (await catalog.get("there")).name == "there"
+    await catalog.aclose()
+    await runner.cleanup()
+
+
+SERVER = 'engine = "vllm"\nurl = "http://127.0.0.1:1"\ntokenizer = "o200k_harmony"\n'
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ('engine = "vllm"\ntokenizer = "t"', "needs a url"),
+        ('engine = "vllm"\nurl = "ftp://x"\ntokenizer = "t"', "needs a url"),
+        ('engine = "vllm"\nurl = "http://[::1"\ntokenizer = "t"', "no URL"),
+        ('engine = "vllm"\nurl = "http://me:secret@x"\ntokenizer = "t"', "key_variable"),
+        ('engine = "llama_server"\nurl = "http://x"', "needs a tokenizer"),
+        (SERVER + 'source = "x.gguf"', "source must not"),
+        (SERVER + 'key_variable = "A"\nkey_file = "b"', "cannot both"),
+        (SERVER + 'task = "embed"', "embeddings"),
+        ('url = "http://x"', "url is for the engines"),
+    ],
+)
+def test_a_table_that_cannot_be_meant_is_refused_with_its_name(tmp_path: Path, table: str, words: str) -> None:
+    (tmp_path / "config.toml").write_text(f"[models.far]\n{table}")
+    with pytest.raises(ConfigError, match=words) as caught:
+        load_config({"ANTIPHON_HOME": str(tmp_path)})
+    assert "models.far" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_relative_paths_of_a_server_are_relative_to_the_configuration(tmp_path: Path) -> None:
+    text = '[models.a]\nengine = "vllm"\nurl = "http://x"\ntokenizer = "hf"\nkey_file = "key"\n[models.b]\n' + SERVER
+    (tmp_path / "config.toml").write_text(text)
+    models = load_config({"ANTIPHON_HOME": str(tmp_path)}).config.models
+    assert (models["a"].tokenizer, models["a"].key_file) == (str(tmp_path / "hf"), str(tmp_path / "key"))
+    assert models["b"].tokenizer == O200K
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A Hugging Face folder with a vocabulary of bytes, ``<s>`` and ``<end>``."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    library = Tokenizer(models.BPE({letter: id for id, letter in enumerate(alphabet)}, []))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = decoders.ByteLevel()
+    library.add_special_tokens([AddedToken(text, special=True) for text in ("<s>", "<end>", "<stop>")])
+    library.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"bos_token": "<s>", "eos_token": {"content": "<end>"}, "chat_template": "{{ bos_token }}"},
+        {"bos_token": "<s>", "eos_token": "<end>",
+         "chat_template": [{"name": "tools", "template": "x"}, {"name": "default", "template": "{{ bos_token }}"}]},
+    ],
+)  # fmt: skip
+def test_a_hugging_face_folder_tells_its_template_and_its_ends(folder: Path, told: object) -> None:
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    (folder / "generation_config.json").write_text('{"eos_token_id": [258]}')
+    text = read_model_text(str(folder))
+    assert (text.template, text.special) == ("{{ bos_token }}", {"bos_token": "<s>", "eos_token": "<end>"})
+    assert text.end_ids == {257, 258}
+    assert text.tokenizer.control_id(Control("<end>")) == 257
+
+
+def test_a_template_in_a_file_of_its_own_counts_first(folder: Path) -> None:
+    (folder / "tokenizer_config.json").write_text('{"chat_template": "old"}')
+    (folder / "chat_template.jinja").write_text("new")
+    assert read_model_text(str(folder / "tokenizer.json")).template == "new"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("absent", None), ("tokenizer.json", "{}"), ("tokenizer.json", "no"), ("model.gguf", "no")],
+)
+def test_a_tokenizer_that_cannot_be_read_is_told(tmp_path: Path, name: str, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(AntiphonError) as caught:
+        read_model_text(str(tmp_path / name))
+    assert isinstance(caught.value, ModelError)
+
+
+def test_the_vocabulary_of_gpt_oss_needs_no_file() -> None:
+    text = read_model_text(O200K)
+    assert {200002, 200012} <= text.end_ids

@@ -1,0 +1,61 @@
+"""`antiphon serve` in front of servers that others run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+from urllib.request import Request
+
+from cli.program import PROGRAM, antiphon, environment
+from cli.test_serve import told_by
+
+CONFIG = """
+model = "demo"
+[models.demo]
+engine = "scripted"
+format = "chatml"
+reply = "Paris."
+[models.far]
+engine = "vllm"
+url = "http://127.0.0.1:{port}"
+tokenizer = "o200k_harmony"
+"""
+
+
+def test_a_model_whose_server_is_down_is_503_and_the_others_answer(tmp_path: Path, unused_tcp_port: int) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG.format(port=unused_tcp_port))
+    server = subprocess.Popen(
+        [*PROGRAM, "serve", "--port", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(tmp_path),
+    )  # fmt: skip
+    try:
+        assert server.stdout is not None
+        lines = [next(server.stdout) for _ in range(5)]
+        url = shlex.split("".join(lines[3:]).replace("\\\n", ""))[1]
+
+        def ask(model: str) -> tuple[int, dict[str, str], str]:
+            body = json.dumps({"model": model, "messages": [{"role": "user", "content": "?"}]}).encode()
+            with told_by(Request(url, body, {"content-type": "application/json"})) as answer:
+                return answer.status, dict(answer.headers), answer.read().decode()  # type: ignore[attr-defined]  # HTTPResponse has them
+
+        for _ in range(2):
+            status, headers, body = ask("far")
+            assert (status, json.loads(body)["error"]["code"]) == (503, "engine_unreachable")
+            assert int(headers["retry-after"]) > 0
+            assert "cannot be reached" in body
+            assert str(unused_tcp_port) not in body
+            assert ask("demo")[0] == 200
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_doctor_and_models_know_a_model_that_runs_elsewhere(tmp_path: Path, unused_tcp_port: int) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG.format(port=unused_tcp_port))
+    doctor = antiphon("doctor", home=tmp_path, ANTIPHON_MODEL="far")
+    assert doctor.returncode == 1
+    assert f"http://127.0.0.1:{unused_tcp_port}: the server that runs 'far' cannot be reached" in doctor.stdout
+    (row,) = (r for r in json.loads(antiphon("models", "--json", home=tmp_path).stdout)["models"] if r["name"] == "far")
+    assert (row["state"], row["source"]) == ("elsewhere", f"http://127.0.0.1:{unused_tcp_port}")
