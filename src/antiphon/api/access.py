@@ -6,7 +6,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from antiphon.errors import AccessError, OverloadedError
 
-from .errors import error_response
 from .exchange import KEY, Exchange
 from .keys import ANYBODY, Keyring, Principal
 from .keys import Scope as KeyScope
@@ -41,7 +40,7 @@ class Access:
             else:
                 await self._limited(exchange, scope, receive, send)
         except (AccessError, OverloadedError) as error:  # Those of the application are answered inside of it.
-            await error_response(error, exchange.dialect)(scope, receive, send)
+            await exchange.refusal(error)(scope, receive, send)
 
     async def _limited(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         owner = exchange.owner

@@ -27,8 +27,7 @@ from .archive import Archive
 from .context import Context
 from .dialect import OPENAI, Dialect
 from .dialects import DIALECTS
-from .errors import error_response
-from .exchange import FAULTS, KEY, Envelope
+from .exchange import FAULTS, KEY, Envelope, Exchange
 from .idempotency import Idempotency
 from .keys import Key, Keyring
 from .limits import Limits
@@ -222,14 +221,16 @@ async def _openapi(request: Request) -> Response:
 
 async def _antiphon_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AntiphonError)
-    return error_response(error, request.scope[KEY].dialect)
+    exchange: Exchange = request.scope[KEY]
+    return exchange.refusal(error)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     """Starlette's own 404 and 405, said as everything else is."""
     assert isinstance(error, HTTPException)
-    path, dialect = request.url.path[:200], request.scope[KEY].dialect
+    path = request.url.path[:200]
+    exchange: Exchange = request.scope[KEY]
     if error.status_code == 405:
         told = RequestError(f"{request.method} is not possible on {path}.", code="method_not_allowed")
-        return error_response(told, dialect, allow=(error.headers or {}).get("Allow"))
-    return error_response(NotFoundError(f"Unknown URL: {request.method} {path}.", code="unknown_url"), dialect)
+        return exchange.refusal(told, allow=(error.headers or {}).get("Allow"))
+    return exchange.refusal(NotFoundError(f"Unknown URL: {request.method} {path}.", code="unknown_url"))

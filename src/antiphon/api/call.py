@@ -105,6 +105,7 @@ class Call:
             await send_events(outbox, self.send, error_event=form.error, headers=form.headers)
         finally:
             works.discard(work)
+            self.exchange.error = outbox.error.code if outbox.error else None
             outbox.close()
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)

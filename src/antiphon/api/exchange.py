@@ -10,15 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from antiphon.errors import AntiphonError
 from antiphon.observe import Metrics
+from antiphon.observe.access import AccessLine
+from antiphon.observe.logs import ACCESS
 
 from .dialect import OPENAI, Dialect
 from .errors import INTERNAL, error_response
 from .keys import NOBODY, Principal
 
-ACCESS = logging.getLogger("antiphon.access")
 FAULTS = logging.getLogger("antiphon.api")
 KEY = "antiphon.exchange"
 METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"})
@@ -34,7 +37,6 @@ class Exchange:
     id: str
     method: str
     path: str
-    agent: str = ""
     principal: Principal = NOBODY
     started: float = field(default_factory=time.perf_counter)
     status: int = 0
@@ -43,7 +45,10 @@ class Exchange:
     planned: float | None = None
     admitted: float | None = None
     first_event: float | None = None
-    tokens: int | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    error: str | None = None
     ignored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     dialect: Dialect = OPENAI
@@ -57,7 +62,7 @@ class Exchange:
         headers = Headers(scope=scope)
         given = headers.get("x-client-request-id") or headers.get("x-request-id") or ""
         id = given if _SANE_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
-        return cls(id, scope["method"], scope["path"], headers.get("user-agent", ""), dialect=dialect, debug=debug)
+        return cls(id, scope["method"], scope["path"], dialect=dialect, debug=debug)
 
     @property
     def owner(self) -> str:
@@ -91,25 +96,46 @@ class Exchange:
                 before = moment
         return [*told, ("total", spent)]
 
-    def line(self) -> str:
-        """The access log's line: no content, nothing that could forge another line."""
-        now = time.perf_counter()
-        told = [f"{self.method} {_printable(self.path)} {self.status}{' stream' if self.stream else ''}"]
-        if self.first_event is not None:
-            told.append(f"ttft {(self.first_event - self.started) * 1000:.0f}ms")
-        if self.tokens is not None:
-            seconds = now - (self.first_event or self.started)
-            told += [f"{self.tokens} tok", f"{self.tokens / max(seconds, 1e-6):.1f} tok/s"]
-        return "  ".join([*told, self.id, _printable(self.agent)])
+    def spent(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
+        """A turn, or an embedding, took so many tokens; None: its engine does not tell."""
+        self.prompt_tokens = (self.prompt_tokens or 0) + prompt
+        self.completion_tokens = (self.completion_tokens or 0) + completion
+        if cached is not None:
+            self.cached_tokens = (self.cached_tokens or 0) + cached
+
+    def refusal(self, error: AntiphonError, *, allow: str | None = None) -> Response:
+        """The answer that tells ``error``, in the dialect of the request."""
+        self.error = error.code
+        return error_response(error, self.dialect, allow=allow)
+
+    def line(self, route: str) -> AccessLine:
+        """What the access log tells of it."""
+        return AccessLine(
+            id=self.id,
+            method=self.method if self.method in METHODS else "other",
+            route=route,
+            status=self.status,
+            total_ms=_ms(time.perf_counter() - self.started),
+            key=self.principal.name,
+            model=self.model,
+            error=self.error,
+            stream=self.stream,
+            gone=self.status == GONE,
+            prompt_tokens=self.prompt_tokens,
+            cached_tokens=self.cached_tokens,
+            completion_tokens=self.completion_tokens,
+            queue_ms=_ms(self.admitted - self.planned) if self.admitted and self.planned else None,
+            ttft_ms=_ms(self.first_event - self.started) if self.first_event else None,
+        )
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 1)
 
 
 def _token(text: str) -> str:
     """Text for a header's value: printable ASCII, bounded."""
     return re.sub(r"[^!-~]", "?", text)[:256].replace(",", "?")
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text[:120])
 
 
 class Envelope:
@@ -153,21 +179,25 @@ class Envelope:
             FAULTS.exception("%s failed", exchange.id)
             if exchange.status:
                 raise
-            await error_response(INTERNAL, exchange.dialect)(scope, receive, send_with_headers)
+            await exchange.refusal(INTERNAL)(scope, receive, send_with_headers)
         finally:
-            ACCESS.info("%s", exchange.line())
+            if ACCESS.isEnabledFor(logging.INFO):
+                ACCESS.info(exchange.line(self._route(scope)))
             self._count(exchange, scope)
 
     def _count(self, exchange: Exchange, scope: Scope) -> None:
         if exchange.counted:
             return
         exchange.counted = True
-        metrics, route = self._metrics, self._patterns.get(scope.get("endpoint"), "other")
+        metrics, route = self._metrics, self._route(scope)
         method = exchange.method if exchange.method in METHODS else "other"
         metrics.requests.labels(route, method, str(exchange.status)).inc()
         metrics.seconds.labels(route).observe(time.perf_counter() - exchange.started)
         metrics.ignored_fields.inc(len(exchange.ignored))
         metrics.clients_gone.inc(exchange.status == GONE)
+
+    def _route(self, scope: Scope) -> str:
+        return self._patterns.get(scope.get("endpoint"), "other")
 
     def _spoken(self, path: str) -> Dialect:
         """The dialect of the place, in which errors are told as well."""

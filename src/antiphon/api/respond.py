@@ -114,8 +114,6 @@ class Responder:
         if self._settled or not self._projector.over:
             return
         self._settled = True
-        usage = self.response.usage
-        self._call.exchange.tokens = usage.output_tokens if usage else None
         order, archive = self._order, self._context.archive
         outputs = [_entry(said) for said in self._projector.said]
         if order.conversation and self.response.status in ("completed", "incomplete"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 
+from antiphon.conversation import TurnEnded
 from antiphon.generation import ChoiceEvent
 from antiphon.observe import Metrics, Tracing, TurnWatcher, watched
 
@@ -40,22 +41,29 @@ class RequestFilter:
         since, self._since = self._since or time.perf_counter(), None
         watchers: list[TurnWatcher] = [
             self._metrics.turn(self._model, prompt_tokens=prompt_tokens, since=since),
-            Charge(lambda tokens: self._rates.charge(self._exchange.owner, prompt_tokens + tokens)),
+            Tally(self._exchange, self._rates, prompt_tokens),
         ]
         if self._tracing is not None:
             watchers.append(self._tracing.turn(self._model, prompt_tokens=prompt_tokens))
         return watchers
 
 
-class Charge:
-    """Tells, once, how many tokens a turn said."""
+class Tally:
+    """Tells the request, and the account of its key, how many tokens a turn took."""
 
-    def __init__(self, charge: Callable[[int], None]) -> None:
-        self._charge = charge
+    def __init__(self, exchange: Exchange, rates: Rates, prompt_tokens: int) -> None:
+        self._exchange = exchange
+        self._rates = rates
+        self._prompt_tokens = prompt_tokens
+        self._cached_tokens: int | None = None
         self._said: dict[int, int] = {}
 
     def see(self, event: ChoiceEvent) -> None:
         self._said[event.choice] = event.completion_tokens
+        if isinstance(event.event, TurnEnded):
+            self._cached_tokens = event.event.usage.cached_tokens
 
     def end(self, error: BaseException | None) -> None:
-        self._charge(sum(self._said.values()))
+        said = sum(self._said.values())
+        self._exchange.spent(prompt=self._prompt_tokens, completion=said, cached=self._cached_tokens)
+        self._rates.charge(self._exchange.owner, self._prompt_tokens + said)

@@ -15,7 +15,7 @@ from antiphon.errors import ConfigError, Position, near
 
 from .entries import Catalogue, ModelEntry, builtin_catalogue
 from .model_text import O200K
-from .server import Limits, ServerConfig
+from .server import Limits, LogConfig, ServerConfig
 
 PREFIX = "ANTIPHON_"
 HOME, FILE = "ANTIPHON_HOME", "ANTIPHON_CONFIG"
@@ -92,6 +92,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     engine: EngineConfig = EngineConfig()
     server: ServerConfig = ServerConfig()
     limits: Limits = Limits()
+    log: LogConfig = LogConfig()
     sessions: SessionsConfig = SessionsConfig()
     tools: ToolsConfig = ToolsConfig()
     dialect: DialectConfig = DialectConfig()
@@ -117,7 +118,7 @@ MEMORY = "memory"
 NO_PATHS = frozenset({MEMORY, O200K, ""})
 """What may stand where a path stands."""
 
-PATHS = frozenset("chat_template source folder keys store mcp pages packages key_file tokenizer".split())
+PATHS = frozenset("chat_template source folder keys store mcp pages packages key_file tokenizer file".split())
 """A file's relative paths are relative to the file."""
 
 

@@ -18,6 +18,7 @@ from antiphon.catalog.config import MEMORY, DialectConfig, SessionsConfig
 from antiphon.catalog.entries import find_entry
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
+from antiphon.observe.logs import set_up_log
 from antiphon.sessions import MemoryStore, SessionLimits, SqliteStore, Store
 
 from .options import (
@@ -57,6 +58,10 @@ def command(
     strict_seed: Annotated[
         bool | None, typer.Option("--strict-seed", help="Hold every dialect to the letter of its document.")
     ] = None,
+    access_log: Annotated[
+        bool | None, typer.Option("--access-log/--no-access-log", help="A line a request, without content.")
+    ] = None,
+    log_form: Annotated[str | None, typer.Option(help="text or json.")] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -67,10 +72,13 @@ def command(
         server__expose_reasoning=expose_reasoning,
         engine__context=context, engine__slots=slots, engine__threads=threads, tools__names=tools, tools__mcp=mcp,
         dialect__name=dialect, dialect__strict=strict_seed,
+        log__access=access_log, log__form=log_form,
     ).config  # fmt: skip
     pull_missing(loaded)
     name, _ = find_entry(loaded.model, loaded.catalogue)
     server = loaded.server
+    log = loaded.log
+    set_up_log(form=log.form, level=log.level, access=log.access, file=log.file)
     keys = KeyFile(Path(server.keys)).read()
     store, session_limits = open_store(loaded.sessions)
     seal_key = kept_key(beside_store(loaded.sessions)) if loaded.sessions.store != MEMORY else None

@@ -105,7 +105,6 @@ class Answer:
                 if change is not None:
                     answers[choice_event.choice].add(change)
         usage = merge_usage([answer.finished.usage for answer in answers if answer.finished is not None])
-        self._call.exchange.tokens = usage.completion_tokens
         return completion(self._head, answers, usage, logprobs=self._logprobs)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -131,7 +130,6 @@ class Answer:
                 if change is not None:
                     yield writer.change(index, change, usage)
         usage = merge_usage([ends[index] for index in range(self._n)])
-        self._call.exchange.tokens = usage.completion_tokens
         yield writer.last(usage) + DONE
 
     def _turn(self) -> AsyncGenerator[ChoiceEvent, None]:

@@ -107,7 +107,6 @@ class Answer:
                 self._count(number, told.completion_tokens, parts)
                 for part in parts:
                     yield number, part
-        self._call.exchange.tokens = self._usage().completion_tokens
 
     def _count(self, number: int, tokens: int, parts: Sequence[Part]) -> None:
         ends = (part.finished.usage for part in parts if part.finished is not None)

@@ -33,7 +33,7 @@ class MakeEmbeddings(Posted):
         )
         async with call.admitted():
             made = await call.run(embed(plan))
-        call.exchange.tokens = made.tokens
+        call.exchange.spent(prompt=made.tokens)
         written = as_base64 if wire.encoding_format == "base64" else list
         await call.tell(
             EmbeddingList(

@@ -110,7 +110,6 @@ class Answer:
                     case Said(text):
                         yield self._now(text=text, tokens=choice_event.completion_tokens)
                     case Finished(reason, usage):
-                        self._call.exchange.tokens = usage.completion_tokens
                         yield self._now(
                             text="",
                             tokens=usage.completion_tokens,

@@ -58,7 +58,6 @@ async def whole(call: Call, plan: Plan) -> bytes:
     """The transcript, with the turn's frames."""
     async with aclosing(run_turn(plan)) as turn:
         (reply,) = await collect(turn)
-    call.exchange.tokens = reply.usage.completion_tokens
     revealed = call.context.reveals(call.exchange)
     return continued(plan.request.conversation, call.body, reply.messages, revealed=revealed)
 
@@ -70,7 +69,6 @@ async def events(call: Call, order: TranscriptOrder, plan: Plan) -> AsyncGenerat
     async with aclosing(run_turn(plan)) as turn:
         async for told in turn:
             call.note_event()
-            call.exchange.tokens = told.completion_tokens
             if sent := b"".join(map(sse, stream.feed(told.event))):
                 yield sent
 

@@ -1,0 +1,109 @@
+"""Where a server's log goes, and how its lines are written. The program sets it up; the library only speaks."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import traceback
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon.errors import ConfigError
+
+from .access import AccessLine
+
+Level = Literal["debug", "info", "warning", "error"]
+ACCESS = logging.getLogger("antiphon.access")
+"""Its messages are `AccessLine`s."""
+_OURS = ("antiphon", "uvicorn")
+
+
+def set_up_log(
+    *, form: Literal["text", "json"] = "text", level: Level = "info", access: bool = True, file: str = ""
+) -> None:
+    """The log of this process, in place of what was set up before. ``file`` "": standard error.
+
+    A file that was moved away is opened anew. Raises `ConfigError` for one that cannot be written.
+    """
+    handler = _handler(file)
+    formatter = JsonLines if form == "json" else TextLines
+    handler.setFormatter(formatter(details=level == "debug"))
+    for name in _OURS:
+        logger = logging.getLogger(name)
+        for old in logger.handlers[:]:
+            logger.removeHandler(old)
+            old.close()
+        logger.addHandler(handler)
+        logger.propagate = False
+    logging.getLogger("antiphon").setLevel(level.upper())
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it says in its own words what we say in ours
+    ACCESS.setLevel(logging.INFO if access else logging.CRITICAL)
+
+
+def _handler(file: str) -> logging.Handler:
+    if not file:
+        return logging.StreamHandler()
+    try:
+        return logging.handlers.WatchedFileHandler(Path(file).expanduser(), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write the log {file}: {error.strerror}", code="log_file") from None
+
+
+class TextLines(logging.Formatter):
+    """A line for people. What an error says may hold what a client said: only ``details`` shows more than its kind."""
+
+    def __init__(self, *, details: bool) -> None:
+        super().__init__()
+        self._details = details
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{moment(record)} {_printable(record.getMessage())}"
+        if record.levelno > logging.INFO:
+            line = f"{moment(record)} {record.levelname}: {_printable(record.getMessage())}"
+        return "\n".join([line, self.fault(record)]) if record.exc_info else line
+
+    def fault(self, record: logging.LogRecord) -> str:
+        """Where and what kind of error a record tells."""
+        kind, error, where = record.exc_info or (None, None, None)
+        if kind is None or error is None:
+            return ""
+        if self._details:
+            return "".join(traceback.format_exception(kind, error, where)).rstrip()
+        return "\n".join(_kinds(error, where))
+
+
+class JsonLines(TextLines):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        told: dict[str, Any] = {"time": moment(record), "level": record.levelname.lower()}
+        if isinstance(record.msg, AccessLine):
+            told |= msgspec.to_builtins(record.msg)
+        else:
+            told |= {"logger": record.name, "message": record.getMessage()}
+        if record.exc_info:
+            told["fault"] = self.fault(record)
+        return msgspec.json.encode(told).decode()
+
+
+def moment(record: logging.LogRecord) -> str:
+    """When it was said: RFC 3339 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _kinds(error: BaseException | None, where: TracebackType | None) -> Iterator[str]:
+    """The error and what it came from: kinds and lines of code, no messages."""
+    while error is not None:
+        yield "".join(traceback.format_tb(where)) + f"{type(error).__module__}.{type(error).__qualname__}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        where = error.__traceback__ if error is not None else None
+
+
+def _printable(text: str) -> str:
+    """Nothing that could forge another line, or colour a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
