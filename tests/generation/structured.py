@@ -1,38 +1,28 @@
 """Held replies of a real model at temperature 1: whatever it wants to say, a reply that ends is what was asked for.
 
-`make check-structured` runs this file: a table of 30 seeds for each configuration, and exit 1 for any fault.
+`make check-structured` runs this file: a table of 30 seeds for each configuration, and exit 1 for any fault. Two
+engines of one thread each take half an hour on two slow cores. Seeds and rows can be divided over machines:
+
+PYTHONPATH=tests python tests/generation/structured.py --seeds 0-14 --only harmony --only "a schema" --engines 1
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import json
 import os
-import re
 import sys
-from collections import Counter
+import time
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import jsonschema_rs
 
 from antiphon.catalog.config import load_config
 from antiphon.catalog.entries import builtin_catalogue
 from antiphon.catalog.store import ModelStore
-from antiphon.conversation import (
-    Conversation,
-    FinishReason,
-    Message,
-    MessageEnded,
-    ResponseFormat,
-    Role,
-    ToolChoice,
-    ToolSpec,
-    visible_to_user,
-)
+from antiphon.conversation import FinishReason, MessageEnded
 from antiphon.engines import Embeddings, Engine, EngineInfo, Sampling, Step
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
@@ -41,132 +31,22 @@ from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import ReplyTags, tags, template_format
-from antiphon.generation import Model, Plan, Reply, TurnRequest, collect, plan_turn, run_turn
+from antiphon.generation import Model, Plan, Reply, collect, plan_turn, run_turn
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.generation.held import shape_of
 from antiphon.tokens import Control, PieceDecoder, Tokenizer, gguf_tokenizer
+from generation.configurations import CONFIGURATIONS, MOST, THINKING, Configuration
 
-SLOTS = 8
-MOST = 128
-"""Tokens of a reply."""
-THINKING = 80
-"""Characters of a thought: a small model thinks up to any limit."""
-
-ADD = ToolSpec(
-    "add",
-    "Adds two numbers.",
-    {
-        "type": "object",
-        "properties": {
-            "a": {"type": "integer", "minimum": 0, "maximum": 999},
-            "b": {"type": "integer", "minimum": 0, "maximum": 999},
-        },
-        "required": ["a", "b"],
-        "additionalProperties": False,
-    },
-)
-WEATHER = ToolSpec(
-    "get_weather",
-    "The weather in a city.",
-    {
-        "type": "object",
-        "properties": {"city": {"type": "string", "maxLength": 24}, "unit": {"enum": ["celsius", "fahrenheit"]}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
-)
-TOOLS = (WEATHER, ADD)
-PERSON = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 24},
-        "age": {"type": "integer", "minimum": 0, "maximum": 130},
-        "tags": {"type": "array", "items": {"enum": ["new", "old", "odd"]}, "maxItems": 3},
-    },
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
-HELD_PERSON = ResponseFormat("json_schema", schema=PERSON, strict=True)
-ASK = Message(role=Role.USER, text="What is the weather in Paris, and what is 17 + 25? Who asked? Answer briefly.")
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """What is asked of a reply; ``shape`` are the fields of its `ReplyShape` that no request has."""
-
-    tools: tuple[ToolSpec, ...] = ()
-    choice: ToolChoice = field(default_factory=ToolChoice)
-    parallel: bool = True
-    answer: ResponseFormat = field(default_factory=ResponseFormat)
-    shape: Mapping[str, Any] = field(default_factory=dict)
-
-    def request(self, seed: int) -> TurnRequest:
-        return TurnRequest(
-            conversation=Conversation((ASK,), tools=self.tools, response_format=self.answer),
-            tool_choice=self.choice,
-            parallel_tool_calls=self.parallel,
-            temperature=1.0,
-            max_tokens=MOST,
-            seed=seed,
-        )
-
-    def faults(self, reply: Reply) -> list[str]:
-        """What a finished reply lacks."""
-        calls = [message for message in reply.messages if message.is_call]
-        answers = [m for m in reply.messages if not m.is_call and visible_to_user(m) and not m.is_preamble]
-        most = 0 if self.choice.mode == "none" or not self.tools else 4 if self.parallel else 1
-        may_be_empty = self.answer.kind == "text"
-        asked = {
-            "a call or an answer": bool(calls) is not bool(answers) or (may_be_empty and not calls),
-            "the call that is required": bool(calls) or self.choice.mode != "required",
-            "as many calls as may be": len(calls) <= most,
-            "an id for each call": len({call.call_id for call in calls}) == len(calls),
-            "the finish reason": reply.reason is (FinishReason.TOOL_CALL if calls else FinishReason.STOP_EOS),
-            "reasoning": any(m.channel == "analysis" for m in reply.messages) or not self.shape.get("reasoning"),
-            "the arguments": all(map(self._may_call, calls)),
-            "the form": all(self._has_form(answer.text) for answer in answers),
-        }
-        return [what for what, there in asked.items() if not there]
-
-    def _may_call(self, call: Message) -> bool:
-        offered = {tool.recipient: tool for tool in self.tools if tool.name in (self.choice.names or (tool.name,))}
-        tool = offered.get(str(call.recipient))
-        return tool is not None and jsonschema_rs.is_valid(tool.parameters or {}, json.loads(call.text))
-
-    def _has_form(self, text: str) -> bool:
-        match self.answer.kind:
-            case "text":
-                return True
-            case "json_object":
-                return isinstance(json.loads(text), dict)
-            case "json_schema":
-                return jsonschema_rs.is_valid(self.answer.schema or {}, json.loads(text))
-            case "regex":
-                return re.fullmatch(str(self.answer.pattern), text) is not None
-            case "choice":
-                return text in self.answer.choices
-
-
-REQUIRED = ToolChoice("required")
-THINK_FIRST = {"reasoning": "required"}
-CONFIGURATIONS = {
-    "auto": Configuration(TOOLS),
-    "auto, thinks first": Configuration(TOOLS, shape=THINK_FIRST),
-    "none": Configuration(TOOLS, ToolChoice("none")),
-    "required": Configuration(TOOLS, REQUIRED),
-    "required, one call, no preamble": Configuration(TOOLS, REQUIRED, parallel=False, shape={"preambles": False}),
-    "named": Configuration(TOOLS, ToolChoice("required", ("add",))),
-    "an answer": Configuration(),
-    "a schema": Configuration(answer=HELD_PERSON),
-    "thinks, then a schema": Configuration(answer=HELD_PERSON, shape=THINK_FIRST),
-    "auto, or a schema": Configuration(TOOLS, answer=HELD_PERSON),
-    "a pattern": Configuration(answer=ResponseFormat("regex", pattern="[A-Z]{3}-[0-9]{4}")),
-    "a choice": Configuration(answer=ResponseFormat("choice", choices=("yes", "no", "maybe"))),
-    "any object": Configuration(answer=ResponseFormat("json_object")),
-}
-ENDS = {"finished", "cut"}
+SLOTS = 6
+RETURN = "<|return|>"
+ENDS = ("finished", "cut")
 """How a reply may end."""
+KINDS = ("parse", "schema", "tool_choice", "reason", "engine")
+"""What may be wrong with one."""
 FORMATS = ("harmony", "openchatml", "chatml")
+
+Ending = tuple[str, str]
+"""One of `ENDS` and nothing, or one of `KINDS` and what was wrong."""
 
 
 def format_named(name: str, controls: Collection[Control]) -> Format:
@@ -224,30 +104,37 @@ class Check:
     def __post_init__(self) -> None:
         self.compiler = ReplyCompiler(self.format, self.tokenizer, self.engine.info.end_ids)
 
-    async def reply(self, asked: Configuration, seed: int) -> str:
-        """``finished``, ``cut``, or what is wrong."""
+    async def endings(self, asked: Configuration, seed: int) -> list[Ending]:
+        """How the reply ended, or all that is wrong with it."""
         heard = Heard(self.engine)
+        plan = await self._plan(asked, seed, heard)
+        try:
+            (reply,) = await collect(run_turn(plan))
+        except AntiphonError as error:
+            return [("engine", f"{error.code}: {error.message}")]
+        if reply.reason is FinishReason.LENGTH_OUTPUT:
+            spoken = reply.usage.completion_tokens
+            return [("cut", "") if spoken == MOST else ("reason", f"length after {spoken} tokens")]
+        faults: list[Ending] = [*asked.faults(reply), *self._strictly(plan, heard.ids, reply)]
+        if asked.returns and RETURN in map(str, self.format.stops) and reply.matched != RETURN:
+            faults.append(("parse", f"ended by {reply.matched}"))
+        return faults or [("finished", "")]
+
+    async def _plan(self, asked: Configuration, seed: int, engine: Engine) -> Plan:
         model = Model(
             name="m",
-            engine=heard,
+            engine=engine,
             tokenizer=self.tokenizer,
             format=self.format,
             compiler=self.compiler,
             thinking_budget=THINKING,
         )
-        plan = plan_turn(model, asked.request(seed))
-        shape = replace(shape_of(plan), **asked.shape)
-        plan = replace(plan, held=await self.compiler.compile(shape, plan.prompt))
-        try:
-            (reply,) = await collect(run_turn(plan))
-        except AntiphonError as error:
-            return f"{error.code}: {error.message}"
-        if reply.reason is FinishReason.LENGTH_OUTPUT:
-            return "cut" if reply.usage.completion_tokens == MOST else f"cut after {reply.usage.completion_tokens}"
-        faults = [*asked.faults(reply), *(incident.code for incident in reply.incidents)]
-        return ", ".join([*faults, *self._strictly(plan, heard.ids, reply)]) or "finished"
+        spelled = RETURN in map(str, self.format.stops)
+        plan = plan_turn(model, asked.request(seed, dict.fromkeys(engine.info.end_ids, -100.0) if spelled else {}))
+        shape = replace(shape_of(plan), **asked.shape_of(seed))
+        return replace(plan, held=await self.compiler.compile(shape, plan.prompt))
 
-    def _strictly(self, plan: Plan, ids: Sequence[int], reply: Reply) -> list[str]:
+    def _strictly(self, plan: Plan, ids: Sequence[int], reply: Reply) -> list[Ending]:
         """What the strict parser says of the same ids; the model's end token is for formats that have it for a stop."""
         parser = self.format.parser(prompt=plan.prompt, strict=True)
         ends = {self.tokenizer.piece(id) for id in self.engine.info.end_ids} - set(self.format.stops)
@@ -255,44 +142,59 @@ class Check:
             pieces = [piece for piece in PieceDecoder(self.tokenizer).feed(ids) if piece not in ends]
             events = [*parser.feed(pieces), *parser.close()]
         except AntiphonError as error:
-            return [f"strictly: {error.message}"]
+            return [("parse", f"strictly: {error.message}")]
         read = [event.message.text for event in events if isinstance(event, MessageEnded)]
         said = [str(message.text) for message in reply.messages]
-        return [] if read == said else [f"strictly read as {read}, told as {said}"]
+        return [] if read == said else [("parse", f"strictly read as {read}, told as {said}")]
 
-    async def run(self, asked: Configuration, seeds: Sequence[int]) -> Counter[str]:
+    async def run(self, asked: Configuration, seeds: Sequence[int]) -> Counter[Ending]:
         """How the replies of these seeds ended; as many at a time as the engine has slots."""
         room = asyncio.Semaphore(self.engine.info.slots)
 
-        async def one(seed: int) -> str:
+        async def one(seed: int) -> list[Ending]:
             async with room:
-                return await self.reply(asked, seed)
+                return await self.endings(asked, seed)
 
-        return Counter(await asyncio.gather(*map(one, seeds)))
-
-
-def _told(ended: Counter[str]) -> str:
-    wrong = sum(ended[what] for what in ended.keys() - ENDS)
-    return f"{ended['finished']} finished, {ended['cut']} cut" + (f", {wrong} WRONG" if wrong else "")
+        return Counter(ending for endings in await asyncio.gather(*map(one, seeds)) for ending in endings)
 
 
-async def main(path: Path, seeds: int) -> int:
+Row = tuple[str, str]
+"""A format and a configuration, by their names."""
+
+
+async def check(path: Path, rows: Sequence[Row], seeds: Sequence[int], engines: int) -> dict[Row, Counter[Ending]]:
+    """Every row with every seed; an engine takes the next row when it is done with one, and says so."""
     tokenizer = gguf_tokenizer(read_gguf_metadata(path))
-    settings = LlamaCppSettings(model=path, context=768, slots=SLOTS, threads=1, cache_mib=64)
-    engine = await LlamaCppEngine.start(settings)
-    wrong: Counter[str] = Counter()
-    print(f"{seeds} seeds, temperature 1, {MOST} tokens at most\n")
-    print(f"{'':<36}" + "".join(f"{name:>24}" for name in FORMATS))
-    checks = [Check(engine, tokenizer, format_named(name, tokenizer.controls)) for name in FORMATS]
-    for name, asked in CONFIGURATIONS.items():
-        row = await asyncio.gather(*(check.run(asked, range(seeds)) for check in checks))
-        print(f"{name:<36}" + "".join(f"{_told(ended):>24}" for ended in row), flush=True)
-        for check, ended in zip(checks, row, strict=True):
-            wrong += Counter({f"{check.format.name}, {name}: {what}": ended[what] for what in ended.keys() - ENDS})
-    await engine.aclose()
-    for what, count in wrong.items():
-        print(f"{count} x {what}")
-    return 1 if wrong else 0
+    settings = LlamaCppSettings(model=path, context=640, slots=SLOTS, threads=1, cache_mib=64)
+    todo, done = deque(rows), dict[Row, Counter[Ending]]()
+    started = time.monotonic()
+
+    async def work() -> None:
+        engine = await LlamaCppEngine.start(settings)
+        checks = {name: Check(engine, tokenizer, format_named(name, tokenizer.controls)) for name in FORMATS}
+        while todo:
+            row = todo.popleft()
+            done[row] = await checks[row[0]].run(CONFIGURATIONS[row[1]], seeds)
+            spent = time.monotonic() - started
+            print(f"{spent:6.0f} s  {len(done)} of {len(rows)}  {', '.join(row)}: {_told(done[row])}", flush=True)
+        await engine.aclose()
+
+    await asyncio.gather(*(work() for _ in range(engines)))
+    return done
+
+
+def _told(ended: Counter[Ending]) -> str:
+    return ", ".join(f"{count} {' '.join(ending).strip()}" for ending, count in ended.items())
+
+
+def table(done: Mapping[Row, Counter[Ending]]) -> str:
+    """A line for each row; the last columns must be empty."""
+    columns = (*ENDS, *KINDS)
+    lines = [f"{'':<46}" + "".join(f"{column:>12}" for column in columns)]
+    for row, ended in [*done.items(), (("all", ""), sum(done.values(), Counter[Ending]()))]:
+        counts = [sum(count for (kind, _), count in ended.items() if kind == column) for column in columns]
+        lines.append(f"{', '.join(filter(None, row)):<46}" + "".join(f"{count or '-':>12}" for count in counts))
+    return "\n".join(lines)
 
 
 def model_path() -> Path:
@@ -304,5 +206,32 @@ def model_path() -> Path:
     return path
 
 
+def seeds_of(text: str) -> range:
+    """``0-29``, both included, or one seed."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=seeds_of, default=range(30), help="FIRST-LAST (default: 0-29)")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a format or a configuration")
+    parser.add_argument("--engines", type=int, default=2, help="of one thread each (default: 2)")
+    given = parser.parse_args()
+    unknown = set(given.only) - {*FORMATS, *CONFIGURATIONS}
+    if unknown:
+        parser.error(f"no format and no configuration: {', '.join(sorted(unknown))}")
+    formats = [name for name in FORMATS if name in given.only] or FORMATS
+    configurations = [name for name in CONFIGURATIONS if name in given.only] or list(CONFIGURATIONS)
+    rows = [(format, name) for format in formats for name in configurations]
+    print(f"{len(rows)} rows of {len(given.seeds)} seeds, temperature 1, {MOST} tokens at most", flush=True)
+    done = asyncio.run(check(model_path(), rows, given.seeds, given.engines))
+    print(f"\n{table({row: done[row] for row in rows})}")
+    wrong = {(row, ending): n for row, ended in done.items() for ending, n in ended.items() if ending[0] not in ENDS}
+    for (row, (kind, what)), count in wrong.items():
+        print(f"{count} x {', '.join(row)}: {kind}: {what}")
+    return 1 if wrong else 0
+
+
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(model_path(), int(os.environ.get("STRUCTURED_SEEDS", "30")))))
+    sys.exit(main())
