@@ -67,8 +67,8 @@ fuzz-harmony: oracles ## twenty times the differential cases of the test run
 check-structured: model ## 13 kinds of held reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
 	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py $(STRUCTURED)
 
-test-clients: setup ## clients of others, each in its own environment, against our server
-	$(BIN)/python tests/clients/run.py $(CLIENTS)
+test-clients: setup ## clients of others, each in its own environment; REAL=1: against the default model
+	$(BIN)/python tests/clients/run.py $(if $(REAL),--real) $(CLIENTS)
 
 fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothing undocumented
 	$(BIN)/python tests/clients/fuzz_api.py

@@ -1,7 +1,8 @@
 """A server whose model does what its user says: ``obedient.py [PORT]`` prints its URL and serves until it is stopped.
 
 The last order in the prompt decides: ``say: TEXT`` is said, ``call: NAME ARGUMENTS`` calls the tool, and once a result
-is there the model says ``it said: RESULT``. Without an order it says ``Hello!``.
+is there the model says ``it said: RESULT``. ``lose: TEXT`` begins to say it, then the engine is lost. Without an order
+it says ``Hello!``.
 Models: ``small`` (ChatML), ``oss`` (Harmony, thinks first) and ``count`` (vectors of two dimensions).
 """
 
@@ -10,13 +11,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 
 from antiphon.api import create_app
 from antiphon.api.server import Server
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Embeddings, EngineInfo, ScriptedEngine
+from antiphon.engines import Embeddings, EngineInfo, Sampling, ScriptedEngine, Step
+from antiphon.errors import EngineLostError
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model
 from antiphon.generation.compile import ReplyCompiler
@@ -26,7 +28,7 @@ from api.responses_kit import CALL as OSS_CALL
 from api.responses_kit import CHANNEL, CONSTRAIN, HARMONY, MESSAGE, RETURN, START, VOCABULARY, harmony_ids
 from api.responses_kit import END as OSS_END
 
-ORDER = re.compile(r"(say|call): ((?:(?!<\|).)*)")
+ORDER = re.compile(r"(say|call|lose): ((?:(?!<\|).)*)")
 RESULT = re.compile(
     r"<tool_response>\n(.*?)\n</tool_response>|to=assistant[^\n]*?<\|message\|>(.*?)<\|end\|>", re.DOTALL
 )
@@ -52,7 +54,7 @@ def compact(text: str) -> str:
 def small(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
     """The reply in ChatML."""
     verb, rest = order(spelled(TOKENIZER, prompt))
-    if verb == "say":
+    if verb != "call":
         return ids(compact(rest), END)
     name, _, arguments = rest.partition(" ")
     return ids(CALL, f'\n{{"name": "{name}", "arguments": {compact(arguments)}}}\n', UNCALL, END)
@@ -62,7 +64,7 @@ def oss(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
     """The reply in Harmony, with a thought before it."""
     verb, rest = order(spelled(VOCABULARY, prompt))
     thought: tuple[Piece, ...] = (CHANNEL, "analysis", MESSAGE, "An order.", OSS_END)
-    if verb == "say":
+    if verb != "call":
         return harmony_ids(*thought, START, "assistant", CHANNEL, "final", MESSAGE, compact(rest), RETURN)
     name, _, arguments = rest.partition(" ")
     header = (START, f"assistant to=functions.{name}", CHANNEL, "commentary ", CONSTRAIN, "json")
@@ -73,6 +75,28 @@ def spelled(tokenizer: ByteTokenizer, prompt: Sequence[int]) -> str:
     pieces = (tokenizer.piece(id) for id in prompt)
     said = b"".join(piece if isinstance(piece, bytes) else piece.spelling.encode() for piece in pieces)
     return said.decode(errors="replace")
+
+
+class LosingEngine(ScriptedEngine):
+    """Is lost after three steps of an answer to ``lose``."""
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:
+        lost = order(spelled(TOKENIZER, prompt))[0] == "lose"
+        left = 3
+        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+            async for step in steps:
+                if lost and not left:
+                    raise EngineLostError("the engine was lost, as it was asked to be")
+                left -= 1
+                yield step
 
 
 class CountingEngine(ScriptedEngine):
@@ -103,7 +127,7 @@ def catalog() -> StaticCatalog:
         {
             "small": Model(
                 name="small",
-                engine=ScriptedEngine(small, end_ids=frozenset({chatml_end}), token_bytes=token_bytes, context=65536),
+                engine=LosingEngine(small, end_ids=frozenset({chatml_end}), token_bytes=token_bytes, context=65536),
                 tokenizer=TOKENIZER,
                 format=CHATML,
                 compiler=ReplyCompiler(CHATML, TOKENIZER, {chatml_end}),

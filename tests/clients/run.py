@@ -1,7 +1,9 @@
-"""Runs clients of others, each in an environment of its own, against one server: ``run.py [NAME…]``.
+"""Runs clients of others, each in an environment of its own, against one server: ``run.py [--real] [NAME…]``.
 
-Every script in ``scripts`` names its packages as PEP 723 has it; ``uv`` makes the environments, kept under
-``.clients``. A line a step goes to the screen, then a table; the exit code tells whether all passed.
+The server's model does what its user says, or, with ``--real``, is the one that ``antiphon serve`` has by default.
+Every script in ``scripts`` names its packages as PEP 723 has it; ``uv`` makes the environments. They are kept under
+``.clients``, or where ``CLIENT_ENVIRONMENTS`` says, for other clones, too. A line a step goes to the screen, then a
+table of clients and endpoints; the exit code tells whether all passed.
 """
 
 from __future__ import annotations
@@ -10,45 +12,86 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-KEPT = ROOT / ".clients"
+KEPT = Path(os.environ.get("CLIENT_ENVIRONMENTS", ROOT / ".clients"))
+SCRIPTS = KEPT / "scripts"
+"""Copies, so that an environment, which belongs to a path, serves every clone."""
 LIMIT = 900
 """Seconds that a client may take, its environment included."""
+PLACES = ("models", "chat", "completions", "embeddings", "responses", "conversations", "invocations", "errors")
+"""A step's name begins with the endpoint that it asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server to be asked: how it is started (it prints its URL), and its models' names.
+
+    The models: one that chats, one that thinks before it speaks, one that embeds. ``obedient`` ones do as told.
+    """
+
+    command: Sequence[str | Path]
+    models: str
+    obedient: bool
+    env: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
+    """What a client did: its ``version``, and its steps by whether they passed."""
+
     client: str
     version: str
-    passed: int
+    passed: tuple[str, ...]
     failed: tuple[str, ...]
+
+    @property
+    def row(self) -> list[str]:
+        cells = []
+        for place in PLACES:
+            passed, failed = (
+                sum(step.partition("_")[0] == place for step in steps) for steps in (self.passed, self.failed)
+            )
+            cells.append(f"{passed}/{passed + failed}" if passed + failed else "-")
+        return [self.client, self.version, *cells, ", ".join(self.failed) or "-"]
+
+
+OBEDIENT = Served((sys.executable, HERE / "obedient.py"), "small oss count", obedient=True, env={})
+REAL = Served(
+    (sys.executable, "-c", "from antiphon.cli import main; main()", "serve", "--port", "0", "--json"),
+    "smollm2 smollm2 minilm",
+    obedient=False,
+    env={"ANTIPHON_SESSIONS_STORE": "memory"},
+)
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The URL of a server whose model does as it is told."""
+def running(served: Served) -> Iterator[str]:
+    """The URL of the server while it runs."""
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
-    server = subprocess.Popen(
-        [sys.executable, HERE / "obedient.py"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
-    try:
-        assert server.stdout is not None
-        url = server.stdout.readline().strip()
-        if not url:
-            raise SystemExit("the server did not start")
-        yield url
-    finally:
-        server.terminate()
-        server.wait(20)
+    with tempfile.TemporaryDirectory() as folder:
+        server = subprocess.Popen(
+            [str(part) for part in served.command],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path, **served.env},
+        )
+        try:
+            assert server.stdout is not None
+            told = next((line for line in server.stdout if "http" in line), None)
+            if told is None:
+                raise SystemExit("the server did not start")
+            yield told[told.index("http") :].partition('"')[0].strip()
+        finally:
+            server.terminate()
+            server.wait(60)
 
 
 def python_command(script: Path) -> list[str]:
@@ -57,14 +100,11 @@ def python_command(script: Path) -> list[str]:
 
 
 def node_command(script: Path) -> list[str]:
-    """The same for Node; its package is fetched when it is not there."""
-    modules = KEPT / "node"
-    if not (modules / "node_modules" / "openai").exists():
-        modules.mkdir(parents=True, exist_ok=True)
-        (modules / "package.json").write_text("{}")
-        subprocess.run(["npm", "install", "--silent", "openai@6", "zod@4"], cwd=modules, check=True)
-    shutil.copy(script, modules)
-    return ["node", str(modules / script.name)]
+    """The same for Node; its packages are fetched when they are not there, and found from the script's folder up."""
+    if not (KEPT / "node_modules" / "openai").exists():
+        (KEPT / "package.json").write_text("{}")
+        subprocess.run(["npm", "install", "--silent", "openai@6", "zod@4"], cwd=KEPT, check=True)
+    return ["node", str(script)]
 
 
 def uv() -> str:
@@ -79,36 +119,54 @@ def uv() -> str:
     return str(own / "bin" / "uv")
 
 
-def ran(script: Path, url: str) -> Outcome:
+def ran(script: Path, url: str, served: Served) -> Outcome:
     """One client's steps."""
-    command = node_command(script) if script.suffix == ".mjs" else python_command(script)
-    env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    done = subprocess.run(
-        command,
-        env={**env, "ANTIPHON_URL": url, "UV_CACHE_DIR": str(KEPT / "cache"), "NO_PROXY": "127.0.0.1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT,
-    )
-    print(done.stdout, flush=True)
-    lines = [line.split(" ", 1) for line in done.stdout.splitlines()]
-    told = {kind: [rest for start, *rests in lines if start == kind for rest in rests] for kind in ("ok", "failed")}
-    version = next((rest[0] for start, *rest in lines if start == "version" and rest), "?")
-    ended = () if done.returncode == 0 or told["failed"] else (f"ended with {done.returncode}",)
-    return Outcome(script.stem, version, len(told["ok"]), (*told["failed"], *ended))
+    print(f"\n{script.stem}", flush=True)
+    kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    told = {"ANTIPHON_URL": url, "ANTIPHON_MODELS": served.models, "ANTIPHON_OBEDIENT": "yes" * served.obedient}
+    try:
+        done = subprocess.run(
+            node_command(script) if script.suffix == ".mjs" else python_command(script),
+            env={**kept, **told, "UV_CACHE_DIR": str(KEPT / "cache"), "NO_PROXY": "127.0.0.1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT,
+        )
+        output, ended = done.stdout, f"ended with {done.returncode}" if done.returncode else ""
+    except subprocess.TimeoutExpired as error:
+        output, ended = (error.stdout or b"").decode(), f"ran for more than {LIMIT} seconds"
+    except (OSError, subprocess.CalledProcessError) as error:
+        output, ended = "", f"has no environment: {error}"
+    print(output, flush=True)
+    lines = [line.split(" ", 1) for line in output.splitlines()]
+    kinds = ("ok", "failed", "version")
+    passed, failed, version = (tuple(line[1] for line in lines if line[0] == kind and line[1:]) for kind in kinds)
+    if not failed and (ended or not passed or not version):
+        failed = (ended or "told nothing",)
+    return Outcome(script.stem, version[0] if version else "?", passed, failed)
 
 
-def main(names: list[str]) -> int:
-    scripts = sorted(path for path in (HERE / "scripts").iterdir() if path.stem != "steps" and path.is_file())
-    chosen = [path for path in scripts if not names or path.stem in names]
-    with served() as url:
-        outcomes = [ran(script, url) for script in chosen]
-    width = max((len(outcome.version) for outcome in outcomes), default=0)
-    for outcome in outcomes:
-        failed = ", ".join(outcome.failed) or "-"
-        print(f"{outcome.client:<18} {outcome.version:<{width}}  {outcome.passed:>2} passed   failed: {failed}")
-    return int(not outcomes or any(outcome.failed or not outcome.passed for outcome in outcomes))
+def table(outcomes: Sequence[Outcome]) -> str:
+    """A row a client: of each endpoint's steps how many passed, and the names of those that failed."""
+    rows = [["client", "version", *PLACES, "failed"], *(outcome.row for outcome in outcomes)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, ["-" * width for width in widths])
+    return "\n".join(f"| {' | '.join(map(str.ljust, row, widths))} |" for row in rows)
+
+
+def main(arguments: list[str]) -> int:
+    served = REAL if "--real" in arguments else OBEDIENT
+    names = {name for name in arguments if name != "--real"}
+    shutil.copytree(HERE / "scripts", SCRIPTS, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    known = {path.stem: SCRIPTS / path.name for path in (HERE / "scripts").iterdir() if path.is_file()}
+    del known["steps"]
+    if lost := names - known.keys():
+        raise SystemExit(f"there is no {', '.join(sorted(lost))}; there are {', '.join(sorted(known))}")
+    with running(served) as url:
+        outcomes = [ran(known[name], url, served) for name in sorted(names or known)]
+    print(table(outcomes))
+    return int(any(outcome.failed for outcome in outcomes))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def configure(file: Path | None = None, **flags: Any) -> LoadedConfig:
 
 
 def print_json(value: Any) -> None:
-    print(msgspec.json.format(msgspec.json.encode(value)).decode())
+    print(msgspec.json.format(msgspec.json.encode(value)).decode(), flush=True)
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

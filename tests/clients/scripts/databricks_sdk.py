@@ -1,37 +1,57 @@
 # /// script
-# dependencies = ["databricks-sdk>=0.40"]
+# dependencies = ["databricks-sdk[openai]>=0.40"]
 # ///
-"""The Databricks SDK: a served model asked at its own address."""
+"""The Databricks SDK: a served model asked at its own address, and through the OpenAI client that the SDK makes."""
 
 import os
 
 from databricks.sdk import WorkspaceClient
+from databricks.sdk.errors import InvalidParameterValue
 from databricks.sdk.service.serving import ChatMessage, ChatMessageRole
-from steps import BASE, finish, step
+from steps import BASE, CHAT, EMBEDDER, MORNING, finish, said, step
 
 for name in [name for name in os.environ if name.startswith("DATABRICKS_")]:
     del os.environ[name]
 client = WorkspaceClient(host=BASE, token="any")
+SAID = ChatMessage(role=ChatMessageRole.USER, content=MORNING)
 
 
 @step
-def chat():
-    said = ChatMessage(role=ChatMessageRole.USER, content="say: Good morning.")
-    done = client.serving_endpoints.query("small", messages=[said], max_tokens=40, stream=False)
-    assert done.choices[0].message.content == "Good morning."
+def invocations_chat():
+    done = client.serving_endpoints.query(CHAT, messages=[SAID], max_tokens=200, stream=False)
+    said(done.choices[0].message.content, "Good morning.")
     assert done.usage.total_tokens > 0
 
 
 @step
-def completion():
-    done = client.serving_endpoints.query("small", prompt="say: Good", max_tokens=40, stream=False)
-    assert done.choices[0].text == "Good"
+def invocations_completions():
+    done = client.serving_endpoints.query(CHAT, prompt="say: Good", max_tokens=200, stream=False)
+    said(done.choices[0].text, "Good")
 
 
 @step
-def embeddings():
-    done = client.serving_endpoints.query("count", input=["abc", "abcdef"])
+def invocations_embeddings():
+    done = client.serving_endpoints.query(EMBEDDER, input=["abc", "abcdef"])
     assert [one.index for one in done.data] == [0, 1]
+
+
+@step
+def chat_by_openai():
+    openai = client.serving_endpoints.get_open_ai_client()
+    asked = {"model": CHAT, "messages": [{"role": "user", "content": MORNING}], "max_tokens": 200}
+    said(openai.chat.completions.create(**asked, stream=False).choices[0].message.content, "Good morning.")
+    chunks = openai.chat.completions.create(**asked, stream=True)
+    said("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
+
+
+@step
+def errors():
+    try:
+        client.serving_endpoints.query(CHAT, messages=[SAID], temperature=9.0, stream=False)
+    except InvalidParameterValue as error:
+        assert "temperature" in str(error)
+        return
+    raise AssertionError("a temperature of 9 was taken")
 
 
 finish("databricks-sdk")

@@ -8,53 +8,72 @@ import os
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
-from steps import URL, finish, step
+from steps import CHAT, CITIES, EMBEDDER, MORNING, THINKER, URL, WEATHER, finish, said, step
 
 HERE = {"api_base": URL, "api_key": "any", "num_retries": 0}
-SAY = [{"role": "user", "content": "say: Good morning."}]
-CALL = [{"role": "user", "content": 'call: weather {"city": "Bern"}'}]
-PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-WEATHER = {"type": "function", "function": {"name": "weather", "parameters": PARAMETERS}}
+RESPONSES = {"model": f"openai/{THINKER}", "api_base": URL, "api_key": "any", "max_output_tokens": 200}
+SHORT = {"max_tokens": 200}
+SAY = [{"role": "user", "content": MORNING}]
+CALL = [{"role": "user", "content": WEATHER}]
+PARAMETERS = {
+    "type": "object", "properties": {"city": {"type": "string", "enum": [*CITIES]}}, "required": ["city"],
+}  # fmt: skip
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": PARAMETERS}}
 
 
 @step
 def chat():
     for prefix in ("openai", "hosted_vllm"):
-        done = litellm.completion(model=f"{prefix}/small", messages=SAY, **HERE)
-        assert done.choices[0].message.content == "Good morning."
+        done = litellm.completion(model=f"{prefix}/{CHAT}", messages=SAY, **HERE, **SHORT)
+        said(done.choices[0].message.content, "Good morning.")
 
 
 @step
 def chat_stream():
     chunks = litellm.completion(
-        model="openai/small", messages=SAY, stream=True, stream_options={"include_usage": True}, **HERE
+        model=f"openai/{CHAT}", messages=SAY, stream=True, stream_options={"include_usage": True}, **HERE, **SHORT
     )
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "Good morning."
+    said("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
 
 
 @step
-def tools():
-    done = litellm.completion(model="openai/oss", messages=CALL, tools=[WEATHER], **HERE)
+def chat_tools():
+    done = litellm.completion(
+        model=f"openai/{THINKER}", messages=CALL, tools=[TOOL], tool_choice="required", **HERE, **SHORT
+    )
     assert done.choices[0].message.tool_calls[0].function.name == "weather"
 
 
 @step
+def completions():
+    done = litellm.text_completion(model=f"text-completion-openai/{CHAT}", prompt="say: Good", **HERE, **SHORT)
+    said(done.choices[0].text, "Good")
+
+
+@step
 def embeddings():
-    told = litellm.embedding(model="openai/count", input=["abc", "abcdef"], encoding_format="float", **HERE)
+    told = litellm.embedding(model=f"openai/{EMBEDDER}", input=["abc", "abcdef"], encoding_format="float", **HERE)
     assert len(told.data) == 2
 
 
 @step
 def responses():
-    made = litellm.responses(model="openai/oss", input="say: Good morning.", api_base=URL, api_key="any")
-    texts = [part.text for item in made.output if item.type == "message" for part in item.content]
-    assert texts == ["Good morning."]
+    made = litellm.responses(input=MORNING, **RESPONSES)
+    (text,) = (part.text for item in made.output if item.type == "message" for part in item.content)
+    said(text, "Good morning.")
 
 
 @step
 def responses_stream():
-    events = litellm.responses(model="openai/oss", input="say: Good morning.", stream=True, api_base=URL, api_key="any")
-    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == "Good morning."
+    events = litellm.responses(input=MORNING, stream=True, **RESPONSES)
+    said("".join(event.delta for event in events if event.type == "response.output_text.delta"), "Good morning.")
+
+
+@step
+def responses_tools():
+    flat = {"type": "function", "name": "weather", "parameters": PARAMETERS, "strict": False}
+    made = litellm.responses(input=WEATHER, tools=[flat], tool_choice="required", **RESPONSES)
+    assert any(item.type == "function_call" and item.name == "weather" for item in made.output)
 
 
 @step

@@ -4,9 +4,11 @@
 """OpenAI's agents: a run with a tool, over responses and over chat completions, streamed too."""
 
 import asyncio
+from typing import Literal
 
 from agents import (
     Agent,
+    ModelSettings,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     Runner,
@@ -14,46 +16,77 @@ from agents import (
     set_tracing_disabled,
 )
 from openai import AsyncOpenAI
-from steps import URL, finish, step
+from pydantic import BaseModel
+from steps import CHAT, CITIES, OBEDIENT, THINKER, URL, WEATHER, finish, step
 
 set_tracing_disabled(True)
-ORDER = 'call: weather {"city": "Bern"}'
+calls = []
+
+
+class Place(BaseModel):
+    city: Literal["Bern", "Basel"]
 
 
 @function_tool
-def weather(city: str) -> str:
+def weather(city: Literal["Bern", "Basel"]) -> str:
     """The weather of a city."""
+    calls.append(city)
     return f"18 degrees in {city}"
 
 
-def agent(kind, model):
+def agent(kind, model, **options):
     client = AsyncOpenAI(base_url=URL, api_key="any", max_retries=0)
-    return Agent(name="one", instructions="Obey.", tools=[weather], model=kind(model, client))
+    return Agent(name="one", instructions="Obey.", model=kind(model, client), **options)
 
 
-async def output(kind, model, order):
-    return (await Runner.run(agent(kind, model), order)).final_output
+def weatherman(kind, model):
+    """Calls once because it must; then it may answer."""
+    must = ModelSettings(tool_choice="required", max_tokens=200, parallel_tool_calls=False)
+    return agent(kind, model, tools=[weather], model_settings=must)
+
+
+def told(output):
+    assert calls
+    calls.clear()
+    assert output == "it said: 18 degrees in Bern" if OBEDIENT else output, output
 
 
 @step
 def responses():
-    assert asyncio.run(output(OpenAIResponsesModel, "oss", ORDER)) == "it said: 18 degrees in Bern"
-
-
-@step
-def chat():
-    assert asyncio.run(output(OpenAIChatCompletionsModel, "small", ORDER)) == "it said: 18 degrees in Bern"
+    told(asyncio.run(Runner.run(weatherman(OpenAIResponsesModel, THINKER), WEATHER, max_turns=20)).final_output)
 
 
 @step
 def responses_stream():
     async def run():
-        streamed = Runner.run_streamed(agent(OpenAIResponsesModel, "oss"), ORDER)
+        streamed = Runner.run_streamed(weatherman(OpenAIResponsesModel, THINKER), WEATHER, max_turns=20)
         async for _ in streamed.stream_events():
             pass
         return streamed.final_output
 
-    assert asyncio.run(run()) == "it said: 18 degrees in Bern"
+    told(asyncio.run(run()))
+
+
+@step
+def responses_typed():
+    one = agent(OpenAIResponsesModel, CHAT, output_type=Place)
+    assert asyncio.run(Runner.run(one, 'say: {"city": "Bern"}')).final_output.city in CITIES
+
+
+@step
+def chat():
+    told(asyncio.run(Runner.run(weatherman(OpenAIChatCompletionsModel, CHAT), WEATHER, max_turns=20)).final_output)
+
+
+@step
+def chat_stream():
+    async def run():
+        streamed = Runner.run_streamed(weatherman(OpenAIChatCompletionsModel, CHAT), WEATHER, max_turns=20)
+        async for _ in streamed.stream_events():
+            pass
+        return streamed.final_output
+
+    told(asyncio.run(run()))
 
 
 finish("openai-agents")

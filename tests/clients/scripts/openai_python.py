@@ -4,111 +4,142 @@
 """The official Python client, on every endpoint."""
 
 import asyncio
+from typing import Literal
 
 import openai
 from pydantic import BaseModel
-from steps import URL, finish, step
+from steps import CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, URL, WEATHER, finish, said, step
 
 client = openai.OpenAI(base_url=URL, api_key="any", max_retries=0)
-SAY = [{"role": "user", "content": "say: Good morning."}]
-CALL = [{"role": "user", "content": 'call: weather {"city": "Bern"}'}]
+SAY = [{"role": "user", "content": MORNING}]
+CALL = [{"role": "user", "content": WEATHER}]
+ASK = 'say: {"city": "Bern", "size": "small"}'
 PARAMETERS = {
-    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False,
+    "type": "object", "properties": {"city": {"type": "string", "enum": [*CITIES]}}, "required": ["city"],
+    "additionalProperties": False,
 }  # fmt: skip
-WEATHER = {"type": "function", "function": {"name": "weather", "parameters": PARAMETERS, "strict": True}}
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": PARAMETERS, "strict": True}}
 FLAT = {"type": "function", "name": "weather", "parameters": PARAMETERS, "strict": True}
+SHORT, BRIEF = {"max_tokens": 200}, {"max_output_tokens": 200}
 
 
 class Place(BaseModel):
-    city: str
-    people: int
+    city: Literal["Bern", "Basel"]
+    size: Literal["small", "large"]
 
 
 @step
 def models():
-    assert {one.id for one in client.models.list()} == {"small", "oss", "count"}
-    assert client.models.retrieve("small").id == "small"
+    assert {CHAT, THINKER, EMBEDDER} <= {one.id for one in client.models.list()} | {EMBEDDER}
+    assert client.models.retrieve(CHAT).id == CHAT
 
 
 @step
 def chat():
-    done = client.chat.completions.create(model="small", messages=SAY, seed=None, stop=None)
-    assert done.choices[0].message.content == "Good morning."
+    done = client.chat.completions.create(model=CHAT, messages=SAY, seed=None, stop=None, **SHORT)
+    said(done.choices[0].message.content, "Good morning.")
     assert done.usage.total_tokens == done.usage.prompt_tokens + done.usage.completion_tokens
 
 
 @step
 def chat_stream():
-    options = {"include_usage": True}
-    chunks = list(client.chat.completions.create(model="small", messages=SAY, stream=True, stream_options=options))
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "Good morning."
+    chunks = list(
+        client.chat.completions.create(
+            model=CHAT, messages=SAY, stream=True, stream_options={"include_usage": True}, **SHORT
+        )
+    )
+    said("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
     assert chunks[-1].usage.completion_tokens > 0
 
 
 @step
 def chat_accumulated():
-    with client.chat.completions.stream(model="small", messages=SAY) as stream:
+    with client.chat.completions.stream(model=CHAT, messages=SAY, **SHORT) as stream:
         kinds = {event.type for event in stream}
         assert {"content.delta", "content.done"} <= kinds
-        assert stream.get_final_completion().choices[0].message.content == "Good morning."
+        said(stream.get_final_completion().choices[0].message.content, "Good morning.")
+
+
+@step
+def chat_choices():
+    done = client.chat.completions.create(model=CHAT, messages=SAY, n=2, stop=["\n\n"], **SHORT)
+    assert [one.index for one in done.choices] == [0, 1]
 
 
 @step
 def chat_parse():
-    ask = [{"role": "user", "content": 'say: {"city": "Bern", "people": 137000}'}]
-    done = client.chat.completions.parse(model="small", messages=ask, response_format=Place)
-    assert done.choices[0].message.parsed == Place(city="Bern", people=137000)
+    ask = [{"role": "user", "content": ASK}]
+    done = client.chat.completions.parse(model=CHAT, messages=ask, response_format=Place, **SHORT)
+    assert done.choices[0].message.parsed.city in CITIES
+    with client.chat.completions.stream(model=CHAT, messages=ask, response_format=Place, **SHORT) as stream:
+        assert stream.get_final_completion().choices[0].message.parsed.city in CITIES
 
 
 @step
 def chat_logprobs():
-    done = client.chat.completions.create(model="small", messages=SAY, logprobs=True, top_logprobs=2)
-    assert "".join(one.token for one in done.choices[0].logprobs.content) == "Good morning."
+    done = client.chat.completions.create(model=CHAT, messages=SAY, logprobs=True, top_logprobs=2, **SHORT)
+    (choice,) = done.choices
+    assert b"".join(bytes(one.bytes) for one in choice.logprobs.content).decode().startswith(choice.message.content)
+    assert all(len(one.top_logprobs) == 2 for one in choice.logprobs.content)
 
 
 @step
 def chat_tools():
-    for model in ("small", "oss"):
-        done = client.chat.completions.create(model=model, messages=CALL, tools=[WEATHER])
+    for model in (CHAT, THINKER):
+        done = client.chat.completions.create(
+            model=model, messages=CALL, tools=[TOOL], tool_choice="required", parallel_tool_calls=False, **SHORT
+        )
         (call,) = done.choices[0].message.tool_calls
         assert (done.choices[0].finish_reason, call.function.name) == ("tool_calls", "weather")
         result = {"role": "tool", "tool_call_id": call.id, "content": "18 degrees"}
         answer = client.chat.completions.create(
-            model=model, messages=[*CALL, done.choices[0].message, result], tools=[WEATHER]
+            model=model, messages=[*CALL, done.choices[0].message, result], tools=[TOOL], tool_choice="none", **SHORT
         )
-        assert answer.choices[0].message.content == "it said: 18 degrees"
+        said(answer.choices[0].message.content, "it said: 18 degrees")
 
 
 @step
 def chat_tools_streamed():
-    with client.chat.completions.stream(model="small", messages=CALL, tools=[WEATHER]) as stream:
+    choice = {"type": "function", "function": {"name": "weather"}}
+    with client.chat.completions.stream(
+        model=CHAT, messages=CALL, tools=[TOOL], tool_choice=choice, parallel_tool_calls=False, **SHORT
+    ) as stream:
         (call,) = stream.get_final_completion().choices[0].message.tool_calls
-    assert call.function.parsed_arguments == {"city": "Bern"}
+    assert call.function.parsed_arguments["city"] in CITIES
 
 
 @step
 def completions():
-    assert client.completions.create(model="small", prompt="say: Good").choices[0].text == "Good"
-    told = list(client.completions.create(model="small", prompt=["say: Good"], stream=True))
-    assert "".join(one.choices[0].text for one in told if one.choices) == "Good"
+    said(client.completions.create(model=CHAT, prompt="say: Good", **SHORT).choices[0].text, "Good")
+    two = client.completions.create(model=CHAT, prompt=["say: Good", "say: Good"], logprobs=1, **SHORT)
+    assert [one.index for one in two.choices] == [0, 1]
+    assert all(one.logprobs.tokens for one in two.choices)
+
+
+@step
+def completions_stream():
+    told = list(client.completions.create(model=CHAT, prompt=["say: Good"], stream=True, **SHORT))
+    said("".join(one.choices[0].text for one in told if one.choices), "Good")
 
 
 @step
 def embeddings():
-    as_base64 = client.embeddings.create(model="count", input=["abc", "abcdef"])
-    floats = client.embeddings.create(model="count", input=["abc", "abcdef"], encoding_format="float")
-    assert [one.embedding for one in floats.data] == [one.embedding for one in as_base64.data]
+    as_base64 = client.embeddings.create(model=EMBEDDER, input=["abc", "abcdef"])
+    floats = client.embeddings.create(model=EMBEDDER, input=["abc", "abcdef"], encoding_format="float")
+    for told, plain in zip(as_base64.data, floats.data, strict=True):
+        assert all(abs(a - b) < 1e-6 for a, b in zip(told.embedding, plain.embedding, strict=True))
     assert [one.index for one in floats.data] == [0, 1]
+    assert floats.usage.prompt_tokens > 0
 
 
 @step
 def responses():
-    made = client.responses.create(model="oss", input="say: Good morning.", instructions="Be brief.")
-    assert made.output_text == "Good morning."
+    made = client.responses.create(model=THINKER, input=MORNING, instructions="Be brief.", **BRIEF)
+    said(made.output_text, "Good morning.")
     assert client.responses.retrieve(made.id).output_text == made.output_text
     assert client.responses.input_items.list(made.id).data[0].type == "message"
-    more = client.responses.create(model="oss", input="say: And you?", previous_response_id=made.id)
-    assert more.output_text == "And you?"
+    more = client.responses.create(model=THINKER, input="say: And you?", previous_response_id=made.id, **BRIEF)
+    said(more.output_text, "And you?")
     client.responses.delete(made.id)
     try:
         client.responses.retrieve(made.id)
@@ -119,44 +150,82 @@ def responses():
 
 @step
 def responses_stream():
-    with client.responses.stream(model="oss", input="say: Good morning.") as stream:
+    with client.responses.stream(model=THINKER, input=MORNING, **BRIEF) as stream:
         text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
-        assert text == stream.get_final_response().output_text == "Good morning."
+        assert text == stream.get_final_response().output_text
+        said(text, "Good morning.")
+
+
+@step
+def responses_events():
+    events = list(client.responses.create(model=THINKER, input=MORNING, stream=True, **BRIEF))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    made = events[-1].response
+    again = list(client.responses.retrieve(made.id, stream=True))
+    assert again[-1].response.output_text == made.output_text
 
 
 @step
 def responses_parse():
-    ask = 'say: {"city": "Bern", "people": 137000}'
-    assert client.responses.parse(model="small", input=ask, text_format=Place).output_parsed.people == 137000
-    with client.responses.stream(model="small", input=ask, text_format=Place) as stream:
-        assert stream.get_final_response().output_parsed.city == "Bern"
+    made = client.responses.parse(model=CHAT, input=ASK, text_format=Place, **BRIEF)
+    assert made.output_parsed.city in CITIES
+    with client.responses.stream(model=CHAT, input=ASK, text_format=Place, **BRIEF) as stream:
+        assert stream.get_final_response().output_parsed.size in {"small", "large"}
 
 
 @step
 def responses_tools():
-    made = client.responses.create(model="oss", input='call: weather {"city": "Bern"}', tools=[FLAT])
+    made = client.responses.create(model=THINKER, input=WEATHER, tools=[FLAT], tool_choice="required", **BRIEF)
+    call = next(item for item in made.output if item.type == "function_call")
+    results = [
+        {"type": "function_call_output", "call_id": item.call_id, "output": "18 degrees"}
+        for item in made.output
+        if item.type == "function_call"
+    ]
+    assert call.name == "weather"
+    more = client.responses.create(
+        model=THINKER, input=results, previous_response_id=made.id, tools=[FLAT], tool_choice="none", **BRIEF
+    )
+    said(more.output_text, "it said: 18 degrees")
+
+
+@step
+def responses_tools_streamed():
+    with client.responses.stream(
+        model=THINKER, input=WEATHER, tools=[FLAT], tool_choice="required", parallel_tool_calls=False, **BRIEF
+    ) as stream:
+        made = stream.get_final_response()
     (call,) = (item for item in made.output if item.type == "function_call")
-    result = {"type": "function_call_output", "call_id": call.call_id, "output": "18 degrees"}
-    more = client.responses.create(model="oss", input=[result], previous_response_id=made.id, tools=[FLAT])
-    assert more.output_text == "it said: 18 degrees"
+    assert call.parsed_arguments["city"] in CITIES
 
 
 @step
 def responses_background():
-    made = client.responses.create(model="small", input="say: Later.", background=True)
+    made = client.responses.create(model=CHAT, input="say: Later.", background=True, **BRIEF)
     assert made.status in {"queued", "in_progress", "completed"}
-    client.responses.cancel(made.id)
-    assert client.responses.input_tokens.count(model="small", input="say: Later.").input_tokens > 0
+    ended = client.responses.cancel(made.id)
+    assert ended.status in {"cancelled", "completed"}
+    assert client.responses.retrieve(made.id).status == ended.status
+    assert client.responses.input_tokens.count(model=CHAT, input="say: Later.").input_tokens > 0
 
 
 @step
 def conversations():
     made = client.conversations.create(items=[{"role": "user", "content": "Hi"}])
-    client.responses.create(model="small", input="say: Noted.", conversation=made.id)
+    client.responses.create(model=CHAT, input="say: Noted.", conversation=made.id, **BRIEF)
     kinds = [item.role for item in client.conversations.items.list(made.id, order="asc")]
     assert kinds == ["user", "user", "assistant"]
     client.conversations.update(made.id, metadata={"topic": "none"})
     assert client.conversations.retrieve(made.id).metadata == {"topic": "none"}
+
+
+@step
+def conversations_items():
+    made = client.conversations.create()
+    added = client.conversations.items.create(made.id, items=[{"role": "user", "content": "Hi"}]).data[0]
+    assert client.conversations.items.retrieve(added.id, conversation_id=made.id).content[0].text == "Hi"
+    client.conversations.items.delete(added.id, conversation_id=made.id)
+    assert not list(client.conversations.items.list(made.id))
     assert client.conversations.delete(made.id).deleted
 
 
@@ -166,23 +235,56 @@ def errors():
         (openai.NotFoundError, {"model": "large"}),
         (openai.BadRequestError, {"temperature": -1}),
         (openai.BadRequestError, {"max_tokens": "many"}),
+        (openai.BadRequestError, {"store": True}),
     ):
         try:
-            client.chat.completions.create(**{"model": "small", "messages": SAY, **fields})
+            client.chat.completions.create(**{"model": CHAT, "messages": SAY, **fields})
         except kind as error:
             assert error.body["message"], error.request_id
+            assert error.code, error.param
         else:
             raise AssertionError(fields)
 
 
 @step
-def asynchronous():
+def chat_many():
     async def run():
         async with openai.AsyncOpenAI(base_url=URL, api_key="any", max_retries=0) as client:
-            asked = (client.chat.completions.create(model="small", messages=SAY) for _ in range(20))
+            asked = (client.chat.completions.create(model=CHAT, messages=SAY, max_tokens=20) for _ in range(20))
             return [done.choices[0].message.content for done in await asyncio.gather(*asked)]
 
-    assert asyncio.run(run()) == ["Good morning."] * 20
+    for text in asyncio.run(run()):
+        said(text, "Good morning.")
+
+
+if OBEDIENT:
+
+    @step
+    def errors_in_streams():
+        """The engine is lost after the first words: an error, not an end."""
+        lost = [{"role": "user", "content": "lose: Good morning."}]
+        for asked in (
+            lambda: client.chat.completions.create(model=CHAT, messages=lost, stream=True),
+            lambda: client.completions.create(model=CHAT, prompt="lose: Good", stream=True),
+        ):
+            read = []
+            try:
+                for chunk in asked():
+                    read.append(chunk)
+            except openai.APIError as error:
+                assert error.body["code"] == "engine_lost", error.body
+                assert read
+            else:
+                raise AssertionError("the stream ended as if it were whole")
+        events = []
+        try:
+            for event in client.responses.create(model=CHAT, input="lose: Good morning.", stream=True):
+                events.append(event)
+        except openai.APIError as error:
+            assert error.body["code"], error.body
+        else:
+            assert [event.type for event in events[-2:]] == ["error", "response.failed"], events[-2:]
+            assert events[-1].response.error.code
 
 
 finish("openai")

@@ -1,70 +1,81 @@
 # /// script
 # dependencies = ["pydantic-ai-slim[openai]>=2.0"]
 # ///
-"""Pydantic AI: text, a tool, typed output, streams, over chat completions and over responses."""
+"""Pydantic AI: text, a tool, typed output of two kinds, streams, over chat completions and over responses."""
 
 import asyncio
+from typing import Literal
 
 from pydantic import BaseModel
-from pydantic_ai import Agent
+from pydantic_ai import Agent, NativeOutput
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from steps import URL, finish, step
+from steps import CHAT, CITIES, MORNING, THINKER, URL, WEATHER, finish, said, step
 
 provider = OpenAIProvider(base_url=URL, api_key="any")
-chat_model = OpenAIChatModel("small", provider=provider)
+chat_model = OpenAIChatModel(CHAT, provider=provider, settings={"max_tokens": 200})
+responses_model = OpenAIResponsesModel(THINKER, provider=provider, settings={"max_tokens": 200})
 
 
 class Place(BaseModel):
-    city: str
+    city: Literal["Bern", "Basel"]
+
+
+def with_tool(model):
+    agent = Agent(model)
+
+    @agent.tool_plain
+    def weather(city: Literal["Bern", "Basel"]) -> str:
+        return f"18 degrees in {city}"
+
+    return agent
+
+
+async def streamed(model):
+    async with Agent(model).run_stream(MORNING) as stream:
+        return await stream.get_output()
 
 
 @step
 def chat():
-    assert Agent(chat_model).run_sync("say: Good morning.").output == "Good morning."
+    said(Agent(chat_model).run_sync(MORNING).output, "Good morning.")
 
 
 @step
 def chat_stream():
-    async def run():
-        async with Agent(chat_model).run_stream("say: Good morning.") as streamed:
-            return await streamed.get_output()
-
-    assert asyncio.run(run()) == "Good morning."
+    said(asyncio.run(streamed(chat_model)), "Good morning.")
 
 
 @step
-def tools():
-    agent = Agent(chat_model)
-
-    @agent.tool_plain
-    def weather(city: str) -> str:
-        return f"18 degrees in {city}"
-
-    assert agent.run_sync('call: weather {"city": "Bern"}').output == "it said: 18 degrees in Bern"
+def chat_tools():
+    said(with_tool(chat_model).run_sync(WEATHER).output, "it said: 18 degrees in Bern")
 
 
 @step
-def typed_by_tool():
-    done = Agent(chat_model, output_type=Place).run_sync('call: final_result {"city": "Bern"}')
-    assert done.output == Place(city="Bern")
+def chat_typed_by_tool():
+    agent = Agent(chat_model, output_type=Place)
+    assert agent.run_sync('call: final_result {"city": "Bern"}').output.city in CITIES
+
+
+@step
+def chat_typed_by_schema():
+    agent = Agent(chat_model, output_type=NativeOutput(Place))
+    assert agent.run_sync('say: {"city": "Bern"}').output.city in CITIES
 
 
 @step
 def responses():
-    model = OpenAIResponsesModel("oss", provider=provider)
-    assert Agent(model).run_sync("say: Good morning.").output == "Good morning."
+    said(Agent(responses_model).run_sync(MORNING).output, "Good morning.")
+
+
+@step
+def responses_stream():
+    said(asyncio.run(streamed(responses_model)), "Good morning.")
 
 
 @step
 def responses_tools():
-    agent = Agent(OpenAIResponsesModel("oss", provider=provider))
-
-    @agent.tool_plain
-    def weather(city: str) -> str:
-        return f"18 degrees in {city}"
-
-    assert agent.run_sync('call: weather {"city": "Bern"}').output == "it said: 18 degrees in Bern"
+    said(with_tool(responses_model).run_sync(WEATHER).output, "it said: 18 degrees in Bern")
 
 
 finish("pydantic-ai-slim")

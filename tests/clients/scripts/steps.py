@@ -1,4 +1,8 @@
-"""What every client's script says: a line a step, and whether all of them passed."""
+"""What every client's script says: a line a step, and whether all of them passed.
+
+The obedient model does what its user says, so that its answers are known word by word. Any other is held to what the
+API promises: there is an answer, and it has the form that was asked for.
+"""
 
 import os
 import sys
@@ -7,6 +11,12 @@ from importlib.metadata import version
 
 BASE = os.environ["ANTIPHON_URL"]
 URL = f"{BASE}/v1"
+CHAT, THINKER, EMBEDDER = os.environ["ANTIPHON_MODELS"].split()
+OBEDIENT = bool(os.environ["ANTIPHON_OBEDIENT"])
+MORNING = "say: Good morning."
+WEATHER = 'call: weather {"city": "Bern"}'
+CITIES = ("Bern", "Basel")
+"""All that a typed answer may name: a model that rambles comes to an end."""
 failed: list[str] = []
 
 
@@ -21,6 +31,12 @@ def step(check):
     else:
         print("ok", check.__name__, flush=True)
     return check
+
+
+def said(text, expected):
+    """The obedient model said just this; another said something."""
+    assert isinstance(text, str), text
+    assert text.strip() == expected if OBEDIENT else text, text
 
 
 def finish(package):
