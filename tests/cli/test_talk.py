@@ -204,3 +204,15 @@ def test_a_prompt_in_openchatml_is_a_transcript_whose_texts_are_escaped(home: Pa
     reply = "<|channel|>final<|message|>As <<|end|> you wish<|return|>"
     read = antiphon("parse", "-", "--from", "openchatml", "--json", home=home, stdin=reply).stdout
     assert json.loads(read)["messages"][0]["text"] == "As <|end|> you wish"
+
+
+@pytest.mark.parametrize("format", ["openchatml", "harmony"])
+def test_a_model_without_the_controls_is_spoken_to_in_a_framed_format_and_ends_its_answer(
+    home: Path, smollm2_path: Path, format: str
+) -> None:
+    asked = ("--format", format, "--temperature", "0", "--max-tokens", "150", "--json")
+    done = antiphon("chat", "What is the capital of France?", "--model", str(smollm2_path), *asked, home=home)
+    answer = json.loads(done.stdout)
+    assert answer["finish_reason"] == "stop_eos"
+    assert answer["messages"][-1]["channel"] == "final"
+    assert "<|" not in answer["text"]

@@ -331,3 +331,18 @@ def test_a_format_that_cannot_call_refuses_to_be_made_to(format: OpenChatML) -> 
 def test_where_reasoning_is_required_no_reply_begins_with_the_answer(case: str, answer: str) -> None:
     assert compiled(case, "text").matcher().consume(list(answer.encode())) is None
     assert compiled(case, "reasoning required").matcher().consume(list(answer.encode())) is not None
+
+
+@pytest.mark.parametrize("end", ["<|return|>", "<|end|>", ""])
+@pytest.mark.parametrize("case", ["harmony, spelled", "harmony b, spelled", "openchatml, spelled"])
+def test_an_answer_spelled_out_ends_with_a_spelled_control_and_whatever_end_token_the_engine_adds(
+    case: str, end: str
+) -> None:
+    of_model = CASES[case].tokenizer.controls[EOS]
+    matcher = CASES[case].compile(ReplyShape()).matcher()
+    answer = [*f"<|channel|>final<|message|>Yes.{end}".encode(), of_model]
+    assert matcher.consume(answer) is None
+    assert matcher.accepting
+    events = CASES[case].read(answer)
+    assert [event for event in events if isinstance(event, Incident)] == []
+    assert [event.message.text for event in events if isinstance(event, MessageEnded)] == ["Yes."]

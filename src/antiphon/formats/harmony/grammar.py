@@ -89,10 +89,11 @@ class ReplyGrammar:
         return self._free_answer()
 
     def _free_answer(self) -> Grammar:
-        """Spelled out, the model's own end token ends an answer as well as ``<|return|>`` does."""
+        """Spelled out, an answer may also end as a history's messages do, or with the model's own end token."""
         if not self._literal:
             return chain(self._text(None), self._end())
-        return choice(self._text(RETURN), chain(self._text(None), EndOfTurn()))
+        spelled = choice(self._text(RETURN), self._text(END))
+        return choice(chain(spelled, optional(EndOfTurn())), chain(self._text(None), EndOfTurn()))
 
     def _end(self) -> Grammar:
         return choice(EndOfTurn(self._mark(RETURN)), EndOfTurn()) if self._literal else EndOfTurn(RETURN)

@@ -59,7 +59,7 @@ class ReplyGrammar:
         return chain(self._head(Message(role=Role.ASSISTANT, channel=Channel.FINAL)), self._answer())
 
     def _answer(self) -> Grammar:
-        """Spelled out, the model's own end token ends an answer as well as ``<|return|>`` does."""
+        """Spelled out, an answer may also end as the transcript's messages do, or with the model's own end token."""
         ends = choice(EndOfTurn(self._mark(RETURN)), EndOfTurn()) if self._spelled else EndOfTurn(RETURN)
         asked = self._shape.answer(self._avoid)
         if asked is not None:
@@ -67,7 +67,8 @@ class ReplyGrammar:
         limit = self._shape.max_text
         if not self._spelled:
             return chain(self._text(None, limit), ends)
-        return choice(self._text(RETURN, limit), chain(self._text(None, limit), EndOfTurn()))
+        spelled = choice(self._text(RETURN, limit), self._text(END, limit))
+        return choice(chain(spelled, optional(EndOfTurn())), chain(self._text(None, limit), EndOfTurn()))
 
     def _head(self, message: Message) -> Grammar:
         """A head as the writer writes it, after the role, which the prompt has."""
