@@ -1,7 +1,7 @@
 """Thousands of requests made from ``/openapi.json`` by schemathesis: ``fuzz_api.py [CASES AN OPERATION] [SECONDS]``.
 
 No answer may be a 5xx, have an undocumented status or type, or differ from its schema. Every name is a model's, so that
-requests go further than to a 404, and the model says one line whatever is asked.
+requests go further than to a 404, and the model keeps to the grammar of what is asked.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 from antiphon.api import create_app  # noqa: E402
 from antiphon.catalog.static import StaticCatalog  # noqa: E402
 from antiphon.generation import Model  # noqa: E402
-from api.kit import END, ids, model, running, scripted  # noqa: E402
+from api.kit import running  # noqa: E402
 from clients.obedient import counting  # noqa: E402
+from clients.obliging import obliging  # noqa: E402
 from clients.run import KEPT, uv  # noqa: E402
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
@@ -32,7 +33,7 @@ class AnyName(StaticCatalog):
 
 
 def main(cases: str = "100", seconds: str = "600") -> int:
-    catalog = AnyName({"write": model(scripted(ids("Hello, ", "{}", END))), "embed": counting()})
+    catalog = AnyName({"write": obliging(), "embed": counting()})
     command = [
         uv(), "run", "--quiet", "--no-project", "--python", sys.executable, "--with", "schemathesis>=4",
         "schemathesis", "run", "--max-examples", cases, "--max-time", seconds, "--phases", "coverage,fuzzing,stateful",

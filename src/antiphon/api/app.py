@@ -216,7 +216,7 @@ async def _sweep(context: Context) -> None:
 
 
 async def _openapi(request: Request) -> Response:
-    return Response(document(), media_type="application/json")
+    return Response(document(request.app.state.context.limits), media_type="application/json")
 
 
 async def _antiphon_error(request: Request, error: Exception) -> Response:

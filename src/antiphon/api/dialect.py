@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from antiphon.conversation import FinishReason
+from antiphon.generation import Range
 
 from .schemas.chat import ChatRequest
 from .schemas.errors import ErrorBody, ErrorDetail
@@ -48,23 +49,6 @@ class ApiError:
     def placed(self) -> str:
         """The message with the field at fault, for bodies that have no place of their own for it."""
         return f"{self.param}: {self.message}" if self.param and self.param not in self.message else self.message
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Numbers from ``low`` to ``high``; with ``above``, ``low`` itself is none of them."""
-
-    low: float
-    high: float
-    above: bool = False
-
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high and not (self.above and value == self.low)
-
-    def __str__(self) -> str:
-        high = int(self.high)
-        told = f"2^{high.bit_length()} - 1" if high > 2**16 else str(self.high)
-        return f"{'(' if self.above else '['}{self.low}, {told}]"
 
 
 Check = Callable[[ChatRequest], None]

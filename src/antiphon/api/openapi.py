@@ -9,6 +9,8 @@ import msgspec
 
 from antiphon import __version__
 
+from .bounds import bound
+from .limits import Limits
 from .schemas.chat import ChatChunk, ChatCompletion, ChatRequest
 from .schemas.completions import Completion, CompletionRequest
 from .schemas.embeddings import EmbeddingList, EmbeddingRequest
@@ -50,8 +52,8 @@ _REF = "#/components/schemas/{name}"
 
 
 @cache
-def document() -> bytes:
-    """The OpenAPI 3.1 document."""
+def document(limits: Limits) -> bytes:
+    """The OpenAPI 3.1 document of a server that bears so much."""
     _, components = msgspec.json.schema_components(_KINDS, ref_template=_REF)
     return msgspec.json.encode(
         {
@@ -89,7 +91,7 @@ def document() -> bytes:
                     )
                 },
             },
-            "components": {"schemas": components},
+            "components": {"schemas": bound(components, limits)},
         }
     )
 

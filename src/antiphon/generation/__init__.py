@@ -5,10 +5,16 @@ from .event import ChoiceEvent, Filter
 from .held import held, prepare_turn
 from .model import EmbeddingSpec, Model
 from .plan import Plan, plan_turn
+from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
 from .request import TurnRequest
 from .turn import Reply, collect, merge_usage, reply_of, run_turn
 
 __all__ = [
+    "BIAS",
+    "MAX_LOGPROBS",
+    "MAX_STOP_LENGTH",
+    "RANGES",
+    "Range",
     "ChoiceEvent",
     "Filter",
     "EmbeddingPlan",

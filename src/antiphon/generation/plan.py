@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,15 +12,15 @@ from antiphon.formats import Parser
 from antiphon.tokens import Control, Piece, encode_pieces
 
 from .model import Model
+from .ranges import BIAS, MAX_STOP_LENGTH, RANGES, Range
 from .request import TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
 
 MAX_STOPS = 1024
-MAX_STOP_LENGTH = 1024
-MAX_LOGPROBS = 20
-
+_ASKED_AS = {"logprobs": "top_logprobs"}
+"""Where a request's parameter has another name than our field."""
 Number = TypeVar("Number", int, float)
 
 
@@ -103,17 +102,10 @@ def check_request(model: Model, request: TurnRequest) -> None:
     info = model.engine.info
     if info.embeddings:
         raise UnsupportedError(f"{model.name!r} makes embeddings and writes no text", position=Position(path="model"))
-    _within("temperature", request.temperature, 0, 2)
-    _within("top_p", request.top_p, 0, 1, open_below=True)
-    _within("top_k", request.top_k, -1, 2**31 - 1)
-    _within("min_p", request.min_p, 0, 1)
-    _within("presence_penalty", request.presence_penalty, -2, 2)
-    _within("frequency_penalty", request.frequency_penalty, -2, 2)
-    _within("repetition_penalty", request.repetition_penalty, 0, 2, open_below=True)
-    _within("max_tokens", request.max_tokens, 0, 2**63 - 1)
-    _within("seed", request.seed, -(2**63), 2**64 - 1)
-    _within("n", request.n, 1, info.slots)
-    _within("top_logprobs", request.logprobs, 0, min(info.logprobs, MAX_LOGPROBS))
+    for name, allowed in RANGES.items():
+        _within(_ASKED_AS.get(name, name), getattr(request, name), allowed)
+    _within("n", request.n, Range(1, info.slots))
+    _within("top_logprobs", request.logprobs, Range(0, info.logprobs))
     _check_stops(request.stop)
     _refuse_unheld(model, request)
     _check_logit_bias(model, request)
@@ -157,15 +149,12 @@ def _check_logit_bias(model: Model, request: TurnRequest) -> None:
             raise _refused(
                 "logit_bias", f"the vocabulary has no token {id}; its ids are 0 … {model.tokenizer.size - 1}"
             )
-        _within(f"logit_bias.{id}", bias, -100, 100)
+        _within(f"logit_bias.{id}", bias, BIAS)
 
 
-def _within(name: str, value: float | None, low: float, high: float, *, open_below: bool = False) -> None:
-    if value is None:
-        return
-    if math.isnan(value) or not low <= value <= high or (open_below and value == low):
-        bracket = "(" if open_below else "["
-        raise _refused(name, f"{name} is {value}; it must be in {bracket}{low}, {high}]")
+def _within(name: str, value: float | None, allowed: Range) -> None:
+    if value is not None and value not in allowed:
+        raise _refused(name, f"{name} is {value}; it must be in {allowed}")
 
 
 def _refused(path: str, message: str) -> RequestError:

@@ -25,7 +25,7 @@ from antiphon.generation import TurnRequest
 from .messages import refused, to_messages
 from .sampling import at_most, check_stream_options, logit_bias, stop_strings, streams
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def _tools(tools: list[Tool], dialect: Dialect) -> tuple[ToolSpec, ...]:
         if tool.function is None:
             raise refused(f"{path}.function", "a function tool needs it.", code="missing_required_parameter")
         function = tool.function
-        if not _NAME.fullmatch(function.name):
+        if not NAME.fullmatch(function.name):
             raise refused(f"{path}.function.name", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -.")
         if function.name in specs:
             raise refused(f"{path}.function.name", f"another tool is named {function.name!r}.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from antiphon.api.dialect import ApiError, CompletionRules, Dialect, Range
+from antiphon.api.dialect import ApiError, CompletionRules, Dialect
+from antiphon.generation import Range
 
 from .checks import calls_alone, described_tools, one_leading_system, properties, roles, strict_subset, tool_ids
 

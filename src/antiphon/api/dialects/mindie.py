@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from antiphon.api.dialect import ApiError, Dialect, Range
+from antiphon.api.dialect import ApiError, Dialect
 from antiphon.conversation import FinishReason
+from antiphon.generation import Range
 
 from .checks import contents, roles, total_content
 

@@ -1,0 +1,94 @@
+"""What the description tells of a request's fields beyond their types: where numbers lie, how long texts and lists are.
+
+Each keyword speaks of one type only, so it may stand beside any choice of types, null included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antiphon.generation import BIAS, MAX_STOP_LENGTH, RANGES, Range
+
+from .convert.chat import NAME
+from .convert.completions import MAX_LOGPROBS
+from .convert.responses import MAX_KEY, MAX_METADATA, MAX_VALUE
+from .dialect import OPENAI
+from .limits import Limits
+
+Schema = dict[str, Any]
+REFUSED: Schema = {"type": "null", "description": "Known, and refused: nothing here can do it."}
+
+
+def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
+    """The schemas of requests with their bounds; others as they are."""
+    common, own = _common(limits), _own(limits)
+    for kind, schema in schemas.items():
+        asks = kind.endswith(("Request", "Create", "Update")) or kind in own
+        fields = {**common, **own.get(kind, {})} if asks else {}
+        for name, told in schema.get("properties", {}).items():
+            found = fields.get(name)
+            if found is not None:
+                schema["properties"][name] = found if found is REFUSED else {**told, **found}
+    return schemas
+
+
+def _common(limits: Limits) -> dict[str, Schema]:
+    """By the names that mean the same wherever they stand."""
+    text = {"minLength": 1, "maxLength": MAX_STOP_LENGTH}
+    return {
+        **{name: _within(allowed) for name, allowed in RANGES.items()},
+        "max_completion_tokens": _within(RANGES["max_tokens"]),
+        "request_output_len": _within(RANGES["max_tokens"]),
+        "top_logprobs": _within(RANGES["logprobs"]),
+        "n": {"minimum": 1, "maximum": limits.max_n},
+        "stop": {**text, "maxItems": OPENAI.max_stops, "items": {"type": "string", **text}},
+        "logit_bias": {
+            "maxProperties": limits.max_logit_bias,
+            "propertyNames": {"pattern": "^[0-9]{1,10}$"},
+            "additionalProperties": {"type": "number", **_within(BIAS)},
+        },
+        "messages": {"minItems": 1, "maxItems": limits.max_messages},
+        "tools": {"maxItems": OPENAI.max_tools},
+    }
+
+
+def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
+    """By the request, and in it by the field."""
+    ids = {"items": {"type": "integer", "minimum": 0}}
+    pairs = {
+        "maxProperties": MAX_METADATA,
+        "propertyNames": {"maxLength": MAX_KEY},
+        "additionalProperties": {"type": "string", "maxLength": MAX_VALUE},
+    }
+    chat = dict.fromkeys(("functions", "function_call", "audio", "web_search_options"), REFUSED)
+    return {
+        "ChatRequest": chat,
+        "RenderRequest": chat,
+        "CompletionRequest": {
+            "best_of": {"minimum": 1, "maximum": limits.max_n},
+            "logprobs": _within(Range(0, MAX_LOGPROBS)),
+            "prompt": {"minItems": 1, "maxItems": limits.max_prompts},
+            **dict.fromkeys(("prompt_logprobs", "truncate_prompt_tokens", "response_format"), REFUSED),
+        },
+        "EmbeddingRequest": {
+            "input": {"minItems": 1, "maxItems": limits.max_inputs, "items": {"type": "string"}},
+            "dimensions": {"minimum": 1},
+        },
+        "ResponsesRequest": {
+            "max_output_tokens": {"minimum": 1},
+            "max_tool_calls": {"minimum": 0},
+            "metadata": pairs,
+            "prompt": REFUSED,
+        },
+        "ConversationCreate": {"metadata": pairs},
+        "ConversationUpdate": {"metadata": pairs},
+        "InteractiveRequest": dict.fromkeys(("min_new_tokens", "image_url", "adapter_name"), REFUSED),
+        "DetokenizeRequest": {"tokens": ids},
+        "ParseRequest": {"ids": ids, "prompt_ids": ids},
+        "FunctionDefinition": {"name": {"pattern": f"^{NAME.pattern}$"}},
+    }
+
+
+def _within(allowed: Range) -> Schema:
+    lowest = "exclusiveMinimum" if allowed.above else "minimum"
+    return {lowest: allowed.low, "maximum": allowed.high}
