@@ -87,10 +87,14 @@ class Unloadable:
 
     names: Sequence[str] = ("small",)
     default: str | None = "small"
+    embedding: str | None = None
     loaded: Mapping[str, Model] = {}
 
     def __init__(self, model: Model | None, seconds: float = 0.0) -> None:
         self._model, self._seconds = model, seconds
+
+    def created(self, name: str) -> int:
+        return 0
 
     async def get(self, name: str) -> Model:
         await asyncio.sleep(self._seconds)

@@ -26,7 +26,7 @@ from antiphon.engines import Embeddings, EngineInfo, ScriptedEngine
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model, embed, plan_embedding
 from antiphon.tokens import ByteTokenizer, Control
-from api.kit import END, Got, app, ids, post_in_process, serving
+from api.kit import END, Got, app, ids, model, post_in_process, scripted, serving
 from conftest import corpus_file
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -130,6 +130,16 @@ async def test_a_text_that_is_too_long_is_an_error_with_its_place_and_both_numbe
     assert cosine(cut.data[0].embedding, fits.data[0].embedding) > 0.99999
 
 
+async def test_a_request_that_names_no_model_gets_the_one_that_embeds(minilm: Model) -> None:
+    chat = model(scripted(ids("Hi", END)), name="chat")
+    application = create_app(StaticCatalog({"chat": chat, "minilm": minilm}))
+    told = await post_in_process(application, "/v1/embeddings", input="Hello")
+    assert (told.status, told.json["model"]) == (200, "minilm")
+    refused = await post_in_process(application, "/v1/embeddings", input="Hello", model="chat")
+    assert (refused.status, refused.error["code"], refused.error["param"]) == (400, "unsupported_parameter", "model")
+    assert "'chat' makes no embeddings" in refused.error["message"]
+
+
 async def test_dimensions_that_the_model_does_not_have_are_refused(client: openai.AsyncOpenAI) -> None:
     told = await client.embeddings.create(model="minilm", input="Hello", dimensions=384)
     assert len(told.data[0].embedding) == 384
@@ -183,7 +193,8 @@ async def test_a_model_that_writes_does_not_embed_and_one_that_embeds_does_not_w
 
 async def test_a_model_that_was_never_fetched_is_the_client_s_error_and_says_what_to_do(tmp_path: Path) -> None:
     demo = ModelEntry(engine="scripted", reply="Hi.")
-    catalog = open_catalog(Config(model="demo", models={"demo": demo}, store=StoreConfig(folder=str(tmp_path))))
+    store = StoreConfig(folder=str(tmp_path))
+    catalog = open_catalog(Config(model="demo", embedding_model="", models={"demo": demo}, store=store))
     got = await post_in_process(create_app(catalog), "/v1/embeddings", model="minilm", input="x")
     assert (got.status, got.error["code"]) == (404, "model_not_here")
     assert "antiphon pull" in got.error["message"]

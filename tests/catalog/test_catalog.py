@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -39,7 +41,7 @@ async def test_a_name_becomes_a_model_that_answers(tmp_path: Path) -> None:
     catalog = open_catalog(config(tmp_path))
     model = await catalog.get("demo")
     assert await said(model) == "Hello there."
-    assert (catalog.default, catalog.names) == ("demo", ("demo",))
+    assert (catalog.default, catalog.names) == ("demo", ("demo", "all-minilm-l6-v2"))
     assert await catalog.get("greeter") is model
     await catalog.aclose()
 
@@ -126,7 +128,7 @@ async def test_the_default_comes_first_and_the_store_is_listed(tmp_path: Path) -
     (other / "model.json").write_text('{"name":"other","file":"o.gguf","source":"/o.gguf","sha256":"","size":1}')
     models = {"a": ModelEntry(engine="scripted"), "demo": SCRIPTED, "e": ModelEntry(task="embed", source="/e.gguf")}
     catalog = open_catalog(config(tmp_path, models=models))
-    assert catalog.names == ("demo", "a", "e", "other")
+    assert catalog.names == ("demo", "a", "e", "other", "all-minilm-l6-v2")
 
 
 @pytest.mark.parametrize(("format", "start"), [(None, "<|im_start|>user"), ("vicuna", "A chat between")])
@@ -259,3 +261,38 @@ async def test_the_default_model_answers(smollm2_path: Path, tmp_path: Path) -> 
         assert model.context == 512
     finally:
         await catalog.aclose()
+
+
+async def test_a_model_is_as_old_as_its_authors_or_its_file_say(tmp_path: Path) -> None:
+    file = tmp_path / "m.gguf"
+    file.write_bytes(b"GGUF")
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    models = {"demo": SCRIPTED, "mine": ModelEntry(source=str(file)), "gone": ModelEntry(source="/gone.gguf")}
+    catalog = open_catalog(config(tmp_path, models=models), clock=lambda: 1_750_000_000.5)
+    ages = {name: catalog.created(name) for name in catalog.names}
+    released = int(datetime(2021, 8, 30, tzinfo=UTC).timestamp())
+    assert ages == {
+        "demo": 1_750_000_000, "mine": 1_700_000_000, "gone": 1_750_000_000, "all-minilm-l6-v2": released
+    }  # fmt: skip
+
+
+def test_the_default_for_embeddings_is_the_sentence_encoder_unless_the_owner_says_otherwise(tmp_path: Path) -> None:
+    models = {"demo": SCRIPTED, "e": ModelEntry(task="embed", source="/e.gguf", aliases=("em",))}
+    assert open_catalog(config(tmp_path)).embedding == "all-minilm-l6-v2"
+    assert open_catalog(config(tmp_path, models=models, embedding_model="em")).embedding == "e"
+    assert open_catalog(config(tmp_path, models=models, model="e")).embedding == "e"
+    nothing = open_catalog(config(tmp_path, embedding_model=""))
+    assert (nothing.embedding, nothing.names) == (None, ("demo",))
+    with pytest.raises(ConfigError, match="'demo' makes no embeddings"):
+        open_catalog(config(tmp_path, embedding_model="greeter"))
+
+
+@pytest.mark.parametrize(("name", "code"), [("e", "model_not_fetched"), ("f", "model_not_here")])
+async def test_only_the_default_for_embeddings_is_fetched_by_who_asks_for_it(
+    tmp_path: Path, name: str, code: str
+) -> None:
+    entry = ModelEntry(task="embed", source=str(tmp_path / "absent.gguf"))
+    catalog = open_catalog(config(tmp_path, models={"demo": SCRIPTED, "e": entry, "f": entry}, embedding_model="e"))
+    with pytest.raises(ModelError) as caught:
+        await catalog.get(name)
+    assert caught.value.code == code

@@ -40,6 +40,10 @@ def test_a_model_whose_server_is_down_is_503_and_the_others_answer(tmp_path: Pat
             with told_by(Request(url, body, {"content-type": "application/json"})) as answer:
                 return answer.status, dict(answer.headers), answer.read().decode()  # type: ignore[attr-defined]  # HTTPResponse has them
 
+        with told_by(Request(url.replace("chat/completions", "models"))) as cards:
+            listed = json.load(cards)["data"]
+        assert [card["id"] for card in listed] == ["demo", "far", "all-minilm-l6-v2"]
+        assert all(card["created"] > 1_600_000_000 for card in listed)
         for _ in range(2):
             status, headers, body = ask("far")
             assert (status, json.loads(body)["error"]["code"]) == (503, "engine_unreachable")

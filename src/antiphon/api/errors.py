@@ -53,6 +53,7 @@ BY_CODE = {
     "rate_limit_exceeded": Answer(429, "rate_limit_error"),
     "first_token_timeout": Answer(504, "server_error"),
     "turn_timeout": Answer(504, "server_error"),
+    "model_memory": Answer(503, "server_error", retry=False),
     "loading": Answer(503, "engine_overloaded"),
     "draining": Answer(503, "engine_overloaded"),
 }

@@ -24,8 +24,15 @@ class ModelSource(Protocol):
         """The model of a request that names none."""
 
     @property
+    def embedding(self) -> str | None:
+        """The model of a request for embeddings that names none."""
+
+    @property
     def loaded(self) -> Mapping[str, Model]:
-        """The models that are ready now."""
+        """The models that are in memory now."""
+
+    def created(self, name: str) -> int:
+        """When the model was made, a Unix time in seconds; for any of `names`."""
 
     async def get(self, name: str) -> Model:
         """The model, loaded. Raises `NotFoundError` (code ``model_not_found``) or `ModelError`."""

@@ -9,6 +9,7 @@ from antiphon.errors import NotFoundError, near
 from antiphon.generation import Model
 
 from .entries import Catalogue, ModelEntry, find_entry
+from .residence import SleepingEngine
 
 Load = Callable[[str, ModelEntry], Awaitable[Model]]
 """(name, entry) → the model, ready to answer."""
@@ -18,11 +19,22 @@ class Catalog:
     """What a server or a program can answer with: a value that is handed around, closed by whoever made it.
 
     ``listed`` are the names that callers are told of, the default first; an alias, and any other entry, is found too.
+    ``embedding`` is the default for embeddings. ``created`` are Unix times in seconds, by name.
     """
 
-    def __init__(self, entries: Catalogue, *, listed: Iterable[str], load: Load) -> None:
+    def __init__(
+        self,
+        entries: Catalogue,
+        *,
+        listed: Iterable[str],
+        load: Load,
+        embedding: str | None = None,
+        created: Mapping[str, int] = {},
+    ) -> None:
         self._entries = entries
         self._load = load
+        self._created = created
+        self.embedding = embedding
         self._loading: dict[str, asyncio.Task[Model]] = {}
         self.names = tuple(dict.fromkeys(find_entry(name, entries)[0] for name in listed))
 
@@ -32,8 +44,13 @@ class Catalog:
 
     @property
     def loaded(self) -> Mapping[str, Model]:
-        """The models that are ready now."""
-        return {name: task.result() for name, task in self._loading.items() if is_ready(task)}
+        """The models that are in memory now."""
+        ready = {name: task.result() for name, task in self._loading.items() if is_ready(task)}
+        return {name: model for name, model in ready.items() if is_awake(model)}
+
+    def created(self, name: str) -> int:
+        """When the model of that name was made, as far as is known."""
+        return self._created.get(name, 0)
 
     async def get(self, name: str) -> Model:
         """The model of that name or alias; several who ask at once wait for one loading, and a failed one is not kept.
@@ -73,3 +90,7 @@ class Catalog:
 
 def is_ready(task: asyncio.Task[Model]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
+
+
+def is_awake(model: Model) -> bool:
+    return not isinstance(model.engine, SleepingEngine) or model.engine.awake

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import platformdirs
@@ -32,13 +32,17 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """For every embedded model that does not say otherwise. 0: the engine's own choice.
 
-    ``fallback_format`` is for files without a chat template; empty, such a model is refused.
+    ``fallback_format`` is for files without a chat template; empty, such a model is refused. ``idle_unload``, in
+    seconds: a model that nobody used for so long leaves the memory until it is asked for again (0: it stays).
+    ``memory_mib`` is what all of them may have together; the one that is longest unused makes room (0: no limit).
     """
 
     context: int = 0
     slots: int = 4
     threads: int = 0
     fallback_format: str = "chatml"
+    idle_unload: Annotated[float, msgspec.Meta(ge=0, le=1e8)] = 0.0
+    memory_mib: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,9 +87,13 @@ class DialectConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole configuration. ``models`` are the entries of the file's ``[models.NAME]`` tables."""
+    """The whole configuration. ``models`` are the entries of the file's ``[models.NAME]`` tables.
+
+    ``embedding_model`` answers requests for embeddings that name none, and is fetched by the first; empty: none does.
+    """
 
     model: str = "smollm2"
+    embedding_model: str = "minilm"
     format: str | None = None
     chat_template: str | None = None
     store: StoreConfig = StoreConfig()

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
-from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.engines.gguf_file import GgufValue
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings, read_model_file
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import FormatRegistry
 from antiphon.generation import Model
@@ -16,19 +16,27 @@ from .config import EngineConfig
 from .entries import ModelEntry
 from .loading import DEFAULT_CONTEXT, format_of, model_of
 from .model_text import gguf_text
+from .residence import Residence, SleepingEngine
 
 
 async def load_embedded(
-    name: str, entry: ModelEntry, path: Path, config: EngineConfig, formats: FormatRegistry
+    name: str,
+    entry: ModelEntry,
+    path: Path,
+    config: EngineConfig,
+    formats: FormatRegistry,
+    residence: Residence | None = None,
 ) -> Model:
     """Everything that may be wrong with the file and its format is told before the engine takes its memory."""
-    metadata = await asyncio.to_thread(read_gguf_metadata, path)
+    file = await asyncio.to_thread(read_model_file, path)
     try:
-        text = await asyncio.to_thread(gguf_text, metadata)
+        text = await asyncio.to_thread(gguf_text, file.metadata)
     except TokenError as error:
         raise ModelError(f"{path.name}: {error.message}", code=error.code) from None
     format = format_of(name, entry, text, formats, fallback=config.fallback_format)
-    engine = await LlamaCppEngine.start(engine_settings(path, entry, config, metadata))
+    settings = engine_settings(path, entry, config, file.metadata)
+    residence = residence or Residence()
+    engine = await SleepingEngine.woken(name, file.needs(settings), lambda: LlamaCppEngine.start(settings), residence)
     return model_of(name, entry, engine, text, format)
 
 

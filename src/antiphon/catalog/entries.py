@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -38,6 +39,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     own chat template. ``context`` is in tokens. ``shortens``: the beginnings of its embeddings are embeddings too, as
     its authors say. ``engine`` "scripted" says ``reply`` and needs no file; ``delay`` is the seconds before each of its
     steps.
+    ``released`` is when its authors gave it out; None: what the file says.
     ``thinking_budget`` is in characters, and ends each thought of a reply that is held (tools, a form of the answer).
 
     The engines "llama_server" and "vllm" are servers that run already, at ``url``. ``served_name`` is what vLLM calls
@@ -63,6 +65,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     threads: int | None = None
     max_output_tokens: int | None = None
     thinking_budget: int | None = None
+    released: date | None = None
     sampling: SamplingEntry = SamplingEntry()
     reply: str = ""
     delay: float = 0.0

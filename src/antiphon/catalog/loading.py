@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
 from antiphon.engines import Engine, ScriptedEngine
-from antiphon.errors import ModelError
+from antiphon.errors import ConfigError, ModelError
 from antiphon.formats import Format, FormatRegistry, SamplingDefaults
 from antiphon.generation import EmbeddingSpec, Model
 from antiphon.tokens import ByteTokenizer, ControlScanner, encode_pieces
@@ -21,26 +25,61 @@ from .config import Config
 from .entries import ModelEntry, find_entry
 from .format_choice import FALLBACK, KNOWN_CONTROLS, builtin_formats, choose_format
 from .model_text import ModelText
+from .residence import Later, Residence, loop_later
 from .store import ModelStore
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.generation.compile import ReplyCompiler
 
+log = logging.getLogger("antiphon.catalog")
+
 DEFAULT_CONTEXT = 4096
 """Tokens, for a model of which nobody says how many it may have."""
 
 
-def open_catalog(config: Config, *, environ: Mapping[str, str] = os.environ) -> Catalog:
+def open_catalog(
+    config: Config,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    later: Later = loop_later,
+    clock: Callable[[], float] = time.time,
+) -> Catalog:
     """The catalog that a configuration describes: its default model, the models of its file, what the store holds.
 
-    ``environ`` has the keys of servers, where entries name them.
+    ``environ`` has the keys of servers, where entries name them. ``later`` times what is idle, ``clock`` is Unix time.
     """
     store = ModelStore(Path(config.store.folder))
     default, entry = find_entry(config.model, config.catalogue)
     here = {model.name: ModelEntry(source=model.source) for model in store.installed()}
     entries = {**here, **config.catalogue, default: with_flags(entry, config)}
-    loader = Loader(config, store, builtin_formats(), environ)
-    return Catalog(entries, listed=[default, *config.models, *here], load=loader.load)
+    embedding = embedding_default(config)
+    listed = [default, *config.models, *here, *([embedding] if embedding else [])]
+    residence = Residence(budget=config.engine.memory_mib * 2**20, idle=config.engine.idle_unload, later=later)
+    loader = Loader(config, store, builtin_formats(), environ, residence, on_demand=embedding)
+    created = {name: created_at(entry, store.path(name, entry), clock) for name, entry in entries.items()}
+    return Catalog(entries, listed=listed, load=loader.load, embedding=embedding, created=created)
+
+
+def embedding_default(config: Config) -> str | None:
+    """The model of requests for embeddings that name none. Raises `ConfigError` for one that makes none."""
+    default, entry = find_entry(config.model, config.catalogue)
+    if entry.task == "embed" or not config.embedding_model:
+        return default if entry.task == "embed" else None
+    name, entry = find_entry(config.embedding_model, config.catalogue)
+    if entry.task != "embed":
+        hint = f'Say task = "embed" in its table, models.{name}, if it makes some.'
+        raise ConfigError(f"embedding_model: {name!r} makes no embeddings", hint=hint)
+    return name
+
+
+def created_at(entry: ModelEntry, path: Path | None, clock: Callable[[], float]) -> int:
+    """A Unix time: when the model was given out, else when its file was written, else now."""
+    if entry.released is not None:
+        return int(datetime.combine(entry.released, datetime.min.time(), UTC).timestamp())
+    try:
+        return int(path.stat().st_mtime if path is not None else clock())
+    except OSError:  # It is being removed, or was copied by halves; loading it will say so.
+        return int(clock())
 
 
 def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
@@ -54,12 +93,17 @@ def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Makes models of entries. ``environ`` is where the keys of servers are looked up."""
+    """Makes models of entries. ``environ`` is where the keys of servers are looked up.
+
+    ``on_demand`` is the model that is fetched when it is asked for and not here.
+    """
 
     config: Config
     store: ModelStore
     formats: FormatRegistry
     environ: Mapping[str, str]
+    residence: Residence
+    on_demand: str | None = None
 
     async def load(self, name: str, entry: ModelEntry) -> Model:
         """Raises `ModelError` when there is no such file or it cannot be run, `NotFoundError` for an unknown format,
@@ -69,13 +113,17 @@ class Loader:
                 return load_scripted(name, entry, self.formats)
             case "llama_cpp":
                 path = self.store.path(name, entry)
+                if path is None and name == self.on_demand and entry.source:
+                    log.info("fetching %s", name)
+                    await asyncio.to_thread(self.store.pull, name, entry)
+                    path = self.store.path(name, entry)
                 if path is None:
                     hint = f"Run antiphon pull {name}."
                     raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
                 # An optional extra; and a program that runs no model need not wait for its import.
                 from .embedded import load_embedded
 
-                return await load_embedded(name, entry, path, self.config.engine, self.formats)
+                return await load_embedded(name, entry, path, self.config.engine, self.formats, self.residence)
             case "llama_server" | "vllm":
                 # A program that asks no server need not wait for the import of an HTTP client.
                 from .remote import load_remote

@@ -23,6 +23,13 @@ class StaticCatalog:
         return next(iter(self._models), None)
 
     @property
+    def embedding(self) -> str | None:
+        return next((name for name, model in self._models.items() if model.embedding), None)
+
+    def created(self, name: str) -> int:
+        return self._models[name].created
+
+    @property
     def loaded(self) -> Mapping[str, Model]:
         return self._models
 

@@ -40,7 +40,8 @@ def plan_embedding(
     """
     spec = model.embedding
     if spec is None:
-        raise UnsupportedError(f"{model.name!r} makes no embeddings", position=Position(path="model"))
+        hint = "Name a model that does, or leave model out."
+        raise UnsupportedError(f"{model.name!r} makes no embeddings", position=Position(path="model"), hint=hint)
     if dimensions is not None and not (dimensions == spec.size or (spec.shortens and 0 < dimensions < spec.size)):
         fewer = "" if spec.shortens else ", and nothing is said of the model that their beginnings are embeddings"
         raise UnsupportedError(

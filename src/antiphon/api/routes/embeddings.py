@@ -22,7 +22,7 @@ class MakeEmbeddings(Posted):
         wire = call.read(EmbeddingRequest)
         texts = read_texts(wire.input, self._context.limits)
         before = f"{wire.instruction} " if wire.instruction else ""
-        model = await call.model(wire.model)
+        model = await call.model(wire.model or self._context.source.embedding)
         plan = await call.planned(
             lambda: plan_embedding(
                 model,

@@ -18,7 +18,7 @@ class Models:
         self._source = context.source
 
     async def list(self, request: Request) -> Response:
-        cards = [ModelCard(id=name) for name in self._source.names]
+        cards = [self._card(name) for name in self._source.names]
         return Response(encode(ModelList(data=cards)), media_type="application/json")
 
     async def one(self, request: Request) -> Response:
@@ -30,4 +30,7 @@ class Models:
                 position=Position(path="model"),
                 hint=near(name[:200], self._source.names),
             )
-        return Response(encode(ModelCard(id=name)), media_type="application/json")
+        return Response(encode(self._card(name)), media_type="application/json")
+
+    def _card(self, name: str) -> ModelCard:
+        return ModelCard(id=name, created=self._source.created(name))
