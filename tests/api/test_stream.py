@@ -105,13 +105,15 @@ def test_an_error_of_ours_on_another_route_has_the_body_too() -> None:
 
 async def test_what_waits_in_the_outbox_is_taken_as_one_and_the_writer_waits_when_it_is_full() -> None:
     outbox = Outbox(limit=4, patience=60)
-    await outbox.put(b"a")
-    await outbox.put(b"b")
-    full = asyncio.ensure_future(outbox.put(b"cde"))
+    outbox.write(b"a")
+    outbox.write(b"b")
+    await outbox.room()
+    outbox.write(b"cde")
+    room = asyncio.ensure_future(outbox.room())
     await asyncio.sleep(0)
-    assert not full.done()
+    assert not room.done()
     assert await outbox.take() == b"abcde"
-    await full
+    await room
     outbox.close(AntiphonError("x"))
     assert await outbox.take() is None
 
@@ -119,6 +121,30 @@ async def test_what_waits_in_the_outbox_is_taken_as_one_and_the_writer_waits_whe
 async def test_a_silent_outbox_says_a_comment_and_goes_on() -> None:
     outbox = Outbox(limit=100, patience=0.01)
     assert await outbox.take() == await outbox.take() == b": keep-alive\n\n"
-    await outbox.put(b"a")
+    outbox.write(b"a")
     assert await outbox.take() == b"a"
+    outbox.close()
+
+
+async def test_the_first_token_goes_at_once_and_those_that_follow_it_closely_go_together() -> None:
+    outbox = Outbox(limit=100, patience=60, gather=60)
+    outbox.write(b"a")
+    assert await outbox.take() == b"a"
+    second = asyncio.ensure_future(outbox.take())
+    for letter in (b"b", b"c"):
+        outbox.write(letter)
+        await asyncio.sleep(0)
+        assert not second.done()
+    outbox.close()
+    assert await second == b"bc"
+
+
+async def test_a_full_outbox_is_taken_before_its_time() -> None:
+    outbox = Outbox(limit=3, patience=60, gather=60)
+    outbox.write(b"a")
+    assert await outbox.take() == b"a"
+    second = asyncio.ensure_future(outbox.take())
+    outbox.write(b"bcd")
+    await asyncio.gather(outbox.room(), second)
+    assert second.result() == b"bcd"
     outbox.close()

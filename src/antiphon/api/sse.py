@@ -15,6 +15,8 @@ from .lifecycle import Work
 
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
+GATHER, LONGEST_GATHER = 0.01, 0.1
+"""Seconds between two writes of one stream, and where the server is too busy for that."""
 HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -39,27 +41,44 @@ class StreamForm:
 class Outbox:
     """Between a stream's writer and its sender. What waits is sent as one; at ``limit`` bytes the writer waits.
 
-    After ``patience`` seconds in which nothing was written, ``keep_alive`` is.
+    Two takes are ``gather`` seconds apart, unless it is full or over: a write to a socket costs more than all that is
+    done for a token, and nobody reads as fast. After ``patience`` seconds of silence ``keep_alive`` is written.
     """
 
-    def __init__(self, limit: int, patience: float, keep_alive: bytes = KEEP_ALIVE) -> None:
+    def __init__(self, limit: int, patience: float, keep_alive: bytes = KEEP_ALIVE, *, gather: float = GATHER) -> None:
         self._limit = limit
         self._patience = patience
         self._sign_of_life = keep_alive
+        self._gather = gather
+        self._pause = gather
         self._chunks: list[bytes] = []
         self._size = 0
         self._loop = asyncio.get_running_loop()
-        self._sender: asyncio.Future[None] | None = None
+        self._reader: asyncio.Future[None] | None = None
+        self._gatherer: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._written = self._loop.time()
+        self._due = self._written
         # One timer a stream, set anew only when it fires: an event must not cost a timer.
         self._timer = self._loop.call_later(patience, self._keep_alive)
         self.closed = False
         self.error: AntiphonError | None = None
 
-    async def put(self, chunk: bytes) -> None:
-        self._write(chunk)
-        if self._size >= self._limit:
+    @property
+    def full(self) -> bool:
+        """What comes next must wait for `room`."""
+        return self._size >= self._limit
+
+    def write(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        self._written = self._loop.time()
+        _wake(self._reader)
+
+    async def room(self) -> None:
+        """Returns when there is room for more."""
+        if self.full:
+            _wake(self._gatherer)
             self._writer = self._loop.create_future()
             await self._writer
 
@@ -68,30 +87,34 @@ class Outbox:
         self._timer.cancel()
         self.closed = True
         self.error = error
-        _wake(self._sender)
+        _wake(self._reader)
+        _wake(self._gatherer)
 
     async def take(self) -> bytes | None:
-        """All that waits, as soon as something does; None when there will be no more."""
+        """All that waits, as soon as something does and the last take is long enough ago; None: no more will come."""
         if not self._chunks and not self.closed:
-            self._sender = self._loop.create_future()
-            await self._sender
+            self._reader = self._loop.create_future()
+            await self._reader
+        if self._loop.time() < self._due and not self.full and not self.closed:
+            self._gatherer = self._loop.create_future()
+            timer = self._loop.call_at(self._due, _wake, self._gatherer)
+            await self._gatherer
+            timer.cancel()
+            # A loop that comes late has too much to do: fewer, longer writes leave it more time for the tokens.
+            late = self._loop.time() - self._due
+            self._pause = max(self._gather, min(4 * late, LONGEST_GATHER))
         if not self._chunks:
             return None
         taken = b"".join(self._chunks)
         self._chunks.clear()
         self._size = 0
+        self._due = self._loop.time() + self._pause
         _wake(self._writer)
         return taken
 
-    def _write(self, chunk: bytes) -> None:
-        self._chunks.append(chunk)
-        self._size += len(chunk)
-        self._written = self._loop.time()
-        _wake(self._sender)
-
     def _keep_alive(self) -> None:
         if not self._chunks and self._loop.time() - self._written >= self._patience:
-            self._write(self._sign_of_life)
+            self.write(self._sign_of_life)
         again = self._patience - (self._loop.time() - self._written)
         self._timer = self._loop.call_later(max(again, self._patience / 8), self._keep_alive)
 
@@ -118,7 +141,9 @@ async def fill(
 async def _pour(outbox: Outbox, chunks: AsyncGenerator[bytes, None]) -> None:
     async with aclosing(chunks):
         async for chunk in chunks:
-            await outbox.put(chunk)
+            outbox.write(chunk)
+            if outbox.full:
+                await outbox.room()
 
 
 async def send_events(

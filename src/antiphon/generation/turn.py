@@ -61,7 +61,7 @@ async def _events(plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
                 reader = readers[step.choice]
                 for event in reader.read(step):
                     yield ChoiceEvent(step.choice, event, reader.completion_tokens)
-                if all(reader.over for reader in readers):
+                if reader.over and all(other.over for other in readers):
                     break
     for choice, reader in enumerate(readers):
         for event in reader.close():
@@ -73,6 +73,7 @@ class ChoiceReader:
 
     def __init__(self, plan: Plan, choice: int = 0) -> None:
         self._plan = plan
+        self._piece = plan.model.tokenizer.piece
         self._call_ids = _call_ids(plan, choice)
         self._decoder = PieceDecoder(plan.model.tokenizer)
         self._scanner = ControlScanner(plan.model.format.controls)
@@ -80,6 +81,7 @@ class ChoiceReader:
         self._guard = None if plan.held is None else ReplyGuard(plan.held, plan)
         self._said: list[Message] = []
         self._stops = StopStrings(plan.request.stop)
+        self._plain = not plan.request.stop and plan.request.tool_choice.mode != "none"
         self._end_ids = _foreign_ends(plan)
         self._open: Message | None = None
         self._pending: list[TokenLogprob] = []
@@ -124,7 +126,7 @@ class ChoiceReader:
             self._reasoning_tokens += 1
         if id in self._end_ids:
             return []
-        control = isinstance(self._plan.model.tokenizer.piece(id), Control)
+        control = isinstance(self._piece(id), Control)
         if not control:
             self._sampled.append(id)
         events = self._pass(self._parser.feed(self._decoder.feed((id,))))
@@ -134,7 +136,7 @@ class ChoiceReader:
 
     def _await_text(self, told: TokenLogprob) -> None:
         """A token's log probability goes with the text that it becomes; a control becomes none, nor do those before."""
-        if isinstance(self._plan.model.tokenizer.piece(told.id), Control):
+        if isinstance(self._piece(told.id), Control):
             self._pending = []
         else:
             self._pending.append(told)
@@ -148,12 +150,14 @@ class ChoiceReader:
     def _called_alone(self) -> bool:
         return self._called and not self._plan.request.parallel_tool_calls
 
-    def _pass(self, events: Iterable[ParserEvent]) -> list[Event]:
+    def _pass(self, events: Sequence[ParserEvent]) -> list[Event]:
         """Parser events on their way out: log probabilities put to their text, stop strings looked for."""
+        if self._plain and not self._pending and len(events) == 1 and isinstance(events[0], TextDelta):
+            return list(events)  # Nearly every token of nearly every reply.
         request, noted = self._plan.request, list[ParserEvent]()
         if request.tool_choice.mode == "none":
             own = (namespace.name for namespace in request.conversation.builtins)
-            events = without_calls(events, own, position=self.completion_tokens)
+            events = list(without_calls(events, own, position=self.completion_tokens))
         for event in events:
             if self._called_alone:
                 break

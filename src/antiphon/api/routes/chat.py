@@ -110,16 +110,17 @@ class Answer:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The answer as the bytes of a stream."""
         writer, projections = ChunkWriter(self._head, self._n), self._projections()
+        tells_always = self._head.continuous_usage
         ends: dict[int, Usage] = {}
         said = [0] * self._n
         begun: set[int] = set()
         async with aclosing(self._turn()) as turn:
             async for choice_event in turn:
-                self._call.note_event()
                 index = choice_event.choice
                 said[index] = choice_event.completion_tokens
-                usage = Usage(len(self._plan.prompt_ids), sum(said)) if self._head.continuous_usage else None
+                usage = Usage(len(self._plan.prompt_ids), sum(said)) if tells_always else None
                 if index not in begun:
+                    self._call.note_event()
                     begun.add(index)
                     yield writer.first(index, usage)
                 change = projections[index].feed(choice_event.event)
