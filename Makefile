@@ -12,7 +12,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony check-structured fuzz-api test-clients
+.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony fuzz-openchatml check-structured fuzz-api test-clients
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -63,6 +63,9 @@ $(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock | $(READY)
 
 fuzz-harmony: oracles ## twenty times the differential cases of the test run
 	HARMONY_FUZZ=20 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py
+
+fuzz-openchatml: setup ## ten minutes of random and mutated transcripts: no crash, no hang, no lost text
+	$(BIN)/python tests/fuzz/openchatml.py 600
 
 check-structured: model ## 13 kinds of held reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
 	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py $(STRUCTURED)

@@ -81,9 +81,10 @@ def check_lenient(text: str, rng: random.Random) -> str | None:
     """Cut anywhere it reads the same, loses nothing, and what is written of it says the same."""
     whole, findings = repair(text)
     cut = rng.randrange(len(text) + 1)
-    again, same = repair([text[:cut], text[cut:]])
-    if again != whole or [(f.code, f.position) for f in same] != [(f.code, f.position) for f in findings]:
+    if repair([text[:cut], text[cut:]]) != (whole, findings):
         return f"cutting at {cut} reads otherwise"
+    if len(text) < 1000 and repair(list(text)) != (whole, findings):
+        return "letter by letter it reads otherwise"
     reader = Reader(strict=False)
     kept = "".join([*(item.text for item in iter_read(text, reader)), reader.header_text])
     if kept.count(MARK) < text.count(MARK):

@@ -84,12 +84,14 @@ class Place:
         self.offset += len(text)
         self.column += len(text)
 
+    def copy(self) -> Place:
+        return Place(self.offset, self.line, self.column)
+
+    def after(self, text: str) -> Place:
+        """The place that follows ``text``, which begins here."""
+        place = Place(self.offset, self.line, self.column)
+        place.pass_over(text)
+        return place
+
     def position(self) -> Position:
         return Position(self.offset, self.line, self.column)
-
-
-def after(position: Position, text: str) -> Position:
-    """The position that follows ``text``, when the text begins at ``position``."""
-    place = Place(position.offset or 0, position.line or 1, position.column or 1)
-    place.pass_over(text)
-    return place.position()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from antiphon.conversation import End, Message
-from antiphon.errors import Position
+from antiphon.conversation import End, Message, MessageStarted, TextDelta
 
+from .finding import Finding, Place
 from .head import Head
 from .spelling import CALL, END, RETURN
 
 MAX_HEAD = 4096
 """Characters between ``<|start|>`` and ``<|message|>``; a head that is longer is not one."""
-MAX_ASIDE = 65_536
-"""Characters outside frames that one finding holds."""
 FOOTERS = {END: End.END, CALL: End.CALL, RETURN: End.RETURN}
 
 
@@ -31,15 +29,49 @@ class Trivia:
 
 
 @dataclass(slots=True)
+class Places:
+    """Where a frame, its body and its footer begin."""
+
+    start: Place
+    body: Place
+    footer: Place
+
+
+@dataclass(slots=True)
 class Frame:
     """A message as read, with the places that a finding about it can point to."""
 
     message: Message
     head: Head
-    start: Position
     head_text: str
-    body: Position
-    footer: Position
+    places: Places
     trivia: Trivia | None
     literal: bool = False
     bodiless: bool = False
+
+
+Found = MessageStarted | TextDelta | Frame | Finding
+"""What reading frames gives."""
+
+
+def frame_of(
+    head: Head,
+    text: str,
+    end: End,
+    places: Places,
+    *,
+    head_text: str,
+    before: str | None,
+    body_text: str | None = None,
+    literal: bool = False,
+    bodiless: bool = False,
+) -> Frame:
+    """The frame that a head and a body make. ``before`` and ``body_text`` are None where they are canonical."""
+    plain = head.canonical and before is None and body_text is None
+    trivia = None if plain else Trivia(before, None if head.canonical else head_text, body_text)
+    message = Message(
+        role=head.role, text=text, name=head.name, recipient=head.recipient, channel=head.channel,
+        content_type=head.content_type, constrained=head.constrained, call_id=head.call_id, intent=head.intent,
+        end=end, extra={} if trivia is None else {"openchatml": trivia},
+    )  # fmt: skip
+    return Frame(message, head, head_text, places, trivia, literal, bodiless)

@@ -60,7 +60,7 @@ class Reader:
         self._fragment = fragment
         self._harmony = harmony
         self._tools = {tool.recipient: tool for tool in tools}
-        self._frames = FrameReader(strict=False, keep=keep)
+        self._frames = FrameReader(keep=keep)
         self._pending: list[Finding] = []
         self._rules: Rules | None = None
         self._opening: Opening | None = Opening()
@@ -128,7 +128,7 @@ class Reader:
         if isinstance(header, Finding):
             return [self._checked(header)]
         self.header, self.header_text = header, opening.bom + raw
-        self._frames.tools = self._frames.tools.declare(header.builtin_tools)
+        self._frames.heads.declare(header.builtin_tools)
         return []
 
     def _give_up(self, text: str, start: Place) -> list[Read]:

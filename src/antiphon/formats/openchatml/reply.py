@@ -12,7 +12,7 @@ from .body import constraint_problem
 from .finding import E_HEADER, E_TRUNCATED, Finding, Place
 from .frame import FOOTERS, Frame
 from .frames import FrameReader, State
-from .head import ATTRIBUTES
+from .head import ATTRIBUTES, Head
 from .rules import in_body
 from .spelling import CHANNEL, CONSTRAIN, END, MESSAGE, START
 
@@ -31,7 +31,8 @@ class ReplyReader(FrameReader):
     """Frames as models write them: every control acts wherever it stands, and unmarked text is the answer's."""
 
     def __init__(self, speaker: Role, *, strict: bool) -> None:
-        super().__init__(strict=strict, deltas=True)
+        super().__init__()
+        self._strict = strict
         self._speaker = speaker
         self.ended: str | None = None
         self._role = ""
@@ -46,10 +47,10 @@ class ReplyReader(FrameReader):
         self.take()
         self.place = Place()
         if self._state is State.BODY:
-            self._begin_body(self.place.position())
+            self._begin_body(self._frame.head, self.place.copy())
         elif self._state is State.HEAD:
-            self._start = self.place.position()
-            self._role = spell(self._head_parts)
+            self._frame.start = self.place.copy()
+            self._role = self._frame.spelled
 
     def close(self) -> None:
         self._flush()
@@ -66,10 +67,14 @@ class ReplyReader(FrameReader):
         held, self._held = self._held, ""
         self._text(held)
 
+    def _whole_frames(self, text: str, start: int) -> int:
+        """A reply is told while it is read."""
+        return start
+
     def _foreign(self, control: Control) -> None:
         if self._state in (State.BODY, State.LITERAL):
-            call = self._head.recipient is not None
-            hidden = self._head.channel not in (None, "final")
+            call = self._frame.head.recipient is not None
+            hidden = self._frame.head.channel not in (None, "final")
             self._finish(End.CALL if call else End.END if hidden else End.RETURN, control.spelling)
         elif self._state is State.HEAD:
             self._leave_head()
@@ -89,7 +94,7 @@ class ReplyReader(FrameReader):
 
     def _control_between(self, control: Control) -> None:
         if self.ended is not None:
-            self._set_aside(control.spelling)
+            self._between.set_aside(control.spelling, self.place)
         elif control is START:
             super()._control_between(control)
             self._role = ""
@@ -98,15 +103,10 @@ class ReplyReader(FrameReader):
             self._report(E_HEADER, f"{control} stands before any <|start|>")
             self._open_head()
             self._role = self._speaker.value
-            self._head_parts = [self._role]
+            self._frame.parts = [self._role]
             self._control_in_head(control)
         else:
             self._report(E_HEADER, f"{control} ends no message", text=control.spelling)
-
-    def _set_aside(self, text: str) -> None:
-        self._aside_at = self._aside_at or self.place.position()
-        self._aside.append(text)
-        self._aside_length += len(text)
 
     # -- in a head ----------------------------------------------------------------------------------------------------
 
@@ -122,23 +122,23 @@ class ReplyReader(FrameReader):
 
     def _section(self) -> tuple[Control | None, str]:
         """The section that is being read, by the control that opened it."""
-        parts = self._head_parts
+        parts = self._frame.parts
         text = parts[-1] if isinstance(parts[-1], str) else ""
         before = parts[-2] if len(parts) > 1 and text else parts[-1]
         return (before if isinstance(before, Control) else None), text
 
     def _unmarked(self, valid: int) -> None:
         """The head has no ``<|message|>``: what is no head any more is the body."""
-        section = self._head_parts[-1]
+        *before, section = self._frame.parts
         assert isinstance(section, str)
         head, body = section[:valid], section[valid:]
-        self._head_parts = [*self._head_parts[:-1], *([head] if head else [])]
+        self._frame.parts = [*before, *([head] if head else [])]
         self._report(E_HEADER, "the message has a body but no <|message|>")
         self._open_body()
         if self._state is State.BODY:
             self._body_text(body)
         else:
-            self._set_aside(body)
+            self._between.set_aside(body, self.place)
 
     def _control_in_head(self, control: Control) -> None:
         if control in FOOTERS:
@@ -151,19 +151,31 @@ class ReplyReader(FrameReader):
     def _leave_head(self, code: str = E_HEADER) -> None:
         """A head that ends without a body is set aside; one of which the model said nothing is no loss."""
         self._state = State.BETWEEN
-        if spell(self._head_parts) != self._role:
+        if self._frame.spelled != self._role:
             self._report(code, "a head ends without a body", text=self._drop_head())
 
     def _open_body(self) -> None:
         """A frame of somebody else's ends the turn: the model speaks for itself only."""
-        head = self._read_head()
+        head = self.heads.of(tuple(self._frame.parts))
         if head.role is self._speaker:
             return super()._open_body()
         self._end(START.spelling)
-        self._set_aside(f"{START}{spell(self._head_parts)}{MESSAGE}")
+        self._between.set_aside(f"{START}{self._frame.spelled}{MESSAGE}", self.place)
         return None
 
     # -- in a body ----------------------------------------------------------------------------------------------------
+
+    def _begin_body(self, head: Head, at: Place) -> None:
+        super()._begin_body(head, at)
+        self._found.append(MessageStarted(head.message()))
+
+    def _body_text(self, text: str) -> None:
+        super()._body_text(text)
+        self._found.append(TextDelta(text))
+
+    def _escaped_text(self, text: str, spelled: str) -> None:
+        super()._escaped_text(text, spelled)
+        self._found.append(TextDelta(text))
 
     def _stray(self, control: Control) -> None:
         """A control that has no place in a body: a frame's start ends the message, others are set aside."""
@@ -172,6 +184,11 @@ class ReplyReader(FrameReader):
         self._report(E_HEADER, f"{control} stands in a body that has not ended")
         super()._finish(End.END, "")
         return self._control_between(control)
+
+    def _add(self, finding: Finding) -> None:
+        if self._strict and not finding.warning:
+            raise finding.error()
+        super()._add(finding)
 
 
 def _valid(control: Control | None, section: str) -> int:

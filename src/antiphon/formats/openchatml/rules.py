@@ -10,7 +10,7 @@ from antiphon.errors import Position
 
 from .body import constraint_problem, read_arguments, shape_problem
 from .document import Capabilities, DocumentHeader, HarmonyProfile
-from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem, after
+from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem
 from .frame import Frame, Trivia
 from .spelling import CALL, CHANNEL, CONSTRAIN, ENDLITERAL, LITERAL, START
 
@@ -32,22 +32,31 @@ class Rules:
         self._builtins_in = profile.builtins_in
         self._legacy = header is not None and header.version.startswith("1.")
         self._capabilities = header.capabilities if header else Capabilities()
+        self._limited = self._capabilities != Capabilities()
         self._tools = tools or {}
         self._open: dict[str, str] = {}
         self._answered: set[str] = set()
         self._synthesised = 0
         self._last: Frame | None = None
 
-    def settle(self, frame: Frame) -> Iterator[Finding]:
+    def settle(self, frame: Frame) -> list[Finding]:
         """What is wrong with the frame, in the order of its text; ``frame.message`` gets the ids that it lacks."""
+        found: list[Finding] = []
         if self._legacy:
-            yield from self._version_1(frame)
-        yield from self._channels(frame)
-        yield from self._calls(frame)
-        yield from self._allowed(frame)
-        yield from self._body(frame)
-        yield from self._footer(frame)
+            found += self._version_1(frame)
+        if frame.message.is_call or self._require_channels:
+            found += self._channels(frame)
+        if frame.message.is_call:
+            found += self._call(frame)
+        elif frame.message.role is Role.TOOL and not frame.head.is_unknown:
+            found += self._reply(frame)
+        if self._limited:
+            found += self._allowed(frame)
+        if frame.head.needs_body:
+            found += self._body(frame)
+        found += self._footer(frame)
         self._last = frame
+        return found
 
     def close(self, end: Position) -> Iterator[Finding]:
         """§9: a turn that stops in the middle is incomplete."""
@@ -64,20 +73,17 @@ class Rules:
     @staticmethod
     def _at(frame: Frame, place: str) -> Position:
         offset = frame.head.places.get(place, frame.head.length if place == "end" else 0)
-        return after(frame.start, START.spelling + frame.head_text[:offset])
+        return frame.places.start.after(START.spelling + frame.head_text[:offset]).position()
 
     def _wrong(self, frame: Frame, place: str, message: str, hint: str | None = None, code: str = E_HEADER) -> Finding:
         return Finding(code, message, self._at(frame, place), hint)
 
     def _channels(self, frame: Frame) -> Iterator[Finding]:
         message = frame.message
-        if message.channel is None:
-            if self._require_channels and message.role in (Role.ASSISTANT, Role.TOOL):
-                hint = "The harmony profile requires one of analysis, commentary and final."
-                yield self._wrong(frame, "end", f"the {message.role} message has no channel", hint, E_CHANNEL_MISSING)
-                return
-            if not message.is_call:
-                return
+        if message.channel is None and self._require_channels and message.role in (Role.ASSISTANT, Role.TOOL):
+            hint = "The harmony profile requires one of analysis, commentary and final."
+            yield self._wrong(frame, "end", f"the {message.role} message has no channel", hint, E_CHANNEL_MISSING)
+            return
         if not message.is_call:
             return
         function = (message.recipient or "").startswith(FUNCTIONS + ".")
@@ -88,13 +94,6 @@ class Rules:
             yield self._wrong(
                 frame, place, f"{what} are called on {' or '.join(allowed)}, not on {message.effective_channel}"
             )
-
-    def _calls(self, frame: Frame) -> Iterator[Finding]:
-        message = frame.message
-        if message.is_call:
-            yield from self._call(frame)
-        elif message.role is Role.TOOL and not frame.head.is_unknown:
-            yield from self._reply(frame)
 
     def _call(self, frame: Frame) -> Iterator[Finding]:
         call_id = frame.message.call_id
@@ -189,15 +188,17 @@ class Rules:
 
     def _footer(self, frame: Frame) -> Iterator[Finding]:
         """A-O03: ``call`` ends calls and only them; ``return`` ends final answers."""
-        message = frame.message
+        message, footer = frame.message, frame.places.footer
         if message.end is End.CALL and not message.is_call:
             hint = "Only an assistant's message to a tool ends with <|call|>."
-            yield Finding(E_HEADER, "<|call|> ends a message that is no call", frame.footer, hint)
+            yield Finding(E_HEADER, "<|call|> ends a message that is no call", footer.position(), hint)
         elif message.is_call and message.end in (End.END, End.RETURN):
             hint = f"A call ends with {CALL} (§6)."
-            yield Finding(E_HEADER, f"the call ends with <|{message.end}|>", frame.footer, hint)
+            yield Finding(E_HEADER, f"the call ends with <|{message.end}|>", footer.position(), hint)
         elif message.end is End.RETURN and not _is_final(frame):
-            yield Finding(E_HEADER, "<|return|> ends a message that is no final answer", frame.footer, warning=True)
+            yield Finding(
+                E_HEADER, "<|return|> ends a message that is no final answer", footer.position(), warning=True
+            )
 
 
 def _is_final(frame: Frame) -> bool:
@@ -214,5 +215,5 @@ def _lend(frame: Frame, call_id: str) -> None:
 def in_body(frame: Frame, problem: Problem) -> Finding:
     """The finding for a problem in a body: at its place when the body is written as it reads, else at its start."""
     plain = frame.trivia is None or frame.trivia.body is None
-    at = after(frame.body, frame.message.text[: problem.offset]) if plain else frame.body
+    at = frame.places.body.after(frame.message.text[: problem.offset] if plain else "").position()
     return Finding(problem.code, problem.message, at, problem.hint, problem.warning)

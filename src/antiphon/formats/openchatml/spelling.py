@@ -103,9 +103,9 @@ def spell_literal(text: str) -> str:
 _VALUE_SAFE = "!#$&'()*+,-./:;=?@[\\]^_`{}~"
 VALUE = re.compile(r"(?:[!#$&-;=?-{}~]|%[0-9A-Fa-f]{2})+")
 """A value in a head: visible ASCII without ``< > | "``, anything else percent-encoded (A-O05)."""
-
-
-_PLAIN = re.compile(r"[!#$&-;=?-{}~]+")
+PLAIN_VALUE = r"[!#$&-;=?-{}~]++"
+"""The pattern of a value in which nothing needs an encoding."""
+_PLAIN = re.compile(PLAIN_VALUE)
 
 
 def encode_value(value: str) -> str:

@@ -8,14 +8,15 @@ from dataclasses import replace
 
 from antiphon.conversation import Conversation, End, Message, OpaquePart, Settings
 from antiphon.errors import RenderError
-from antiphon.tokens import Piece, spell
+from antiphon.tokens import spell
 
 from .document import DocumentHeader, spell_header
 from .finding import E_HEADER
 from .frame import Trivia
-from .head import Head, ToolNames, head_pieces, read_head
+from .head import head_pieces
+from .heads import Heads
 from .reader import Envelope
-from .spelling import BY_SPELLING, MESSAGE, START, TOKEN, spell_body, unescape
+from .spelling import MESSAGE, START, TOKEN, spell_body, unescape
 
 _BLOCK = re.compile(r"(?<!<)<\|literal\|>(.*?)<\|endliteral\|>", re.DOTALL)
 _CONTROL = re.compile(f"(?<!<){TOKEN.pattern}")
@@ -29,11 +30,10 @@ class Writer:
 
     def __init__(self, envelope: Envelope | None = None) -> None:
         self._envelope = envelope or Envelope(DocumentHeader())
-        self._tools = ToolNames()
+        self._heads = Heads()
         if self._envelope.header:
-            self._tools = self._tools.declare(self._envelope.header.builtin_tools)
+            self._heads.declare(self._envelope.header.builtin_tools)
         self._between = ""
-        self._heads: dict[str, Head] = {}
         self._open = False
 
     def header(self) -> str:
@@ -63,11 +63,7 @@ class Writer:
         if trivia.synthetic is not None and trivia.synthetic == message.call_id:
             message = replace(message, call_id=None)
         if trivia.head is not None:
-            head = self._heads.get(trivia.head)
-            if head is None:
-                if len(self._heads) >= 512:
-                    self._heads.clear()
-                head = self._heads[trivia.head] = read_head(_pieces(trivia.head), self._tools)
+            head = self._heads.spelled(trivia.head)
             if head.says(message) and not head.problems:
                 return trivia.head
         return spell(list(head_pieces(message)))
@@ -77,15 +73,6 @@ class Writer:
         if trivia.body is not None and _read_body(trivia.body) == message.text:
             return trivia.body
         return spell_body(message.text)
-
-
-def _pieces(text: str) -> list[Piece]:
-    pieces: list[Piece] = []
-    start = 0
-    for found in TOKEN.finditer(text):
-        pieces += ([text[start : found.start()]] if found.start() > start else []) + [BY_SPELLING[found.group()]]
-        start = found.end()
-    return pieces + ([text[start:]] if start < len(text) else [])
 
 
 def _read_body(raw: str) -> str | None:
