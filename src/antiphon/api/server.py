@@ -15,8 +15,11 @@ from starlette.applications import Starlette
 
 from antiphon.errors import ConfigError
 
+from .connection import Connection
 from .context import Context
 
+UNSENT = 16 * 2**10
+"""Bytes of one connection that the kernel may hold back for a slow reader."""
 GRACE = 2
 """Seconds in which streams that met the deadline may still say so."""
 
@@ -72,6 +75,12 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _bound_unsent(listener: socket.socket) -> None:
+    """What a client does not read waits in our buffers, which are bounded and watched, and not in the kernel's."""
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
+
+
 class Server(uvicorn.Server):
     """uvicorn, which tells the application that it stops, and ends with exit code 0 when it did as it was told."""
 
@@ -90,14 +99,13 @@ class Server(uvicorn.Server):
                 host=host,
                 port=port,
                 loop="auto",
-                http="httptools",
+                http=Connection,
                 ws="none",
                 lifespan="on",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_keep_alive=75,
                 timeout_graceful_shutdown=int(drain) + GRACE,
             )
         )
@@ -113,6 +121,9 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for server in self.servers if self.started else ():
+            for listener in server.sockets:
+                _bound_unsent(listener)
         if self._on_ready is not None and not self.should_exit:
             self._on_ready(self.url)
 

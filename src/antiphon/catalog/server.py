@@ -49,6 +49,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     a slow reader; the engine waits with it. ``first_token_timeout`` and ``turn_timeout`` end a turn that takes longer;
     the three after them are for keys that have no limits of their own. Bodies longer than ``off_loop_above`` are
     rendered and encoded in a thread.
+
+    The rest bounds connections: a request's URL, its headers (``max_head`` bytes of them in all), the time until they
+    are there and between two requests, and how long a client may read nothing of an answer.
     """
 
     max_body: Count = 8 * 2**20
@@ -70,3 +73,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tokens_per_minute: CountOrNone = 0
     concurrent_per_key: CountOrNone = 0
     off_loop_above: Annotated[int, msgspec.Meta(ge=0)] = 32 * 2**10
+    max_connections: Count = 2048
+    max_url: Count = 8 * 2**10
+    max_head: Count = 32 * 2**10
+    max_headers: Count = 128
+    head_timeout: Seconds = 30.0
+    idle_timeout: Seconds = 75.0
+    send_timeout: Seconds = 60.0

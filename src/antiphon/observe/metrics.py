@@ -41,6 +41,7 @@ class Metrics:
         self.requests = counter("requests", "Requests answered.", "route", "method", "status")
         self.seconds = histogram("request_seconds", "From a request to its whole answer.", WHOLE, "route")
         self.clients_gone = counter("clients_gone", "Clients that hung up before their answer was whole.")
+        self.refused_connections = counter("connections_refused", "Connections ended by a limit or an error.", "code")
         self.ignored_fields = counter("ignored_fields", "Unknown fields in requests, which were ignored.")
         self.turns = counter("turns", "Choices made, by why they ended.", "model", "reason")
         self.prompt_tokens = counter("prompt_tokens", "Tokens of prompts.", "model")
