@@ -36,21 +36,22 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "logit_bias": {"logit_bias": {"5": 1}}, "logprobs": {"logprobs": True},
     "top_logprobs": {"logprobs": True, "top_logprobs": 3}, "ignore_eos": {"ignore_eos": True},
     "tools": {"tools": [TOOL]}, "tool_choice": {"tools": [TOOL], "tool_choice": "required"},
-    "parallel_tool_calls": {"parallel_tool_calls": False},
+    "parallel_tool_calls": {"parallel_tool_calls": False}, "server_tools": {"server_tools": ["python"]},
     "response_format": {"response_format": {"type": "json_object"}}, "reasoning_effort": {"reasoning_effort": "low"},
-    "chat_template_kwargs": {"chat_template_kwargs": {"x": 1}}, "error_behavior": {"error_behavior": "truncate"},
+    "chat_template_kwargs": {"chat_template_kwargs": {"x": 1}},
     "continue_final_message": {
         "continue_final_message": True,
         "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],
     },
+    "error_behavior": {"error_behavior": "truncate"}, "user": {"user": "u"}, "metadata": {"metadata": {"a": "b"}},
+    "prompt_cache_key": {"prompt_cache_key": "k"},
     "session_id": {"session_id": "s"}, "sequence_start": {"session_id": "s", "sequence_start": True},
     "sequence_end": {"session_id": "s", "sequence_end": True},
-    "user": {"user": "u"}, "metadata": {"metadata": {"a": "b"}}, "prompt_cache_key": {"prompt_cache_key": "k"},
     "safety_identifier": {"safety_identifier": "s"}, "service_tier": {"service_tier": "auto"},
     "functions": {"functions": [{"name": "f"}]}, "function_call": {"function_call": "auto"},
     "modalities": {"modalities": ["text", "audio"]}, "audio": {"audio": {"voice": "v"}},
     "web_search_options": {"web_search_options": {"x": 1}}, "min_tokens": {"min_tokens": 3},
-    "best_of": {"best_of": 2}, "store": {"store": True}, "server_tools": {"server_tools": ["python"]},
+    "best_of": {"best_of": 2}, "store": {"store": True},
 }  # fmt: skip
 """A request that makes each field matter. A field without a sample fails the test of this page."""
 
@@ -109,7 +110,8 @@ def page() -> str:
         f"| field | {' | '.join(plain)} | engine |",
         f"|---|{'---|' * len(plain)}---|",
     ]
-    for name in ChatRequest.__struct_fields__:
+    assert SAMPLES.keys() == set(ChatRequest.__struct_fields__)
+    for name in SAMPLES:
         cells = [cell(name, plain[dialect], strict[dialect]) for dialect in plain]
         openai = plain["openai"]
         rich, poor = (refusal(SAMPLES[name], openai, answering) for answering in (RICH, POOR))

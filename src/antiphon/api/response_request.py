@@ -14,7 +14,7 @@ from antiphon.api.convert.responses import (
     head_of,
     prepare_response,
     read_request,
-    sampled,
+    with_sampling,
 )
 from antiphon.api.exchange import Exchange
 from antiphon.api.respond import Order
@@ -92,7 +92,7 @@ class Reader:
         entries = await self.entries(wire, past)
         thread = past.thread or id
         affinity = wire.prompt_cache_key or headers.get("x-session-affinity") or f"{exchange.owner}/{thread}"
-        asked = sampled(self.asked(model, wire, past, entries, affinity=affinity), wire)
+        asked = with_sampling(self.asked(model, wire, past, entries, affinity=affinity), wire)
         plan = await prepare_response(model, asked)
         head = head_of(wire, asked, plan, id=id, created=int(context.clock()))
         include = wire.include or ()

@@ -6,8 +6,9 @@ from .held import held, prepare_turn
 from .model import EmbeddingSpec, Model
 from .plan import Plan, plan_turn
 from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
+from .reply import Reply, collect, merge_usage, reply_of
 from .request import TurnRequest
-from .turn import Reply, collect, merge_usage, reply_of, run_turn
+from .turn import run_turn
 
 __all__ = [
     "BIAS",

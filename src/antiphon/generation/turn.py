@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 from antiphon.conversation import (
@@ -21,7 +21,6 @@ from antiphon.conversation import (
     TokenLogprob,
     TurnEnded,
     Usage,
-    visible_to_user,
 )
 from antiphon.engines import EngineEnd, Step
 from antiphon.errors import EngineError
@@ -271,57 +270,3 @@ def _foreign_ends(plan: Plan) -> frozenset[int]:
     known = {tokenizer.control_id(control) for control in plan.model.format.controls}
     known |= {tokenizer.control_id(stop) for stop in plan.model.format.stops if isinstance(stop, Control)}
     return plan.model.engine.info.end_ids - known
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """One choice, collected."""
-
-    messages: tuple[Message, ...]
-    reason: FinishReason
-    usage: Usage
-    matched: str | None = None
-    incidents: tuple[Incident, ...] = ()
-    logprobs: tuple[TokenLogprob, ...] = ()
-    """The log probabilities of the visible text's tokens."""
-
-
-async def collect(events: AsyncIterator[ChoiceEvent], n: int = 1) -> list[Reply]:
-    """The turn as values: what a caller who does not stream gets, of the very same events."""
-    gathered: list[list[Event]] = [[] for _ in range(n)]
-    async for choice_event in events:
-        gathered[choice_event.choice].append(choice_event.event)
-    return [reply_of(events) for events in gathered]
-
-
-def reply_of(events: Iterable[Event]) -> Reply:
-    """One choice's events as a value; they must hold its `TurnEnded`."""
-    messages: list[Message] = []
-    incidents: list[Incident] = []
-    logprobs: list[TokenLogprob] = []
-    ended: TurnEnded | None = None
-    shown = False
-    for event in events:
-        match event:
-            case MessageStarted(message):
-                shown = visible_to_user(message)
-            case TextDelta(_, told):
-                logprobs += told if shown else ()
-            case MessageEnded(message):
-                messages.append(message)
-            case Incident():
-                incidents.append(event)
-            case TurnEnded():
-                ended = event
-    assert ended is not None, "a choice without its end"
-    return Reply(tuple(messages), ended.reason, ended.usage, ended.matched, tuple(incidents), tuple(logprobs))
-
-
-def merge_usage(replies: Sequence[Usage]) -> Usage:
-    """The usage of a whole request: the prompt once, what was said summed over the choices."""
-    first = replies[0]
-    return replace(
-        first,
-        completion_tokens=sum(usage.completion_tokens for usage in replies),
-        reasoning_tokens=sum(usage.reasoning_tokens for usage in replies),
-    )

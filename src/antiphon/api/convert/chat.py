@@ -23,7 +23,7 @@ from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import TurnRequest
 
 from .messages import refused, to_messages
-from .sampling import at_most, check_stream_options, logit_bias, stop_strings, streams
+from .sampling import at_most, check_stream_options, logit_bias, sampled, stop_strings, streams
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -56,7 +56,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
     tools = _tools(wire.tools or [], dialect)
     choice = _tool_choice(wire, tools)
     effort = wire.reasoning_effort
-    return TurnRequest(
+    turn = TurnRequest(
         conversation=Conversation(
             messages=(
                 *reading.earlier,
@@ -78,14 +78,6 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         n=1 if wire.n is None else wire.n,
         max_tokens=at_most(_most_tokens(wire), dialect.max_output),
         truncate=wire.error_behavior == "truncate",
-        temperature=wire.temperature,
-        top_p=wire.top_p,
-        top_k=wire.top_k,
-        min_p=wire.min_p,
-        seed=wire.seed,
-        presence_penalty=wire.presence_penalty,
-        frequency_penalty=wire.frequency_penalty,
-        repetition_penalty=wire.repetition_penalty,
         logit_bias=logit_bias(wire.logit_bias, limits),
         logprobs=_logprobs(wire),
         stop=stop_strings(wire.stop, dialect),
@@ -94,6 +86,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         parallel_tool_calls=wire.parallel_tool_calls is not False,
         affinity=wire.prompt_cache_key or reading.affinity,
     )
+    return sampled(turn, wire)
 
 
 def _check_possible(wire: ChatRequest) -> None:

@@ -17,7 +17,7 @@ from antiphon.tokens import Control, SampledText, Tokenizer, decode
 
 from .chat import Reading
 from .messages import refused
-from .sampling import at_most, check_stream_options, logit_bias, stop_strings, streams
+from .sampling import at_most, check_stream_options, logit_bias, sampled, stop_strings, streams
 
 MAX_LOGPROBS = 5
 
@@ -155,18 +155,10 @@ def _text(prompt: str | Sequence[int], path: str, tokenizer: Tokenizer) -> str:
 def _turn(wire: CompletionRequest, reading: Reading, *, made: int) -> TurnRequest:
     """The turn of every prompt, but for its conversation. ``best_of`` needs to know how likely each choice was."""
     ranked = 0 if made > (wire.n or 1) else None
-    return TurnRequest(
+    turn = TurnRequest(
         conversation=Conversation(),
         n=made,
         max_tokens=at_most(wire.max_tokens, reading.dialect.max_output),
-        temperature=wire.temperature,
-        top_p=wire.top_p,
-        top_k=wire.top_k,
-        min_p=wire.min_p,
-        seed=wire.seed,
-        presence_penalty=wire.presence_penalty,
-        frequency_penalty=wire.frequency_penalty,
-        repetition_penalty=wire.repetition_penalty,
         logit_bias=logit_bias(wire.logit_bias, reading.limits),
         logprobs=ranked if wire.logprobs is None else wire.logprobs,
         stop=stop_strings(wire.stop, reading.dialect),
@@ -174,6 +166,7 @@ def _turn(wire: CompletionRequest, reading: Reading, *, made: int) -> TurnReques
         affinity=wire.prompt_cache_key or reading.affinity,
         truncate=wire.error_behavior == "truncate",
     )
+    return sampled(turn, wire)
 
 
 def _plan(model: Model, turn: TurnRequest, text: str, path: str, dialect: Dialect) -> Plan:

@@ -30,6 +30,7 @@ from antiphon.tools import Offer
 
 from .messages import refused
 from .response_tools import Tools, read_choice, read_tools
+from .sampling import sampled
 
 INCLUDES = (
     "reasoning.encrypted_content",
@@ -102,21 +103,12 @@ def read_request(
     return Asked(turn=turn, tools=tools, truncate=wire.truncation == "auto", ignored=ignored)
 
 
-def sampled(asked: Asked, wire: ResponsesRequest) -> Asked:
+def with_sampling(asked: Asked, wire: ResponsesRequest) -> Asked:
     """The same turn with the request's sampling settings; ranges are checked by the plan."""
-    stops = (wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ())
     turn = replace(
-        asked.turn,
+        sampled(asked.turn, wire),
         max_tokens=wire.max_output_tokens,
-        temperature=wire.temperature,
-        top_p=wire.top_p,
-        top_k=wire.top_k,
-        min_p=wire.min_p,
-        seed=wire.seed,
-        presence_penalty=wire.presence_penalty,
-        frequency_penalty=wire.frequency_penalty,
-        repetition_penalty=wire.repetition_penalty,
-        stop=stops,
+        stop=(wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ()),
         logprobs=(wire.top_logprobs or 0) if wants_logprobs(wire) else None,
     )
     return replace(asked, turn=turn)

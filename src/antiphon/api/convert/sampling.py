@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from antiphon.api.dialect import Dialect
 from antiphon.api.limits import Limits
 from antiphon.api.schemas.chat import StreamOptions
+from antiphon.api.schemas.responses import ResponsesRequest
+from antiphon.api.schemas.sampling import SamplingFields
+from antiphon.generation import TurnRequest
 
 from .messages import refused
 
@@ -24,6 +28,21 @@ def streams(stream: bool | None, dialect: Dialect, accept: str = "") -> bool:
 def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None:
     if options is not None and not stream:
         raise refused("stream_options", "only a streamed answer has stream options.", hint="Set stream to true.")
+
+
+def sampled(turn: TurnRequest, wire: SamplingFields | ResponsesRequest) -> TurnRequest:
+    """The turn with the request's sampling settings, whose ranges are checked by the plan."""
+    return replace(
+        turn,
+        temperature=wire.temperature,
+        top_p=wire.top_p,
+        top_k=wire.top_k,
+        min_p=wire.min_p,
+        seed=wire.seed,
+        presence_penalty=wire.presence_penalty,
+        frequency_penalty=wire.frequency_penalty,
+        repetition_penalty=wire.repetition_penalty,
+    )
 
 
 def at_most(asked: int | None, most: int | None) -> int | None:

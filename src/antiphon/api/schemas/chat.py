@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from .sampling import SamplingFields
+
 JsonObject = dict[str, Any]
 
 
@@ -97,7 +99,7 @@ class StreamOptions(msgspec.Struct):
     include_obfuscation: bool | None = None
 
 
-class ChatRequest(msgspec.Struct, kw_only=True):
+class ChatRequest(SamplingFields, kw_only=True):
     """The body of POST /v1/chat/completions. With ``session_id``, ``messages`` are a session's next turn."""
 
     messages: list[ChatMessage]
@@ -107,15 +109,6 @@ class ChatRequest(msgspec.Struct, kw_only=True):
     n: int | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    seed: int | None = None
-    stop: str | list[str] | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None

@@ -7,12 +7,13 @@ from typing import Any, Literal
 import msgspec
 
 from .chat import CompletionUsage, StreamOptions
+from .sampling import SamplingFields
 
 Prompt = str | list[str | int | list[int]]
 """A text, texts, the ids of one prompt, or the ids of several."""
 
 
-class CompletionRequest(msgspec.Struct, kw_only=True):
+class CompletionRequest(SamplingFields, kw_only=True):
     """The body of POST /v1/completions.
 
     ``use_raw_prompt`` false says each prompt as a user's message in the model's format; "force" is for models that were
@@ -26,15 +27,6 @@ class CompletionRequest(msgspec.Struct, kw_only=True):
     n: int | None = None
     best_of: int | None = None
     max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    seed: int | None = None
-    stop: str | list[str] | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
     logprobs: int | None = None
     ignore_eos: bool | None = None

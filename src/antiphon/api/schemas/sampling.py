@@ -1,0 +1,19 @@
+"""What requests for text have in common on the wire."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SamplingFields(msgspec.Struct, kw_only=True):
+    """How tokens are chosen, and where the answer stops; null is the model's own choice."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None

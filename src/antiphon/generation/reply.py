@@ -1,0 +1,76 @@
+"""A turn as values, for those who do not stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from antiphon.conversation import (
+    Event,
+    FinishReason,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    TextDelta,
+    TokenLogprob,
+    TurnEnded,
+    Usage,
+    visible_to_user,
+)
+
+from .event import ChoiceEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One choice, collected."""
+
+    messages: tuple[Message, ...]
+    reason: FinishReason
+    usage: Usage
+    matched: str | None = None
+    incidents: tuple[Incident, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """The log probabilities of the visible text's tokens."""
+
+
+async def collect(events: AsyncIterator[ChoiceEvent], n: int = 1) -> list[Reply]:
+    """The turn as values: what a caller who does not stream gets, of the very same events."""
+    gathered: list[list[Event]] = [[] for _ in range(n)]
+    async for choice_event in events:
+        gathered[choice_event.choice].append(choice_event.event)
+    return [reply_of(events) for events in gathered]
+
+
+def reply_of(events: Iterable[Event]) -> Reply:
+    """One choice's events as a value; they must hold its `TurnEnded`."""
+    messages: list[Message] = []
+    incidents: list[Incident] = []
+    logprobs: list[TokenLogprob] = []
+    ended: TurnEnded | None = None
+    shown = False
+    for event in events:
+        match event:
+            case MessageStarted(message):
+                shown = visible_to_user(message)
+            case TextDelta(_, told):
+                logprobs += told if shown else ()
+            case MessageEnded(message):
+                messages.append(message)
+            case Incident():
+                incidents.append(event)
+            case TurnEnded():
+                ended = event
+    assert ended is not None, "a choice without its end"
+    return Reply(tuple(messages), ended.reason, ended.usage, ended.matched, tuple(incidents), tuple(logprobs))
+
+
+def merge_usage(replies: Sequence[Usage]) -> Usage:
+    """The usage of a whole request: the prompt once, what was said summed over the choices."""
+    first = replies[0]
+    return replace(
+        first,
+        completion_tokens=sum(usage.completion_tokens for usage in replies),
+        reasoning_tokens=sum(usage.reasoning_tokens for usage in replies),
+    )
