@@ -255,3 +255,40 @@ def test_a_finished_response_is_told_again_as_events() -> None:
         late = request(base, "GET", f"/v1/responses/{made['id']}?stream=true&starting_after=3")
         assert (late.status, late.error["param"]) == (400, "starting_after")
     assert json.dumps(events).count("Hello there, friend.") == 5
+
+
+async def test_what_runs_in_the_background_takes_its_place_in_the_room_and_in_the_queue() -> None:
+    engine = endless()
+    application = responses_app(small=engine, limits=Limits(max_concurrent=1, max_queue=1))
+    admission = application.state.context.admission
+    async with client_of(application) as client:
+        first = await client.responses.create(model="small", input="Hi", background=True)
+        await until(lambda: engine.running == 1)
+        second = await client.responses.create(model="small", input="Hi", background=True)
+        await until(lambda: admission.waiting == 1)
+        with pytest.raises(openai.RateLimitError) as refused:
+            await client.responses.create(model="small", input="Hi", background=True)
+        assert refused.value.code == "queue_full"
+        assert (await client.responses.retrieve(second.id)).status == "queued"
+        await client.responses.cancel(first.id)
+        await until(lambda: engine.running == 1)
+        await client.responses.cancel(second.id)
+    assert (admission.running, admission.waiting, engine.running) == (0, 0, 0)
+
+
+async def test_a_key_that_may_have_one_request_at_once_has_it_in_the_background_and_can_still_look_at_it() -> None:
+    engine = endless()
+    application = responses_app(small=engine, limits=Limits(concurrent_per_key=1))
+    async with client_of(application) as client:
+        made = await client.responses.create(model="small", input="Hi", background=True)
+        for background in (True, False):
+            with pytest.raises(openai.RateLimitError) as refused:
+                await client.responses.create(model="small", input="Hi", background=background)
+            assert refused.value.code == "rate_limit_exceeded"
+            assert refused.value.response.headers["retry-after"]
+        with pytest.raises(openai.RateLimitError):
+            await client.chat.completions.create(model="small", messages=[{"role": "user", "content": "Hi"}])
+        assert (await client.responses.retrieve(made.id)).status in ("queued", "in_progress")
+        assert (await client.responses.cancel(made.id)).status == "cancelled"
+        short = await client.responses.create(model="small", input="Hi", max_output_tokens=3)
+        assert short.status == "incomplete"

@@ -139,6 +139,7 @@ class Posted:
     async def _checked(self, call: Call) -> None:
         self._context.lifecycle.check()
         self._context.admission.check()
+        self._context.rates.check(call.exchange.owner)
         await self.answer(call)
 
     async def answer(self, call: Call) -> None:

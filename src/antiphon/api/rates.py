@@ -40,12 +40,13 @@ class Bucket:
 
 @dataclass(slots=True)
 class Account:
-    """What one key used. None: without limit; ``most`` 0: any number at once."""
+    """What one key used. None: without limit; ``most`` 0: any number at once, those ``behind`` included."""
 
     requests: Bucket | None
     tokens: Bucket | None
     most: int
     running: int = 0
+    behind: int = 0
 
 
 class Rates:
@@ -75,6 +76,26 @@ class Rates:
             yield
         finally:
             account.running -= 1
+
+    @contextmanager
+    def behind(self, name: str) -> Iterator[None]:
+        """Runs the body as work of that key that outlives its request: `check` counts it as one that runs."""
+        account = self._account(name)
+        account.behind += 1
+        try:
+            yield
+        finally:
+            account.behind -= 1
+
+    def check(self, name: str) -> None:
+        """Whether a request that runs may ask for work; to look at what runs in the background is always free.
+
+        Raises `OverloadedError` (``rate_limit_exceeded``).
+        """
+        account = self._account(name)
+        if account.most and account.running + account.behind > account.most:
+            message = f"This key may have {account.most} requests at once, and {account.behind} run in the background."
+            raise OverloadedError(message, code="rate_limit_exceeded")
 
     def charge(self, name: str, tokens: int) -> None:
         """That key used so many tokens."""

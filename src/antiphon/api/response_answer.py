@@ -46,13 +46,16 @@ class Answer:
     async def later(self, held: AsyncExitStack, *, stream: bool) -> None:
         """The answer is made whether the client stays or not; it gets the queued response, or follows the events.
 
-        ``held`` is what the response has for itself until it is over.
+        ``held`` is what the response has for itself until it is over; its place among its key's requests is, too.
         """
-        run = self._responder.run
-        self._context.runs.add(run)
-        await self._responder.queue()
-        queued = run.response
-        self._context.runs.spawn(self._in_background(run, held))
+        run, runs = self._responder.run, self._context.runs
+        async with held:
+            runs.add(run)
+            held.callback(runs.remove, run)
+            held.enter_context(self._context.rates.behind(run.owner))
+            await self._responder.queue()
+            queued = run.response
+            runs.spawn(self._in_background(run, held.pop_all()))
         await self._call.send_response(EventsResponse(run.follow()) if stream else json_response(queued))
 
     async def _whole(self, run: Run) -> Response:
@@ -78,7 +81,6 @@ class Answer:
         finally:
             await self._responder.settle()
             await held.aclose()
-            self._context.runs.remove(run)
 
     async def _stream(self, run: Run) -> None:
         try:
