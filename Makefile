@@ -12,7 +12,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony fuzz-openchatml check-structured fuzz-api test-clients
+.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -73,6 +73,9 @@ check-structured: model ## 13 kinds of held reply, 3 formats, 30 seeds each: hal
 test-clients: setup ## clients of others, each in its own environment; REAL=1: against the default model
 	$(BIN)/python tests/clients/run.py $(if $(REAL),--real) $(CLIENTS)
 
+check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) behind antiphon serve, asked by the official client
+	$(BIN)/python tests/clients/check_vllm.py $(VLLM)
+
 fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothing undocumented
 	$(BIN)/python tests/clients/fuzz_api.py
 
@@ -83,4 +86,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf .venv .oracles .clients .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .oracles .clients .vllm .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

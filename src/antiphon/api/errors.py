@@ -98,9 +98,16 @@ def api_error(error: AntiphonError, dialect: Dialect = OPENAI) -> ApiError:
         status=dialect.statuses.get(answer.status, answer.status),
         type=answer.type,
         code=error.code,
-        message=f"{error.message} {error.hint}" if error.hint else error.message,
+        message=sentences(error.message, error.hint),
         param=error.param if isinstance(error, RequestError) else None,
     )
+
+
+def sentences(message: str, hint: str | None) -> str:
+    """What is wrong, and what to do about it."""
+    if hint is None:
+        return message
+    return f"{message} {hint}" if message.endswith((".", "!", "?")) else f"{message}. {hint}"
 
 
 def error_body(error: AntiphonError, dialect: Dialect = OPENAI) -> object:

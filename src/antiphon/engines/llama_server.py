@@ -62,7 +62,9 @@ class LlamaServerEngine:
             model = await client.model(embeddings=embeddings)
             if grammar is None and tokenizer is not None and not embeddings:
                 ask = partial(client.generate, model=model, n=1)
-                grammar = await holds_grammars(lambda ids, how, text: ask(ids, how, grammar=text), tokenizer)
+                grammar = await holds_grammars(
+                    lambda ids, how, text: ask(ids, how, grammar=text), tokenizer, model.ends
+                )
         except BaseException:
             await client.aclose()
             raise

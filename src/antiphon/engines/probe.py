@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
 
 from antiphon.errors import EngineError, EngineLostError, OverloadedError, RequestError
@@ -10,7 +10,6 @@ from antiphon.tokens import Tokenizer, decode
 
 from .engine import Sampling, Step
 
-GRAMMAR = '%llguidance {}\nstart: "~Qx7~" | "~Zk4~"\n'
 WORDS = ("~Qx7~", "~Zk4~")
 TOKENS = 24
 """More than any vocabulary needs for a word of the grammar, which five single bytes would spell."""
@@ -19,11 +18,16 @@ Generate = Callable[[list[int], Sampling, str], AsyncGenerator[Step, None]]
 """(prompt, sampling, grammar) → the steps."""
 
 
-async def holds_grammars(generate: Generate, tokenizer: Tokenizer) -> bool:
-    """False for a server that ignores such a grammar, or refuses it. Raises when the server is not there."""
+async def holds_grammars(generate: Generate, tokenizer: Tokenizer, end_ids: Collection[int]) -> bool:
+    """False for a server that ignores such a grammar, or refuses it. Raises when the server is not there.
+
+    The grammar names an end of the model by its id, as those of replies do: a server that refuses that holds none.
+    """
     ids: list[int] = []
+    end = f"<[{','.join(map(str, sorted(end_ids)))}]>" if end_ids else ""
+    grammar = f'%llguidance {{}}\nstart: ("{WORDS[0]}" | "{WORDS[1]}") {end}\n'
     try:
-        async with aclosing(generate(tokenizer.encode("Hello"), Sampling(max_tokens=TOKENS), GRAMMAR)) as steps:
+        async with aclosing(generate(tokenizer.encode("Hello"), Sampling(max_tokens=TOKENS), grammar)) as steps:
             async for step in steps:
                 ids += step.ids
     except (OverloadedError, EngineLostError):

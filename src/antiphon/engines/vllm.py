@@ -93,7 +93,7 @@ class VllmEngine:
             )
             if grammar is None:
                 ask = cls(session, name, tokenizer, info).generate
-                grammar = await holds_grammars(lambda ids, how, text: ask(ids, how, grammar=text), tokenizer)
+                grammar = await holds_grammars(lambda ids, how, text: ask(ids, how, grammar=text), tokenizer, end_ids)
         except BaseException:
             await session.close()
             raise

