@@ -15,6 +15,7 @@ from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control
 
+from .ecma import spelled_out
 from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
 from .text import text_without
 
@@ -60,7 +61,7 @@ class _Writer:
             case Json():
                 return self._json(node)
             case Regex(pattern, path):
-                return self._rule("regex", f"/{_between_slashes(pattern, path)}/")
+                return self._rule("regex", f"/{_between_slashes(spelled_out(pattern), path)}/")
             case Choice(options):
                 return f"({' | '.join(map(self.expression, options))})"
             case Chain(parts):

@@ -7,7 +7,8 @@ from typing import Any
 from antiphon.conversation import JsonSchema
 
 from .formats import CHECKED, PATTERNS
-from .strings import LOOKS_AROUND
+from .quoting import in_json
+from .strings import LOOKS_AROUND, all_of
 
 _PLAIN = frozenset(
     "type enum const required pattern minLength maxLength minimum maximum multipleOf minItems maxItems".split()
@@ -59,13 +60,19 @@ def _plain(schema: JsonSchema, *, top: bool = False) -> JsonSchema:
                 kept[key] = value
             case "format":
                 kept |= _pattern_of(value, schema)
-            case "pattern" if LOOKS_AROUND.search(value):
-                raise _Beyond
+            case "pattern":
+                kept |= _held(value)
             case _ if key in _PLAIN:
                 kept[key] = _whole_number(value) if key.startswith(("minI", "maxI", "minL", "maxL")) else value
             case _ if key not in _ANNOTATIONS:
                 raise _Beyond
     return kept
+
+
+def _held(pattern: str) -> dict[str, Any]:
+    if LOOKS_AROUND.search(pattern):
+        raise _Beyond
+    return all_of(in_json(pattern))
 
 
 def _stands_alone(schema: dict[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from antiphon.conversation import JsonSchema
 
 from .formats import PATTERNS
 from .lowering import Lowering
+from .quoting import in_json
 from .strings import matches
 
 MOST_CASES = 64
@@ -98,8 +99,9 @@ def _beyond(view: canonical.ObjectView, names: Names | None, lowering: Lowering)
             lowering.relax("patternProperties", "propertyNames")
         patterns = {pattern: patterns.get(pattern, others) for pattern in names.patterns}
         others = False
-    patterns = _merged(patterns)
-    if not _apart(list(patterns)):
+    spelled = {in_json(pattern): schema for pattern, schema in _merged(patterns).items()}
+    patterns = {pattern: schema for (pattern, *_), schema in spelled.items()}
+    if not _apart(list(patterns)) or any(len(of_name) > 1 for of_name in spelled):
         lowering.relax("patternProperties")
         return {}
     found: dict[str, JsonSchema] = {"patternProperties": patterns} if patterns else {}

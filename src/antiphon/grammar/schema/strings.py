@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jsonschema_rs
@@ -14,32 +14,35 @@ from antiphon.grammar.text import quote
 
 from .formats import CHECKED, PATTERNS
 from .lowering import Lowering
+from .quoting import in_json
 
-LOOKS_AROUND = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?<?[=!]|\\[1-9]|\\k<)")
-"""A pattern that looks around or back, which no finite automaton does."""
+LOOKS_AROUND = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?<?[=!]|\\[1-9bB]|\\k<)")
+"""A pattern that looks around or back, which the engine's automata do not."""
 
 
 def lower_string(view: canonical.StringView, lowering: Lowering) -> JsonSchema:
     schema: dict[str, Any] = {"type": "string"}
-    patterns = [pattern for pattern in view.patterns if not _unheld(pattern, lowering)]
+    patterns = [p for pattern in view.patterns if not _unheld(pattern, lowering) for p in in_json(pattern)]
     for format in view.formats:
         if format in CHECKED:
             lowering.relax("format")
         elif format in PATTERNS:
             patterns.append(PATTERNS[format])
     if view.excluded:
-        patterns.append(other_than(view.excluded))
+        patterns += in_json(other_than(view.excluded))
     if view.excluded_patterns or view.excluded_formats:
         lowering.relax("not", "oneOf", "if", "else")
     if view.min_length is not None:
         schema["minLength"] = view.min_length
     if view.max_length is not None:
         schema["maxLength"] = view.max_length
-    if patterns:
-        schema["pattern"] = patterns[0]
-    if len(patterns) > 1:
-        schema["allOf"] = [{"type": "string", "pattern": pattern} for pattern in patterns[1:]]
-    return schema
+    return schema | all_of(list(dict.fromkeys(patterns)))
+
+
+def all_of(patterns: Sequence[str]) -> dict[str, Any]:
+    """The keywords that ask for every one of the patterns."""
+    rest = [{"type": "string", "pattern": pattern} for pattern in patterns[1:]]
+    return {"pattern": patterns[0], **({"allOf": rest} if rest else {})} if patterns else {}
 
 
 def _unheld(pattern: str, lowering: Lowering) -> bool:
