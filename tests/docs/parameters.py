@@ -38,7 +38,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "tools": {"tools": [TOOL]}, "tool_choice": {"tools": [TOOL], "tool_choice": "required"},
     "parallel_tool_calls": {"parallel_tool_calls": False}, "server_tools": {"server_tools": ["python"]},
     "response_format": {"response_format": {"type": "json_object"}}, "reasoning_effort": {"reasoning_effort": "low"},
-    "chat_template_kwargs": {"chat_template_kwargs": {"x": 1}},
+    "chat_template": {"chat_template": "{{ 1 }}"}, "chat_template_kwargs": {"chat_template_kwargs": {"x": 1}},
     "continue_final_message": {
         "continue_final_message": True,
         "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],

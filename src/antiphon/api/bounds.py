@@ -36,7 +36,7 @@ def _common(limits: Limits) -> dict[str, Schema]:
     """By the names that mean the same wherever they stand."""
     text = {"minLength": 1, "maxLength": MAX_STOP_LENGTH}
     return {
-        **{name: _within(allowed) for name, allowed in RANGES.items()},
+        **{name: _within(allowed) for name, allowed in RANGES.items() if name != "logprobs"},
         "max_completion_tokens": _within(RANGES["max_tokens"]),
         "request_output_len": _within(RANGES["max_tokens"]),
         "top_logprobs": _within(RANGES["logprobs"]),
@@ -60,7 +60,12 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
         "propertyNames": {"maxLength": MAX_KEY},
         "additionalProperties": {"type": "string", "maxLength": MAX_VALUE},
     }
-    chat = dict.fromkeys(("functions", "function_call", "audio", "web_search_options"), REFUSED)
+    chat: dict[str, Schema] = {
+        **dict.fromkeys(("chat_template", "functions", "function_call", "audio", "web_search_options"), REFUSED),
+        "best_of": {"minimum": 1, "maximum": 1},
+        "modalities": {"items": {"enum": ["text"]}},
+        "store": {"enum": [False, None]},
+    }
     return {
         "ChatRequest": chat,
         "RenderRequest": chat,

@@ -106,7 +106,7 @@ def _interactive() -> dict[str, Any]:
 def _transcript() -> dict[str, Any]:
     """OpenChatML in and out; not JSON."""
     text = {"schema": {"type": "string"}}
-    content = {"text/x-openchatml": text, "text/event-stream": text}
+    content = {"text/x-openchatml": text, "text/event-stream": _events()}
     return {
         "summary": "Goes on with an OpenChatML transcript.",
         "parameters": [{"name": "stream", "in": "query", "schema": {"type": "boolean"}}],
@@ -124,7 +124,7 @@ def _kept() -> dict[str, Any]:
     made = _operation("Makes a response.", Response, body=ResponsesRequest)
     said = _operation("One item.", ItemList)
     said["responses"]["200"]["content"]["application/json"] = {"schema": {"type": "object"}}
-    made["responses"]["200"]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+    made["responses"]["200"]["content"]["text/event-stream"] = _events()
     return {
         "/v1/responses": {"post": made},
         "/v1/responses/input_tokens": {"post": _operation("Counts a prompt.", TokenCount, body=TokensRequest)},
@@ -162,7 +162,7 @@ def _named(name: str) -> dict[str, Any]:
 def _operation(told: str, answer: type, *, body: type | None = None, events: type | None = None) -> dict[str, Any]:
     content = {"application/json": _schema(answer)}
     if events is not None:
-        content["text/event-stream"] = _schema(events)
+        content["text/event-stream"] = _events(events)
     operation: dict[str, Any] = {
         "summary": told,
         "responses": {
@@ -173,6 +173,14 @@ def _operation(told: str, answer: type, *, body: type | None = None, events: typ
     if body is not None:
         operation["requestBody"] = {"required": True, "content": {"application/json": _schema(body)}}
     return operation
+
+
+def _events(kind: type | None = None) -> dict[str, Any]:
+    """A stream, by one of its events, whose data is JSON (the last one's is ``[DONE]``)."""
+    data: dict[str, Any] = {"type": "string", "contentMediaType": "application/json"}
+    if kind is not None:
+        data["contentSchema"] = _schema(kind)["schema"]
+    return {"schema": {"type": "object", "properties": {"data": data}, "required": ["data"]}}
 
 
 def _plain(told: str) -> dict[str, Any]:

@@ -76,6 +76,10 @@ class Format(Protocol):
         """Whether replies have a structure of their own (heads, channels), to which they are held in any case."""
 
     @property
+    def arguments(self) -> Collection[str]:
+        """The names of `Settings.template_kwargs` that renderings heed."""
+
+    @property
     def defaults(self) -> SamplingDefaults: ...
 
     def render(

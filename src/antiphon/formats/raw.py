@@ -37,6 +37,7 @@ class RawFormat:
 
     name = "raw"
     framed = False
+    arguments = frozenset[str]()
     defaults = SamplingDefaults()
 
     def __init__(

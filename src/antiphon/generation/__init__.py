@@ -4,7 +4,7 @@ from .embedding import EmbeddingPlan, embed, plan_embedding
 from .event import ChoiceEvent, Filter
 from .held import held, prepare_turn
 from .model import EmbeddingSpec, Model
-from .plan import Plan, plan_turn
+from .plan import Plan, check_conversation, check_numbers, plan_turn
 from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
 from .reply import Reply, collect, merge_usage, reply_of
 from .request import TurnRequest
@@ -24,6 +24,8 @@ __all__ = [
     "Plan",
     "Reply",
     "TurnRequest",
+    "check_conversation",
+    "check_numbers",
     "collect",
     "embed",
     "merge_usage",

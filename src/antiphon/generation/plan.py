@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
 
 MAX_STOPS = 1024
+_NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _ASKED_AS = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
 Number = TypeVar("Number", int, float)
@@ -51,6 +53,7 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
 
     ``most``: tokens that the prompt may have, where something else than the context limits it.
     """
+    check_conversation(model, request)
     prompt = tuple(
         model.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history),
     )
@@ -66,6 +69,33 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
         )
     room = model.context - len(prompt_ids) if fits else 0
     return Plan(model, request, prompt, prompt_ids, sampling_for(model, request, room=room))
+
+
+def check_conversation(model: Model, request: TurnRequest) -> None:
+    """That the model's format can say what it is given. Raises `RequestError`."""
+    _check_arguments(model, request)
+    if model.format.framed:
+        _check_heads(request)
+
+
+def _check_arguments(model: Model, request: TurnRequest) -> None:
+    """Arguments of a template that has no use for them would change nothing: they are refused."""
+    arguments = request.conversation.settings.template_kwargs
+    for key in arguments and arguments.keys() - model.format.arguments:
+        raise RequestError(
+            f"{key[:64]!r} is no argument of the template of {model.name!r}",
+            code="bad_template_kwargs",
+            position=Position(path="chat_template_kwargs"),
+            hint=f"It takes {', '.join(sorted(model.format.arguments)) or 'none'}.",
+        )
+
+
+def _check_heads(request: TurnRequest) -> None:
+    """Where messages have heads of words, a name of several words could say whom a message is to."""
+    for message in request.conversation.messages:
+        for word in (message.name, message.recipient):
+            if word and _NO_WORD.search(word):
+                raise _refused("messages", f"{word[:64]!r} is no name: it holds blanks or control characters")
 
 
 def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
@@ -102,8 +132,7 @@ def check_request(model: Model, request: TurnRequest) -> None:
     info = model.engine.info
     if info.embeddings:
         raise UnsupportedError(f"{model.name!r} makes embeddings and writes no text", position=Position(path="model"))
-    for name, allowed in RANGES.items():
-        _within(_ASKED_AS.get(name, name), getattr(request, name), allowed)
+    check_numbers(request)
     _within("n", request.n, Range(1, info.slots))
     _within("top_logprobs", request.logprobs, Range(0, info.logprobs))
     _check_stops(request.stop)
@@ -116,6 +145,12 @@ def check_request(model: Model, request: TurnRequest) -> None:
                 position=Position(path=name),
                 hint="Leave it out, or choose a model on another engine.",
             )
+
+
+def check_numbers(request: TurnRequest) -> None:
+    """Every number in its range. Raises `RequestError`."""
+    for name, allowed in RANGES.items():
+        _within(_ASKED_AS.get(name, name), getattr(request, name), allowed)
 
 
 def _refuse_unheld(model: Model, request: TurnRequest) -> None:

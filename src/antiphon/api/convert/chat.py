@@ -23,7 +23,7 @@ from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import TurnRequest
 
 from .messages import refused, to_messages
-from .sampling import at_most, check_stream_options, logit_bias, sampled, stop_strings, streams
+from .sampling import at_most, check_stream_options, logit_bias, output_limit, sampled, stop_strings, streams
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -97,6 +97,7 @@ def _check_possible(wire: ChatRequest) -> None:
         "sequence_end": (wire.sequence_end is not None and not session, "Name a session_id."),
         "n": (session and (wire.n or 1) > 1, "A session has one history."),
         "continue_final_message": (session and wire.continue_final_message, "Not in a session."),
+        "chat_template": (wire.chat_template is not None, "A model's template is its owner's choice."),
         "functions": (wire.functions, "Use tools."),
         "function_call": (wire.function_call, "Use tool_choice."),
         "modalities": (set(wire.modalities or ()) - {"text"}, "The models here write text."),
@@ -112,7 +113,9 @@ def _check_possible(wire: ChatRequest) -> None:
 
 
 def _most_tokens(wire: ChatRequest) -> int | None:
-    return wire.max_tokens if wire.max_completion_tokens is None else wire.max_completion_tokens
+    if wire.max_completion_tokens is None:
+        return output_limit("max_tokens", wire.max_tokens)
+    return output_limit("max_completion_tokens", wire.max_completion_tokens)
 
 
 def _fixed_length(wire: ChatRequest) -> bool:

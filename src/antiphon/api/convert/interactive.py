@@ -13,6 +13,7 @@ from antiphon.generation import Model, Plan, TurnRequest, plan_turn
 from antiphon.tokens import encode_pieces
 
 from .messages import refused, to_messages
+from .sampling import output_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def plan_interactive(
     earlier = Conversation(tuple(history), settings=Settings(current_date=today))
     request = TurnRequest(
         conversation=earlier.add(*_new(wire, history)),
-        max_tokens=wire.request_output_len,
+        max_tokens=output_limit("request_output_len", wire.request_output_len),
         temperature=wire.temperature,
         top_p=wire.top_p,
         top_k=wire.top_k,

@@ -17,7 +17,7 @@ from antiphon.api.schemas.layer import (
     Tokens,
 )
 from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
-from antiphon.generation import Model
+from antiphon.generation import Model, check_conversation, check_numbers
 from antiphon.generation.plan import stop_ids
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
 
@@ -97,6 +97,7 @@ def _chat_of(wire: TokenizeRequest) -> ChatRequest:
         messages=wire.messages or [],
         tools=wire.tools,
         continue_final_message=wire.continue_final_message,
+        chat_template=wire.chat_template,
         chat_template_kwargs=wire.chat_template_kwargs,
     )
 
@@ -104,6 +105,8 @@ def _chat_of(wire: TokenizeRequest) -> ChatRequest:
 def _chat_pieces(wire: ChatRequest, model: Model, reading: Reading, *, opens_reply: bool) -> list[Piece]:
     """The very prompt that a chat completion of this request would have."""
     turn = to_turn(wire, reading)
+    check_numbers(turn)
+    check_conversation(model, turn)
     reply_as = Role.ASSISTANT if opens_reply else None
     return list(model.format.render(turn.conversation, reply_as=reply_as, history=turn.history))
 

@@ -10,7 +10,7 @@ from antiphon.api.limits import Limits
 from antiphon.api.schemas.chat import StreamOptions
 from antiphon.api.schemas.responses import ResponsesRequest
 from antiphon.api.schemas.sampling import SamplingFields
-from antiphon.generation import TurnRequest
+from antiphon.generation import RANGES, TurnRequest
 
 from .messages import refused
 
@@ -48,6 +48,14 @@ def sampled(turn: TurnRequest, wire: SamplingFields | ResponsesRequest) -> TurnR
 def at_most(asked: int | None, most: int | None) -> int | None:
     """The lesser of two limits, None being no limit (resolution X-10)."""
     return min((limit for limit in (asked, most) if limit is not None), default=None)
+
+
+def output_limit(name: str, tokens: int | None) -> int | None:
+    """As many as were asked for under ``name``, which a plan would not know. Raises `RequestError`."""
+    allowed = RANGES["max_tokens"]
+    if tokens is not None and tokens not in allowed:
+        raise refused(name, f"is {tokens}; it must be in {allowed}.")
+    return tokens
 
 
 def logit_bias(biases: dict[str, float] | None, limits: Limits) -> dict[int, float]:

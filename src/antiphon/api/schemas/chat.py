@@ -131,6 +131,7 @@ class ChatRequest(SamplingFields, kw_only=True):
     safety_identifier: str | None = None
     service_tier: str | None = None
     # Asked for by some, possible to none of our engines: refused by name (`convert.chat`), never ignored.
+    chat_template: Any = None
     functions: list[Any] | None = None
     function_call: Any = None
     modalities: list[str] | None = None

@@ -21,6 +21,7 @@ class TokenizeRequest(msgspec.Struct, kw_only=True):
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    chat_template: Any = None
     add_special_tokens: bool | None = None
     return_token_strs: bool | None = None
 

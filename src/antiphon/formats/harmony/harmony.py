@@ -43,6 +43,7 @@ class Harmony:
 
     name = "harmony"
     framed = True
+    arguments = frozenset[str]()
     defaults = SamplingDefaults(temperature=1.0, top_p=1.0)
 
     def __post_init__(self) -> None:

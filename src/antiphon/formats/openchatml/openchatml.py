@@ -38,6 +38,7 @@ class OpenChatML:
 
     name = "openchatml"
     framed = True
+    arguments = frozenset[str]()
     defaults = SamplingDefaults()
 
     def render(

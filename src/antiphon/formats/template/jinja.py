@@ -93,15 +93,20 @@ class JinjaFormat(Tagged):
         except RecursionError as error:
             raise RenderError("a tool or an argument is nested too deeply", code="template_limit") from error
 
+    @property
+    def arguments(self) -> frozenset[str]:
+        """What the template asks for, and is none of ours."""
+        return self._template.variables - RESERVED - self._special.keys()
+
     def _checked(self, settings: Settings) -> dict[str, Any]:
-        """A request's template arguments: those that the template asks for, and none of ours."""
+        """A request's template arguments."""
+        free = self.arguments if settings.template_kwargs else frozenset()
         for key in settings.template_kwargs:
-            if key in RESERVED or key in self._special or key not in self._template.variables:
-                free = sorted(self._template.variables - RESERVED - self._special.keys())
+            if key not in free:
                 raise RenderError(
-                    f"{key!r} is no argument of this model's template",
+                    f"{key[:64]!r} is no argument of this model's template",
                     code="bad_template_kwargs",
-                    hint=f"It takes {', '.join(free) or 'none'}.",
+                    hint=f"It takes {', '.join(sorted(free)) or 'none'}.",
                 )
         return settings.template_kwargs
 

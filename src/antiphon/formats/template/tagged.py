@@ -25,6 +25,10 @@ class Tagged:
     stops: tuple[Control | str, ...]
     vocabulary: frozenset[Control]
 
+    @property
+    def arguments(self) -> frozenset[str]:
+        return frozenset()
+
     def parser(
         self,
         *,

@@ -1,0 +1,274 @@
+"""Requests that no server may take, each with what is wrong with it: for tests, and for servers of others.
+
+Every one is to be answered at once with a 4xx and an error body. They speak to a server whose default model is
+``smollm2``, with ``minilm`` beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from api.test_bad_input import BAD_FIELDS, UNSUPPORTED
+
+Fields = dict[str, Any]
+USER = {"role": "user", "content": "Hi"}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+FLAT = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+CHAT, TEXT, VECTORS, RESPONSES, INTERACTIVE = (
+    f"/v1/{name}" for name in ("chat/completions", "completions", "embeddings", "responses", "chat/interactive")
+)
+GOOD: Mapping[str, Fields] = {
+    CHAT: {"messages": [USER]},
+    TEXT: {"prompt": "Hi"},
+    RESPONSES: {"input": "Hi"},
+    INTERACTIVE: {"prompt": "Hi"},
+    "/v1/tokenize": {"prompt": "Hi"},
+    "/v1/detokenize": {"tokens": [1]},
+    "/v1/render": {"messages": [USER]},
+    "/v1/parse": {"text": "Hi"},
+    VECTORS: {"input": "Hi", "model": "minilm"},
+}
+"""The least body that each route takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """One request. ``what`` tells what is wrong; ``param`` is the field that the answer must name, where it is one."""
+
+    what: str
+    path: str
+    body: bytes | None
+    param: str | None = None
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=lambda: {"content_type": "application/json"})
+
+
+def bad_requests() -> Iterator[Bad]:
+    """All of them."""
+    yield from malformed()
+    yield from mistyped()
+    yield from out_of_range()
+    yield from chats()
+    yield from completions()
+    yield from responses()
+    yield from layer()
+    yield from interactive()
+    yield from embeddings()
+    yield from others()
+    yield from unknown_places()
+
+
+def wrong(path: str, param: str | None, **fields: Any) -> Bad:
+    """A good body but for some fields."""
+    told = json.dumps(fields)
+    what = told if len(told) < 80 else f"{told[:60]}… ({len(told)} characters)"
+    return Bad(what, path, json.dumps({**GOOD.get(path, {}), **fields}).encode(), param)
+
+
+def malformed() -> Iterator[Bad]:
+    """What is no JSON object, whatever the route."""
+    deep = 100_000
+    bodies = {
+        "nothing": b"",
+        "half an object": b'{"model": ',
+        "a list": b"[]",
+        "null": b"null",
+        "a trailing comma": b'{"model": null,}',
+        "single quotes": b"{'model': null}",
+        "two objects": b"{}{}",
+        "a byte order mark": b"\xef\xbb\xbf{}",
+        "UTF-16": '{"model": null}'.encode("utf-16"),
+        "overlong UTF-8": b'{"user": "\xc0\xaf\xc1\x81"}',
+        "half a character": b'{"user": "\xe2\x82"}',
+        "a surrogate in UTF-8": b'{"user": "\xed\xa0\x80"}',
+        "a NUL in a name": b'{"us\x00er": 1}',
+        "a bare control character": b'{"user": "a\nb"}',
+        "NaN": b'{"user": NaN}',
+        "a number without end": b'{"user": 1e}',
+        "brackets without end": b"[" * deep,
+        "objects without end": b'{"a":' * deep,
+    }
+    for path in GOOD:
+        for what, body in bodies.items():
+            yield Bad(what, path, body)
+        good = json.dumps(GOOD[path]).encode()
+        yield Bad("text/plain", path, good, headers={"content_type": "text/plain"})
+        yield Bad("gzip", path, good, headers={"content_type": "application/json", "content_encoding": "gzip"})
+        yield Bad(
+            "a model by its path", path, json.dumps({**GOOD[path], "model": "../../etc/passwd"}).encode(), "model"
+        )
+        yield Bad("a model by its URL", path, json.dumps({**GOOD[path], "model": "http://[::1]/m"}).encode(), "model")
+        yield Bad("a lone surrogate", path, good[:-1] + b', "model": "\\ud800"}', "model")
+
+
+def mistyped() -> Iterator[Bad]:
+    """Every field of the least bodies, and those that all routes share, with values of another type."""
+    others: list[Any] = [None, True, 1.5, {"a": 1}, [None], [{}], [[[]]]]
+    names: list[Any] = [1, True, ["m"], {"id": "m"}]
+    for path, good in GOOD.items():
+        for name in good:
+            for value in others:
+                yield wrong(path, None, **{name: value})
+        for value in names:
+            yield wrong(path, "model", model=value)
+
+
+def out_of_range() -> Iterator[Bad]:
+    """Numbers on every route that samples."""
+    numbers: list[tuple[str, list[Any]]] = [
+        ("temperature", [-1, 2.1, 1e30, "1", True, [1], -1e-9]),
+        ("top_p", [0, -0.0, 1.1, "x", False]),
+        ("top_k", [-2, 2**31, 1.5, "5"]),
+        ("min_p", [-0.1, 1.1, "x"]),
+        ("repetition_penalty", [0, -1, 3, "x"]),
+        ("seed", [2**64, -(2**63) - 1, 1.5, "x", True]),
+    ]
+    for path in (CHAT, TEXT, RESPONSES, INTERACTIVE):
+        for name, values in numbers:
+            for value in values:
+                yield wrong(path, name, **{name: value})
+        for text in ("NaN", "Infinity", "-Infinity", "1e400", "-1e400"):
+            good = json.dumps(GOOD[path]).encode()[:-1]
+            yield Bad(f"temperature {text}", path, good + f', "temperature": {text}}}'.encode(), "temperature")
+    for path in (CHAT, TEXT, RESPONSES):
+        for name in ("presence_penalty", "frequency_penalty"):
+            for value in (-2.1, 2.1, 1e9, "x"):
+                yield wrong(path, name, **{name: value})
+
+
+def completions() -> Iterator[Bad]:
+    prompts: list[Any] = ["", [], [[]], ["a", ""], ["a", 1], [-1], [2**31], [10**9, 1], [[1], [10**9]], ["a"] * 100_000]
+    for prompt in prompts:
+        yield wrong(TEXT, None, prompt=prompt)
+    bad: dict[str, list[Any]] = {
+        "n": [0, -1, 10**9, 1.5, True], "best_of": [0, 10**9, "2"], "logprobs": [-1, 6, 60_000, True],
+        "max_tokens": [-1, 10**30, "9", 1.5], "stop": [["a"] * 5, "x" * 2000, [1], {"a": 1}],
+        "logit_bias": [{"99999999": 1}, {"abc": 1}, {"1": 1e39}, {"1": -101}, [1]],
+        "suffix": ["x"], "prompt_logprobs": [1], "response_format": [{"type": "json_object"}],
+        "error_behavior": ["ignore"], "use_raw_prompt": ["yes"], "truncate_prompt_tokens": [5], "min_tokens": [5],
+        "stream_options": [{"include_usage": True}], "stream": ["yes", 1], "echo": ["yes", 1],
+    }  # fmt: skip
+    for name, values in bad.items():
+        for value in values:
+            yield wrong(TEXT, None, **{name: value})
+
+
+def responses() -> Iterator[Bad]:
+    deep: Fields = {}
+    for _ in range(900):
+        deep = {"a": deep}
+    bad: list[Fields] = [
+        {"input": []}, {"input": [7]}, {"input": [{"content": "x"}]},
+        {"input": [{"role": "__class__", "content": "x"}]},
+        {"input": [{"role": "user"}]}, {"input": [{"type": "computer_call", "id": "x"}]},
+        {"input": [{"type": "function_call_output", "call_id": "c9", "output": "1"}]},
+        {"input": [{"type": "item_reference", "id": "msg_0"}]},
+        {"input": [{"type": "reasoning", "encrypted_content": "AAAA"}]},
+        {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "http://127.0.0.1/"}]}]},
+        {"previous_response_id": "resp_0"}, {"previous_response_id": "../../etc/passwd"}, {"previous_response_id": 1},
+        {"previous_response_id": "resp_0' OR 1=1 --"}, {"conversation": "conv_0"}, {"conversation": {"id": 1}},
+        {"background": True, "store": False}, {"max_output_tokens": 0}, {"max_output_tokens": -5},
+        {"max_output_tokens": 10**30}, {"max_tool_calls": -1}, {"top_logprobs": 21}, {"top_logprobs": -1},
+        {"include": ["everything"]}, {"include": "x"}, {"metadata": {"k" * 65: ""}}, {"metadata": {"k": 1}},
+        {"metadata": {str(i): "" for i in range(17)}}, {"prompt": {"id": "p"}}, {"truncation": "some"},
+        {"tools": [{"type": "function"}]}, {"tools": [FLAT, FLAT]}, {"tools": [FLAT] * 1000}, {"tools": {"f": FLAT}},
+        {"tools": [{**FLAT, "name": "../x"}]}, {"tools": [{**FLAT, "name": "x" * 200}]}, {"tool_choice": "required"},
+        {"tools": [{**FLAT, "parameters": deep, "strict": True}]}, {"tool_choice": {"type": "function", "name": "g"}},
+        {"text": {"format": {"type": "xml"}}}, {"text": {"format": {"type": "json_schema", "name": "x"}}},
+        {"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "strin"}}}},
+        {"reasoning": {"effort": "huge"}}, {"modalities": ["audio"]}, {"stream": "yes"},
+    ]  # fmt: skip
+    for fields in bad:
+        yield wrong(RESPONSES, None, **fields)
+    blanks = {"content_type": "application/json", "idempotency_key": "a b"}
+    yield Bad("an idempotency key of blanks", RESPONSES, b'{"input": "Hi"}', headers=blanks)
+
+
+def layer() -> Iterator[Bad]:
+    huge = [1] * 1_000_000
+    bad: list[tuple[str, Fields]] = [
+        ("/v1/tokenize", {"prompt": "a", "messages": [USER]}), ("/v1/tokenize", {"prompt": None, "messages": []}),
+        ("/v1/tokenize", {"prompt": None, "messages": [{"role": "boss", "content": "x"}]}),
+        ("/v1/tokenize", {"prompt": None}), ("/v1/detokenize", {"tokens": [1, -1]}),
+        ("/v1/detokenize", {"tokens": [2**40]}), ("/v1/detokenize", {"tokens": [*huge, -1]}),
+        ("/v1/render", {"messages": []}), ("/v1/render", {"tool_choice": "required"}), ("/v1/render", {"n": 0}),
+        ("/v1/render", {"chat_template_kwargs": {"tokenize": True, "chat_template": "{{ 1 }}"}}),
+        ("/v1/parse", {"text": "a", "ids": [1]}), ("/v1/parse", {"text": None, "ids": [10**9]}),
+        ("/v1/parse", {"text": "a", "prompt_ids": [-5]}), ("/v1/parse", {"text": None, "ids": [*huge, 10**9]}),
+    ]  # fmt: skip
+    for path, fields in bad:
+        yield wrong(path, None, **fields)
+
+
+def chats() -> Iterator[Bad]:
+    for fields, param in (*BAD_FIELDS, *UNSUPPORTED):
+        if len(fields.get("messages") or ()) <= 100:  # such many are too many for that test's server alone
+            yield wrong(CHAT, param, **fields)
+    bad: list[Fields] = [
+        {"chat_template": "{% for i in range(10**9) %}{% endfor %}"}, {"chat_template_kwargs": {"tokenize": True}},
+        {"chat_template": "{{ cycler.__init__.__globals__.os.popen('id').read() }}"},
+        {"chat_template_kwargs": {"chat_template": "{{ ''.__class__.__mro__ }}"}}, {"chat_template_kwargs": []},
+        {"chat_template_kwargs": {"x": "y" * 2_000_000}}, {"session_id": "../x"}, {"session_id": "x" * 10_000},
+        {"sequence_start": True}, {"server_tools": ["python", "nothing"]}, {"messages": [USER] * 100_000},
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "input_audio"}] * 10_000}]},
+    ]  # fmt: skip
+    for told in bad:
+        yield wrong(CHAT, None, **told)
+
+
+def interactive() -> Iterator[Bad]:
+    bad: list[Fields] = [
+        {"prompt": ""}, {"prompt": []}, {"session_id": "../x"}, {"session_id": [1]}, {"session_id": 1.5},
+        {"image_url": "http://127.0.0.1/x.png"}, {"adapter_name": "lora"}, {"min_new_tokens": 4}, {"cancel": True},
+        {"request_output_len": -1}, {"request_output_len": "9"}, {"stream": "yes"}, {"stop": [""]},
+        {"skip_special_tokens": False}, {"interactive_mode": "yes"},
+    ]  # fmt: skip
+    for fields in bad:
+        yield wrong(INTERACTIVE, None, **fields)
+
+
+def embeddings() -> Iterator[Bad]:
+    inputs: list[Any] = [[], [1, 2], [[1]], ["a"] * 100_000, "word " * 4000]
+    for input in inputs:
+        yield wrong(VECTORS, None, input=input)
+    for name, value in (("dimensions", 0), ("dimensions", 10**9), ("dimensions", -1), ("encoding_format", "hex")):
+        yield wrong(VECTORS, name, **{name: value})
+
+
+def others() -> Iterator[Bad]:
+    invocations: list[tuple[str, Fields]] = [
+        ("no task", {}), ("two tasks", {"prompt": "a", "input": "b"}), ("messages of nothing", {"messages": []}),
+        ("a temperature of 9", {"messages": [USER], "temperature": 9}), ("no messages", {"messages": "x"}),
+    ]  # fmt: skip
+    for what, fields in invocations:
+        yield Bad(what, "/serving-endpoints/smollm2/invocations", json.dumps(fields).encode())
+    for what, body in (("items of no kind", {"items": [7]}), ("metadata of numbers", {"metadata": {"a": 1}})):
+        yield Bad(what, "/v1/conversations", json.dumps(body).encode())
+    text = {"content_type": "text/x-openchatml"}
+    for what, transcript in (
+        ("no transcript", b"hello"),
+        ("bytes", b"\xff\xfe"),
+        ("half a frame", b"<|im_start|>user"),
+    ):
+        yield Bad(what, "/v1/openchatml", transcript, headers=text)
+
+
+def unknown_places() -> Iterator[Bad]:
+    """Addresses and methods that are not there, and things that are nobody's."""
+    for path in (
+        "/", "/v1", "/v1/nothing", "/v1/models/none", "/v1/models/..%2f..%2fetc%2fpasswd", "/v1/models/%00",
+        "/v1/responses/resp_0", "/v1/responses/%00", "/v1/responses/..%2f..%2fetc", "/v1/responses/resp_0/input_items",
+        "/v1/conversations/conv_0", "/v1/conversations/conv_0/items", "/v1/conversations/conv_0/items/msg_0",
+        "/docs", "/redoc", "/v1/files", "/v1/fine_tuning/jobs", "/.env", "/v1/chat/completions/", "/%2e%2e/etc/passwd",
+    ):  # fmt: skip
+        yield Bad("GET what is not there", path, None, method="GET", headers={})
+    for path in (CHAT, TEXT, RESPONSES, VECTORS, "/v1/models", "/health"):
+        yield Bad("a method that is not there", path, b"{}", method="PATCH")
+    for path in ("/v1/responses/resp_0/cancel", "/v1/conversations/conv_0/items"):
+        yield Bad("POST to what is not there", path, b"{}")
+    for path in ("/v1/responses/resp_0", "/v1/conversations/conv_0", "/v1/conversations/conv_0/items/msg_0"):
+        yield Bad("DELETE what is not there", path, None, method="DELETE", headers={})

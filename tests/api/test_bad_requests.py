@@ -1,0 +1,52 @@
+"""Whatever is wrong with a request, the answer is a 4xx in OpenAI's shape, at once, and the server goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from starlette.applications import Starlette
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from api.bad_requests import Bad, bad_requests
+from api.kit import chat, request, running
+from clients.obedient import counting
+from clients.obliging import obliging
+
+ALL = list(bad_requests())
+QUICK = 5.0
+"""Seconds: far more than any of them takes, far less than a server that hangs."""
+
+
+def application() -> Starlette:
+    return create_app(StaticCatalog({"smollm2": obliging("smollm2"), "minilm": counting()}))
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with running(application()) as url:
+        yield url
+
+
+@pytest.mark.parametrize("bad", ALL, ids=[f"{bad.method} {bad.path} {bad.what}"[:90] for bad in ALL])
+def test_a_bad_request_is_refused_in_openai_s_words_at_once(base: str, bad: Bad) -> None:
+    begun = time.monotonic()
+    got = request(base, bad.method, bad.path, bad.body, **bad.headers)
+    assert time.monotonic() - begun < QUICK
+    assert 400 <= got.status < 500, got.body[:500]
+    assert len(got.body) < 2000
+    assert b"Traceback" not in got.body
+    if bad.path.startswith("/serving-endpoints/"):
+        assert got.json.keys() >= {"error_code", "message"}  # Databricks' own words
+        return
+    assert got.error.keys() == {"message", "type", "param", "code"}
+    assert all(got.error[name] for name in ("message", "type", "code"))
+    if bad.param is not None:
+        assert got.error["param"] == bad.param, got.body
+
+
+def test_after_all_of_them_a_good_request_is_answered(base: str) -> None:
+    assert chat(base).json["choices"][0]["message"]["content"] == "Hello!"
+    assert request(base, "GET", "/health").status == 200
