@@ -109,7 +109,7 @@ def mistyped() -> Iterator[Bad]:
     others: list[Any] = [None, True, 1.5, {"a": 1}, [None], [{}], [[[]]]]
     names: list[Any] = [1, True, ["m"], {"id": "m"}]
     for path, good in GOOD.items():
-        for name in good:
+        for name in sorted(good.keys() - {"model"}):
             for value in others:
                 yield wrong(path, None, **{name: value})
         for value in names:
