@@ -18,7 +18,8 @@ PAGE = (Path(__file__).parents[2] / "docs/operations.md").read_text("utf-8")
 def documented(table: str) -> dict[str, str]:
     """Key → default, as the page's table tells them."""
     _, _, rest = PAGE.partition(f"| `[{table}]` |")
-    return dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", rest.partition("\n\n")[0], re.MULTILINE))
+    rows = re.findall(r"^\| (`.+?`) \| (.+?) \|", rest.partition("\n\n")[0], re.MULTILINE)
+    return {key.strip("`"): default for keys, default in rows for key in keys.split(", ")}
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -25,6 +25,7 @@ from .access import METRICS, PREFIXES, PUBLIC, Access
 from .admission import Admission
 from .archive import Archive
 from .context import Context
+from .cors import cors
 from .dialect import OPENAI, Dialect
 from .dialects import DIALECTS
 from .exchange import FAULTS, KEY, Envelope, Exchange
@@ -60,6 +61,7 @@ def create_app(
     preload: bool = False,
     keys: Iterable[Key] | None = None,
     public_metrics: bool = False,
+    origins: Sequence[str] = (),
     tracing: Tracing | None = None,
     store: Store | None = None,
     session_limits: SessionLimits | None = None,
@@ -73,6 +75,7 @@ def create_app(
     ``dialect`` is what the plain routes speak; each of ``dialects`` is spoken at its own places besides.
     ``expose_reasoning``: clients see the model's reasoning (resolution X-38: only by the owner's word). ``debug``:
     answers name the request's unknown fields. ``tracing`` makes spans, ``public_metrics`` opens ``/metrics``.
+    ``origins``: the web pages that may call it from a browser.
     ``preload``: the default model is loaded at once; ``/health`` is 503 until then. ``keys``: who may come in; None
     lets everybody. ``store``: where sessions, responses and conversations are kept (in memory, if nowhere)
     and closed. ``seal_key``: 32 bytes for reasoning that clients keep; servers that share it open each other's.
@@ -113,6 +116,7 @@ def create_app(
     app = Starlette(
         routes=routes,
         middleware=[
+            *cors(origins),
             Middleware(Envelope, metrics=metrics, patterns=patterns, dialect=dialect, dialects=dialects, debug=debug),
             Middleware(Access, keys=ring, rates=context.rates, public=PUBLIC | METRICS if public_metrics else PUBLIC),
         ],

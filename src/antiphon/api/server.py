@@ -17,6 +17,7 @@ from antiphon.errors import ConfigError
 
 from .connection import Connection
 from .context import Context
+from .tls import Certificate
 
 UNSENT = 16 * 2**10
 """Bytes of one connection that the kernel may hold back for a slow reader."""
@@ -31,10 +32,12 @@ def serve(
     port: int = 8080,
     drain: float = 30.0,
     without_keys: bool = False,
+    tls: Certificate | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """`serving`, on an event loop of its own."""
-    on_loop(serving(app, host=host, port=port, drain=drain, without_keys=without_keys, on_ready=on_ready))
+    work = serving(app, host=host, port=port, drain=drain, without_keys=without_keys, tls=tls, on_ready=on_ready)
+    on_loop(work)
 
 
 def on_loop(work: Coroutine[Any, Any, None]) -> None:
@@ -50,11 +53,14 @@ async def serving(
     port: int = 8080,
     drain: float = 30.0,
     without_keys: bool = False,
+    tls: Certificate | None = None,
     on_ready: Callable[[str], None] | None = None,
+    on_hangup: Callable[[Server], None] | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT: then takes nothing new and gives what runs ``drain`` seconds to end.
 
-    ``on_ready`` is told the base URL once the socket is open (``port`` 0 takes a free one). A second SIGINT ends all.
+    ``on_ready`` is told the base URL once the socket is open (``port`` 0 takes a free one), and ``on_hangup`` each
+    SIGHUP. A second signal to stop ends all at once.
     Raises `ConfigError` for a host that is not this machine's alone where there are no keys, unless ``without_keys``.
     """
     context: Context = app.state.context
@@ -64,7 +70,7 @@ async def serving(
             code="keys_missing",
             hint="Make one with antiphon keys add NAME, or say --without-keys.",
         )
-    await Server(app, host=host, port=port, drain=drain, on_ready=on_ready).serve()
+    await Server(app, host=host, port=port, drain=drain, tls=tls, on_ready=on_ready, on_hangup=on_hangup).serve()
 
 
 def is_loopback(host: str) -> bool:
@@ -91,7 +97,9 @@ class Server(uvicorn.Server):
         host: str = "127.0.0.1",
         port: int = 0,
         drain: float = 30.0,
+        tls: Certificate | None = None,
         on_ready: Callable[[str], None] | None = None,
+        on_hangup: Callable[[Server], None] | None = None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -107,23 +115,34 @@ class Server(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=int(drain) + GRACE,
+                ssl_certfile=tls.chain if tls else None,
+                ssl_keyfile=tls.key if tls else None,
             )
         )
         self._context: Context = app.state.context
         self._drain = drain
         self._on_ready = on_ready
+        self._on_hangup = on_hangup
 
     @property
     def url(self) -> str:
         """Where it listens, once it does."""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "https" if self.config.ssl else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    def present(self, tls: Certificate) -> None:
+        """New connections get this certificate; the server must have begun with one."""
+        assert self.config.ssl is not None
+        tls.load(self.config.ssl)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for server in self.servers if self.started else ():
             for listener in server.sockets:
                 _bound_unsent(listener)
+        if self._on_hangup is not None and hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._on_hangup, self)
         if self._on_ready is not None and not self.should_exit:
             self._on_ready(self.url)
 
@@ -135,8 +154,11 @@ class Server(uvicorn.Server):
             await super().shutdown(sockets)
         finally:
             deadline.cancel()
+        if self.force_exit:  # uvicorn would leave the engines and the store as they are
+            lifecycle.stop()
+            await self.lifespan.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._context.lifecycle.drain()
-        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.force_exit = self.should_exit
         self.should_exit = True

@@ -126,7 +126,9 @@ MEMORY = "memory"
 NO_PATHS = frozenset({MEMORY, O200K, ""})
 """What may stand where a path stands."""
 
-PATHS = frozenset("chat_template source folder keys store mcp pages packages key_file tokenizer file".split())
+PATHS = frozenset(
+    "chat_template source folder keys store mcp pages packages key_file tokenizer file tls_cert tls_key".split()
+)
 """A file's relative paths are relative to the file."""
 
 

@@ -19,7 +19,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     ``keys`` is a file of `antiphon keys`; where it exists, every request needs one of its keys. ``without_keys`` lets
     a server listen beyond this machine though it has none. ``public_metrics`` shows ``/metrics`` to all, and
-    ``expose_reasoning`` what models think; ``debug``: answers name the request's unknown fields.
+    ``expose_reasoning`` what models think; ``debug``: answers name the request's unknown fields. ``tls_cert`` and
+    ``tls_key`` are PEM files. ``origins``: the web pages, between commas, that may call it from a browser.
     """
 
     host: str = "127.0.0.1"
@@ -27,6 +28,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     drain: SecondsOrNone = 30.0
     keys: str = ""
     without_keys: bool = False
+    tls_cert: str = ""
+    tls_key: str = ""
+    origins: str = ""
     public_metrics: bool = False
     expose_reasoning: bool = False
     debug: bool = False

@@ -14,6 +14,7 @@ from antiphon.api.dialects import spoken
 from antiphon.api.keys import KeyFile
 from antiphon.api.seal import kept_key
 from antiphon.api.server import on_loop, serving
+from antiphon.api.tls import certificate
 from antiphon.catalog.config import MEMORY, DialectConfig, SessionsConfig
 from antiphon.catalog.entries import find_entry
 from antiphon.catalog.loading import open_catalog
@@ -47,6 +48,11 @@ def command(
     without_keys: Annotated[
         bool | None, typer.Option("--without-keys", help="Listen beyond this machine though there are no API keys.")
     ] = None,
+    tls_cert: Annotated[str | None, typer.Option(help="Serve HTTPS with this certificate (PEM).")] = None,
+    tls_key: Annotated[str | None, typer.Option(help="The certificate's key (PEM).")] = None,
+    origins: Annotated[
+        str | None, typer.Option(help="Web pages that may call from a browser, between commas; * is all.")
+    ] = None,
     expose_reasoning: Annotated[
         bool | None, typer.Option("--expose-reasoning", help="Clients see the model's reasoning.")
     ] = None,
@@ -69,7 +75,8 @@ def command(
     loaded = configure(
         config, model=model, format=format, chat_template=chat_template,
         server__host=host, server__port=port, server__without_keys=without_keys,
-        server__expose_reasoning=expose_reasoning,
+        server__expose_reasoning=expose_reasoning, server__tls_cert=tls_cert, server__tls_key=tls_key,
+        server__origins=origins,
         engine__context=context, engine__slots=slots, engine__threads=threads, tools__names=tools, tools__mcp=mcp,
         dialect__name=dialect, dialect__strict=strict_seed,
         log__access=access_log, log__form=log_form,
@@ -79,6 +86,7 @@ def command(
     server = loaded.server
     log = loaded.log
     set_up_log(form=log.form, level=log.level, access=log.access, file=log.file)
+    tls = certificate(server.tls_cert, server.tls_key)
     keys = KeyFile(Path(server.keys)).read()
     store, session_limits = open_store(loaded.sessions)
     seal_key = kept_key(beside_store(loaded.sessions)) if loaded.sessions.store != MEMORY else None
@@ -96,6 +104,7 @@ def command(
                 preload=True,
                 keys=keys,
                 public_metrics=server.public_metrics,
+                origins=words(server.origins),
                 store=store,
                 session_limits=session_limits,
                 seal_key=seal_key,
@@ -108,10 +117,16 @@ def command(
                 port=server.port,
                 drain=server.drain,
                 without_keys=server.without_keys,
+                tls=tls,
                 on_ready=lambda url: print_json({"url": url, "model": name}) if json else greet(url, name),
             )
 
     on_loop(run())
+
+
+def words(text: str) -> tuple[str, ...]:
+    """What stands between commas."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def open_store(sessions: SessionsConfig) -> tuple[Store, SessionLimits]:
