@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from antiphon.conversation import FUNCTIONS, Conversation, DeveloperContent, End, Message, MessageStarted, Role
+from antiphon.conversation import FUNCTIONS, Channel, Conversation, DeveloperContent, End, Message, MessageStarted, Role
 from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults
+from antiphon.formats.history import drop_before
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
 from .arrange import arrange
 from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START
 from .grammar import ReplyGrammar
-from .history import for_prompt
 from .literal import LiteralParser, pieces_of, spelled_out
 from .numbers import JsonText
 from .parser import HarmonyParser
@@ -72,7 +72,8 @@ class Harmony:
 
     def _render(self, conversation: Conversation, reply_as: Role | None, history: HistoryPolicy) -> Iterator[Piece]:
         messages = arrange(conversation, names=self.names)
-        shown = for_prompt(messages, history)
+        before = drop_before(messages, history)
+        shown = [m for i, m in enumerate(messages) if i >= before or m.channel != Channel.ANALYSIS]
         open_end = bool(shown) and is_open(shown[-1])
         yield from self.frames(shown[:-1] if open_end else shown, functions_offered=offers_functions(messages))
         if open_end:

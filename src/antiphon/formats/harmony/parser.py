@@ -6,30 +6,16 @@ Reference §3.4 has the rules and §3.2 the failures (F1 … F17) that they answ
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from enum import Enum, auto
 
-from antiphon.conversation import (
-    Channel,
-    End,
-    Incident,
-    Message,
-    MessageEnded,
-    MessageStarted,
-    ParserEvent,
-    Role,
-    TextDelta,
-)
+from antiphon.conversation import Channel, End, Message, ParserEvent, Role
 from antiphon.tokens import Control, Piece
 
 from .controls import CHANNEL, CONSTRAIN, END, ENDOFTEXT, ENDS, MESSAGE, START
 from .fields import Header, Opened, Section
 from .header import BLANK
-from .history import is_answer
+from .said import Said
 from .unread import UnreadHeader
-
-HEADER_LIMIT = 256
-"""Characters that a header without its end may have before the rest is read as content (§3.4 rule 7)."""
 
 
 class _State(Enum):
@@ -46,7 +32,7 @@ class HarmonyParser:
     """Reads one reply, or with ``reply_as`` None a whole conversation.
 
     ``tools`` are the recipients that were offered (``functions.f``, ``python``); they settle what a bare name means.
-    ``parts`` are the texts of the open message so far. `Incident.position` counts characters, a control as one.
+    ``said`` is what was read so far.
     """
 
     def __init__(
@@ -55,15 +41,8 @@ class HarmonyParser:
         self._reply_as = reply_as
         self._state = _State.BETWEEN
         self._unread = UnreadHeader(reply_as, tools)
-        self._message: Message | None = None
         self._header: Header | None = None
-        self.parts: list[str] = []
-        self._answered = False
-        self._missed_message = False
-        self._aside: list[str] = []
-        self._aside_at = 0
-        self.position = 0
-        self._events: list[ParserEvent] = []
+        self.said = Said()
         self._ended: str | None = None
         if prefix is not None:
             self._start(prefix)
@@ -84,40 +63,33 @@ class HarmonyParser:
         for piece in pieces:
             if isinstance(piece, Control):
                 self._control(piece)
-                self.position += 1
+                self.said.position += 1
             else:
                 self._read(piece)
-                self.position += len(piece)
-        return self._take()
+                self.said.position += len(piece)
+        return self.said.take()
 
     def close(self) -> list[ParserEvent]:
         """The reply is over: what is open ends with `End.NONE`."""
         self._end(End.NONE, "")
-        if self._aside:
-            self._events.append(Incident("truncated-at-foreign-role", self._aside_at, "".join(self._aside)))
-            self._aside = []
-        return self._take()
-
-    def _take(self) -> list[ParserEvent]:
-        events, self._events = self._events, []
-        return events
+        self.said.close()
+        return self.said.take()
 
     # Text
 
     def _read(self, text: str) -> None:
         match self._state:
             case _State.CONTENT:
-                self._delta(text)
+                self.said.add(text)
             case _State.HELD:
-                self.parts.append(text)
+                self.said.parts.append(text)
             case _State.OVER:
-                self._aside.append(text)
+                self.said.set_aside(text)
             case _State.HEADER | _State.BETWEEN:
                 self._read_header(text)
 
     def _read_header(self, text: str) -> None:
-        while self._unread.length + len(text) > HEADER_LIMIT:
-            room = HEADER_LIMIT - self._unread.length
+        while len(text) > (room := self._unread.room):
             self._unread.add(text[:room])
             text = text[room:]
             self._open_without_message()
@@ -136,7 +108,7 @@ class HarmonyParser:
             self._end(ENDS[control], control.spelling)
         elif control == ENDOFTEXT and self._state is not _State.HEADER:
             self._ended = self._ended or control.spelling
-            self._incident("endoftext", control.spelling)
+            self.said.incident("endoftext", control.spelling)
             self._end(End.RETURN, control.spelling)
         elif control == START:
             self._on_start()
@@ -150,10 +122,10 @@ class HarmonyParser:
     def _on_start(self) -> None:
         match self._state:
             case _State.CONTENT | _State.HELD:
-                self._incident("missing-end")
+                self.said.incident("missing-end")
                 self._end(End.END, "")
             case _State.HEADER if not self._unread.sections:
-                self._incident("dup-start")
+                self.said.incident("dup-start")
             case _State.HEADER:
                 self._end(End.END, "")
             case _:
@@ -164,27 +136,27 @@ class HarmonyParser:
     def _on_message(self) -> None:
         match self._state:
             case _State.CONTENT | _State.HELD:
-                self._incident("stray-message" if self.parts else "dup-message")
+                self.said.incident("stray-message" if self.said.parts else "dup-message")
             case _:
                 if self._state is _State.BETWEEN:
-                    self._incident("missing-start")
+                    self.said.incident("missing-start")
                 self._open_content(self._unread.read(whole=True))
 
     def _on_section(self, control: Control) -> None:
         match self._state:
             case _State.CONTENT | _State.HELD if control == CONSTRAIN:
-                self._incident("stray-control", control.spelling)
+                self.said.incident("stray-control", control.spelling)
                 return
             case _State.CONTENT | _State.HELD:
-                self._incident("missing-end")
+                self.said.incident("missing-end")
                 self._end(End.END, "")
                 if self._is_over:
                     return
                 self._open_header(Opened.MISSING)
-                self._incident("missing-start")
+                self.said.incident("missing-start")
             case _State.BETWEEN:
                 self._state = _State.HEADER
-                self._incident("missing-start")
+                self.said.incident("missing-start")
             case _:
                 pass
         self._unread.sections.append(Section(control, ""))
@@ -192,16 +164,16 @@ class HarmonyParser:
 
     def _on_other(self, control: Control) -> None:
         if self._state is _State.HEADER:
-            self._incident("header-noise", control.spelling)
+            self.said.incident("header-noise", control.spelling)
             self._count_control(" ")
         else:
-            self._incident("stray-control", control.spelling)
+            self.said.incident("stray-control", control.spelling)
 
     def _count_control(self, separator: str) -> None:
         """A control makes a header longer, too; ``separator`` stands for one that only parts two words."""
         self._unread.add(separator)
         self._unread.length += 1
-        if self._unread.length > HEADER_LIMIT:
+        if self._unread.room < 0:
             self._open_without_message()
 
     # Headers
@@ -212,31 +184,23 @@ class HarmonyParser:
 
     def _open_content(self, header: Header) -> None:
         """A header is known: its message starts, unless it is somebody else's."""
-        self._repaired(header)
-        self._missed_message = False
+        self.said.repaired(header)
+        self.said.missed_message = False
         if self._reply_as is not None and header.role is not self._reply_as:
             self._set_over(header)
         elif header.unknown_role is not None:
-            self._state, self._header, self.parts = _State.HELD, header, []
+            self._state, self._header, self.said.parts = _State.HELD, header, []
         else:
             self._start(header.message())
 
     def _start(self, message: Message) -> None:
         self._state = _State.CONTENT
-        self._message = message
-        self.parts = []
-        self._events.append(MessageStarted(message))
-
-    def _delta(self, text: str) -> None:
-        if text:
-            self.parts.append(text)
-            self._events.append(TextDelta(text))
+        self.said.start(message)
 
     def _set_over(self, header: Header) -> None:
         self._state = _State.OVER
         self._ended = self._ended or START.spelling
-        self._aside_at = self.position
-        self._aside = [header.spelled, *self.parts]
+        self.said.set_over(header)
 
     # Ends
 
@@ -256,19 +220,7 @@ class HarmonyParser:
                 pass
 
     def _finish(self, end: End) -> None:
-        assert self._message is not None
-        message = replace(self._message, text="".join(self.parts), end=end)
-        if message.role is Role.ASSISTANT and message.recipient is None:
-            if end is End.CALL:
-                self._incident("call-without-recipient")
-            elif message.content_type is not None:
-                self._incident("bare-content-type", message.content_type)
-        if self._missed_message and message.is_call and not message.text:
-            self._incident("empty-call")
-        self._answered |= is_answer(message)
-        self._events.append(MessageEnded(message))
-        self._message, self.parts = None, []
-        self._missed_message = False
+        self.said.finish(end)
         self._between()
 
     def _between(self) -> None:
@@ -278,14 +230,14 @@ class HarmonyParser:
     def _settle(self, end: End) -> None:
         """A message from an unknown name ended: a call in disguise if so ended, else a turn of somebody else."""
         assert self._header is not None
-        name, text = self._header.unknown_role or "", "".join(self.parts)
+        name, text = self._header.unknown_role or "", "".join(self.said.parts)
         if end is not End.CALL:
             self._set_over(self._header)
             return
-        self._incident("role-as-recipient", name)
+        self.said.incident("role-as-recipient", name)
         self._header.recipient, self._header.unknown_role = name, None
         self._start(self._header.message())
-        self._delta(text)
+        self.said.add(text)
         self._finish(end)
 
     def _end_header(self, end: End) -> None:
@@ -296,31 +248,31 @@ class HarmonyParser:
         header = self._unread.read(whole=False)
         says_nothing = end is End.NONE or (header.channel is None and header.recipient is None)
         if says_nothing and not header.rest:
-            self._repaired(header)
+            self.said.repaired(header)
             if spelled := header.spelled.strip():
-                self._incident("truncated-header", spelled)
+                self.said.incident("truncated-header", spelled)
             self._between()
             return
         self._open_with_rest(header)
         self._end(end, "")
 
     def _open_with_rest(self, header: Header) -> None:
-        self._incident("missing-message")
+        self.said.incident("missing-message")
         self._open_content(header)
-        self._missed_message = True
+        self.said.missed_message = True
         self._read(header.rest)
 
     def _end_between(self, end: End, spelling: str) -> None:
-        if self._unread.text.strip() and not self._answered and self._reply_as is Role.ASSISTANT:
+        if self._unread.text.strip() and not self.said.answered and self._reply_as is Role.ASSISTANT:
             if self._unread.is_unmarked:
                 self._end_unmarked(end, answer=True)
             else:
-                self._incident("missing-start")
+                self.said.incident("missing-start")
                 self._end_header(end)
             return
         self._set_aside()
         if end is not End.NONE:
-            self._incident("stray-stop", spelling)
+            self.said.incident("stray-stop", spelling)
         self._between()
 
     def _end_unmarked(self, end: End, *, answer: bool) -> None:
@@ -330,13 +282,13 @@ class HarmonyParser:
 
     def _open_unmarked(self, *, answer: bool) -> None:
         text = self._unread.take()
-        self._incident("unmarked-final" if answer else "missing-message")
+        self.said.incident("unmarked-final" if answer else "missing-message")
         self._start(Message(role=self._reply_as or Role.ASSISTANT, channel=Channel.FINAL if answer else None))
-        self._delta(text)
+        self.said.add(text)
 
     def _open_without_message(self) -> None:
         """The header is too long to be one (§3.4 rule 7): a message starts, and what follows is its content."""
-        if self._state is _State.BETWEEN and (self._answered or self._reply_as is not Role.ASSISTANT):
+        if self._state is _State.BETWEEN and (self.said.answered or self._reply_as is not Role.ASSISTANT):
             self._set_aside()
         elif self._unread.is_bare and self._unread.is_unmarked:
             self._open_unmarked(answer=True)
@@ -347,16 +299,7 @@ class HarmonyParser:
     def _is_over(self) -> bool:
         return self._state is _State.OVER
 
-    # Incidents
-
     def _set_aside(self) -> None:
         """Text between messages belongs to none (F13)."""
         if text := self._unread.take():
-            self._incident("stray-text" if text.strip() else "stray-whitespace", text)
-
-    def _repaired(self, header: Header) -> None:
-        for code, text in header.repairs:
-            self._incident(code, text)
-
-    def _incident(self, code: str, text: str = "") -> None:
-        self._events.append(Incident(code, self.position, text))
+            self.said.incident("stray-text" if text.strip() else "stray-whitespace", text)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from antiphon.conversation import Channel, Conversation, Message, Role
 from antiphon.errors import UnsupportedError
 from antiphon.formats.format import HistoryPolicy
+from antiphon.formats.history import is_answer
 from antiphon.tokens import SegmentMemo, Tokenizer, encode_pieces
 
 from .arrange import Arranger, opening, split
 from .harmony import Harmony, is_open, offers_functions, reply_opening
-from .history import is_answer
 
 
 class RunningPrompt:

@@ -61,7 +61,8 @@ class StreamParser:
         self._deltas = tokenizer if isinstance(tokenizer, TokenDeltas) else TokenDeltas(tokenizer)
         self._decoder = PieceDecoder(self._deltas.tokenizer)
         self._reader = HarmonyParser(role, tools=tools)
-        self._parts = self._reader.parts
+        self._said = self._reader.said
+        self._parts = self._said.parts
         self._joined = 0
         self._content = ""
         self._flowing = False
@@ -98,7 +99,7 @@ class StreamParser:
             return self._read((ids,))
         self.delta = text = delta.text
         self._parts.append(text)
-        self._reader.position += len(text)
+        self._said.position += len(text)
         return [delta]
 
     def close(self) -> list[ParserEvent]:
@@ -126,7 +127,7 @@ class StreamParser:
         return events
 
     def _header(self, message: Message | None) -> None:
-        self._parts, self._joined, self._content = self._reader.parts, 0, ""
+        self._parts, self._joined, self._content = self._said.parts, 0, ""
         self.role = message.role if message else None
         self.channel = message.channel if message else None
         self.recipient = message.recipient if message else None
@@ -171,7 +172,7 @@ def read_ids(ids: Sequence[int], size: int, decoder: PieceDecoder, reader: Harmo
     events: list[ParserEvent] = []
     for id in ids:
         known = 0 <= id < size
-        events += reader.feed(decoder.feed((id,))) if known else [Incident("unknown-id", reader.position, str(id))]
+        events += reader.feed(decoder.feed((id,))) if known else [Incident("unknown-id", reader.said.position, str(id))]
     return events
 
 

@@ -11,6 +11,9 @@ from .fields import Header, Opened, Section
 from .header import BLANK, HeaderReader
 from .offered import offered_names
 
+HEADER_LIMIT = 256
+"""Characters that a header without its end may have before the rest is read as content (§3.4 rule 7)."""
+
 
 class UnreadHeader:
     """The sections of a header that is still coming in, or of text that may yet turn out to be one."""
@@ -33,6 +36,11 @@ class UnreadHeader:
         elif text:
             self.sections.append(Section(START, text))
         self.length += len(text)
+
+    @property
+    def room(self) -> int:
+        """Characters that still fit; less than none when it is too long."""
+        return HEADER_LIMIT - self.length
 
     def read(self, *, whole: bool) -> Header:
         """What it says; it is empty then."""

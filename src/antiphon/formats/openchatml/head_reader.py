@@ -116,8 +116,8 @@ class _HeadReader:
             return
         at = base + words[0].start()
         if not self._head.constrained:
-            self._head.constrained = True
-            self._head.content_type = self._value(words[0].group(), at)
+            self._head.content_type = self._value(words[0].group(), at) or None
+            self._head.constrained = self._head.content_type is not None
             self._head.places["constrain"] = at
         for word in words[1:]:
             self._problem(base + word.start(), f"{word.group()!r} follows the constrained type")

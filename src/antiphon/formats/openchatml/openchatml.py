@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal
 
 from antiphon.conversation import Channel, Conversation, End, Message, Role
 from antiphon.formats.format import HistoryPolicy, SamplingDefaults
+from antiphon.formats.history import drop_before
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece, spell
 
@@ -125,7 +126,7 @@ def for_prompt(messages: Sequence[Message], policy: HistoryPolicy) -> list[Messa
     The reply of a call that is dropped goes with it; a message that was cut off is left out (A-O51), unless the model
     is to continue it.
     """
-    first = _keep_from(messages, policy)
+    first = drop_before(messages, policy)
     shown: list[Message] = []
     dropped: set[str | None] = set()
     for i, message in enumerate(messages):
@@ -137,25 +138,3 @@ def for_prompt(messages: Sequence[Message], policy: HistoryPolicy) -> list[Messa
         if not old and not (message.role is Role.TOOL and message.call_id in dropped):
             shown.append(message)
     return shown
-
-
-def _keep_from(messages: Sequence[Message], policy: HistoryPolicy) -> int:
-    match policy:
-        case HistoryPolicy.GUIDE:
-            return max((i for i, message in enumerate(messages) if is_answer(message)), default=0)
-        case HistoryPolicy.REFERENCE:
-            spoken = [message for message in messages if message.role is Role.ASSISTANT]
-            if not spoken or spoken[-1].channel != Channel.FINAL:
-                return 0
-            return next(i for i, message in enumerate(messages) if message.channel == Channel.FINAL)
-        case HistoryPolicy.KEEP_ALL:
-            return 0
-        case HistoryPolicy.DROP_ALL:
-            return len(messages)
-        case _:
-            assert_never(policy)
-
-
-def is_answer(message: Message) -> bool:
-    """An assistant's final message, which closes the reasoning before it."""
-    return message.role is Role.ASSISTANT and message.effective_channel == Channel.FINAL and not message.is_call

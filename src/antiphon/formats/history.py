@@ -6,13 +6,8 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from antiphon.conversation import Channel, Message, Role
-from antiphon.formats.format import HistoryPolicy
 
-
-def for_prompt(messages: Sequence[Message], policy: HistoryPolicy) -> list[Message]:
-    """The messages that a prompt shows the model."""
-    before = drop_before(messages, policy)
-    return [message for i, message in enumerate(messages) if i >= before or message.channel != Channel.ANALYSIS]
+from .format import HistoryPolicy
 
 
 def drop_before(messages: Sequence[Message], policy: HistoryPolicy) -> int:
