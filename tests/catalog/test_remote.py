@@ -15,7 +15,7 @@ from antiphon.catalog.catalog import Catalog
 from antiphon.catalog.model_text import O200K, read_model_text
 from antiphon.conversation import Conversation, JsonSchema, Message, ResponseFormat, Role
 from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, OverloadedError
-from antiphon.generation import TurnRequest, collect, prepare_turn, run_turn
+from antiphon.generation import TurnRequest, collect, embed, plan_embedding, prepare_turn, run_turn
 from antiphon.tokens import Control
 from engines.test_vllm import CONTEXT, Vllm
 
@@ -42,10 +42,13 @@ async def test_a_llama_server_answers_and_holds_a_schema(llama_server: str, smol
     )
     (reply,) = await collect(run_turn(plan))
     assert "Paris" in reply.messages[0].text
-    schema: JsonSchema = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"]}
+    city: JsonSchema = {"enum": ["Paris", "Rome"]}
+    schema: JsonSchema = {
+        "type": "object", "properties": {"city": city}, "required": ["city"], "additionalProperties": False
+    }  # fmt: skip
     asked = Conversation((QUESTION,), response_format=ResponseFormat("json_schema", schema=schema, strict=True))
     (reply,) = await collect(
-        run_turn(await prepare_turn(model, TurnRequest(conversation=asked, temperature=1.0, max_tokens=40)))
+        run_turn(await prepare_turn(model, TurnRequest(conversation=asked, temperature=1.0, seed=1, max_tokens=40)))
     )
     assert json.loads(reply.messages[0].text)["city"] in ("Paris", "Rome")
     await catalog.aclose()
@@ -82,6 +85,25 @@ async def test_another_models_tokenizer_is_caught_before_it_spoils_a_prompt(
     with pytest.raises(ModelError) as caught:
         await catalog_of(entry, tmp_path, LLAMA_KEY="sesame").get("there")
     assert caught.value.code == "tokenizer_mismatch"
+
+
+async def test_a_llama_server_embeds_as_the_embedded_engine_does(
+    llama_embedder: str, minilm_path: Path, tmp_path: Path
+) -> None:
+    config = Config(
+        model="there",
+        models={
+            "there": msgspec.structs.replace(llama(llama_embedder, minilm_path), task="embed", format=None),
+            "here": ModelEntry(task="embed", source=str(minilm_path), context=256, slots=1, threads=1),
+        },
+        store=StoreConfig(folder=str(tmp_path)),
+    )
+    catalog = open_catalog(config, environ={"LLAMA_KEY": "sesame"})
+    texts = ["Hello there", "Paris is in France."]
+    there, here = [await embed(plan_embedding(await catalog.get(name), texts)) for name in ("there", "here")]
+    for one, other in zip(there.vectors, here.vectors, strict=True):
+        assert sum(a * b for a, b in zip(one, other, strict=True)) > 0.999
+    await catalog.aclose()
 
 
 async def test_vllm_is_asked_what_it_serves_and_whether_it_holds_grammars(vllm: Vllm, tmp_path: Path) -> None:
@@ -126,6 +148,8 @@ SERVER = 'engine = "vllm"\nurl = "http://127.0.0.1:1"\ntokenizer = "o200k_harmon
         ('engine = "vllm"\nurl = "http://[::1"\ntokenizer = "t"', "no URL"),
         ('engine = "vllm"\nurl = "http://me:secret@x"\ntokenizer = "t"', "key_variable"),
         ('engine = "llama_server"\nurl = "http://x"', "needs a tokenizer"),
+        ('engine = "vllm"\nurl = "http://x/v1"\ntokenizer = "t"', "without /v1"),
+        (SERVER + 'key_variable = "ANTIPHON_KEY"', "begins with ANTIPHON_"),
         (SERVER + 'source = "x.gguf"', "source must not"),
         (SERVER + 'key_variable = "A"\nkey_file = "b"', "cannot both"),
         (SERVER + 'task = "embed"', "embeddings"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from antiphon.catalog import Config, ModelEntry, StoreConfig, open_catalog
+from antiphon.api.errors import answer_to
+from antiphon.catalog import Catalog, Config, ModelEntry, StoreConfig, open_catalog
 from antiphon.catalog.config import EngineConfig
 from antiphon.catalog.residence import Residence, SleepingEngine
 from antiphon.conversation import Conversation, Message, Role
@@ -55,9 +57,11 @@ class Starts:
         self.running = 0
         self.most = 0
         self.error: Exception | None = None
+        self.go = asyncio.Event()
+        self.go.set()
 
     async def __call__(self) -> Counted:
-        await asyncio.sleep(0)
+        await self.go.wait()
         if self.error:
             raise self.error
         self.count += 1
@@ -133,7 +137,7 @@ async def test_nobody_is_put_to_sleep_over_work() -> None:
         await anext(steps)
         with pytest.raises(OverloadedError) as caught:
             await SleepingEngine.woken("b", 10, starts, residence)
-        assert caught.value.code == "memory_busy"
+        assert (caught.value.code, answer_to(caught.value).status) == ("memory_busy", 503)
     assert (await SleepingEngine.woken("b", 10, starts, residence)).awake
     assert not a.awake
 
@@ -179,6 +183,39 @@ async def test_many_who_ask_for_more_engines_than_fit_are_all_served() -> None:
     for engine in engines:
         await engine.aclose()
     assert starts.running == 0
+
+
+async def test_one_who_goes_away_does_not_stop_the_waking() -> None:
+    clock, starts = Clock(), Starts()
+    engine = await SleepingEngine.woken("a", 1, starts, Residence(idle=60, later=clock.later))
+    await clock.strike()
+    starts.go.clear()
+    leaver = asyncio.create_task(use(engine))
+    await asyncio.sleep(0)
+    leaver.cancel()
+    await asyncio.gather(leaver, return_exceptions=True)
+    assert clock.pending == {}  # It is on its way, and not idle yet.
+    starts.go.set()
+    await engine.wake()
+    assert (engine.awake, starts.count, len(clock.pending)) == (True, 2, 1)
+    await engine.aclose()
+
+
+async def test_a_model_is_awake_when_the_catalog_gives_it() -> None:
+    clock, starts = Clock(), Starts()
+    plain = await open_catalog(Config(model="a", models={"a": ModelEntry(engine="scripted")})).get("a")
+
+    async def load(name: str, entry: ModelEntry) -> Model:
+        engine = await SleepingEngine.woken(name, 1, starts, Residence(idle=60, later=clock.later))
+        return replace(plain, engine=engine)
+
+    catalog = Catalog({"a": ModelEntry()}, listed=["a"], load=load)
+    await catalog.get("a")
+    await clock.strike()
+    assert dict(catalog.loaded) == {}
+    await catalog.get("a")
+    assert (list(catalog.loaded), starts.count) == (["a"], 2)
+    await catalog.aclose()
 
 
 async def test_a_closed_engine_stays_closed() -> None:
@@ -239,4 +276,4 @@ async def test_a_model_that_the_budget_cannot_hold_is_refused_before_it_is_loade
     )
     with pytest.raises(ModelError, match="memory_mib") as caught:
         await open_catalog(config).get("a")
-    assert caught.value.code == "model_memory"
+    assert (caught.value.code, answer_to(caught.value).status) == ("model_memory", 503)

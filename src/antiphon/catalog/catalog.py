@@ -53,15 +53,20 @@ class Catalog:
         return self._created.get(name, 0)
 
     async def get(self, name: str) -> Model:
-        """The model of that name or alias; several who ask at once wait for one loading, and a failed one is not kept.
+        """The model of that name or alias, awake; several who ask at once wait for one loading, and a failed one is not
+        kept.
 
-        Raises `NotFoundError` (``model_not_found``), `ModelError` when it cannot be loaded.
+        Raises `NotFoundError` (``model_not_found``), `ModelError` when it cannot be loaded, `OverloadedError` when it
+        cannot now.
         """
         own, entry = self._find(name)
         task = self._loading.get(own)
         if task is None:
             task = self._loading[own] = asyncio.create_task(self._load_entry(own, entry))
-        return await asyncio.shield(task)  # one who goes away does not take the model from the others
+        model = await asyncio.shield(task)  # one who goes away does not take the model from the others
+        if isinstance(model.engine, SleepingEngine):
+            await model.engine.wake()
+        return model
 
     async def aclose(self) -> None:
         """Stops every engine, those that are still loading too."""

@@ -95,8 +95,12 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             return f"the engine {self.engine} needs a url, as in http://127.0.0.1:8000"
         if address.username or address.password or address.query or address.fragment:
             return "url has more than an address; a key goes into key_variable or key_file"
+        if address.path not in ("", "/"):
+            return "url is the server's root, as in http://127.0.0.1:8000, without /v1"
         if self.key_variable and self.key_file:
             return "key_variable and key_file cannot both be said"
+        if self.key_variable.startswith("ANTIPHON_"):
+            return "key_variable begins with ANTIPHON_, as only keys of the configuration do"
         if self.engine == "vllm" and self.task == "embed":
             return "embeddings are not taken from vLLM"
         if not self.tokenizer:

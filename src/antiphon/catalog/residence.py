@@ -38,14 +38,14 @@ class Residence:
         self._budget = budget
         self._idle_seconds = idle
         self._later = later
-        self._awake: set[SleepingEngine] = set()
+        self._residents: set[SleepingEngine] = set()
         self._idle: dict[SleepingEngine, Timer | None] = {}
         """Awake and unused; the least recently used first."""
         self._moving = asyncio.Lock()
         self._naps: set[asyncio.Task[None]] = set()
 
     async def admit(self, engine: SleepingEngine) -> None:
-        """Makes room for an engine that is about to wake, and counts it as awake.
+        """Makes room for an engine that is about to wake, and gives it that room.
 
         Errors: `ModelError` (``model_memory``) where the budget can never hold it, `OverloadedError` (``memory_busy``)
         while engines that cannot sleep now have the room.
@@ -58,7 +58,7 @@ class Residence:
                 hint="For the server's owner: raise engine.memory_mib, or lower the model's context or slots.",
             )
         async with self._moving:
-            while self._budget and engine.size + sum(one.size for one in self._awake) > self._budget:
+            while self._budget and engine.size + sum(one.size for one in self._residents) > self._budget:
                 if not self._idle:
                     raise OverloadedError(
                         f"there is no memory for the model {engine.name!r} while others work",
@@ -66,7 +66,7 @@ class Residence:
                         retry_after=BUSY_SECONDS,
                     )
                 await next(iter(self._idle)).sleep()
-            self._awake.add(engine)
+            self._residents.add(engine)
 
     def used(self, engine: SleepingEngine) -> None:
         """Somebody works with it: it stays."""
@@ -76,14 +76,14 @@ class Residence:
 
     def unused(self, engine: SleepingEngine) -> None:
         """Nobody does any longer: it may be asked to sleep, and does so in time."""
-        if engine in self._awake:
+        if engine.awake:
             seconds = self._idle_seconds
             self._idle[engine] = self._later(seconds, lambda: self._nap(engine)) if seconds else None
 
     def left(self, engine: SleepingEngine) -> None:
         """It is out of memory."""
         self.used(engine)
-        self._awake.discard(engine)
+        self._residents.discard(engine)
 
     def _nap(self, engine: SleepingEngine) -> None:
         nap = asyncio.ensure_future(self._put_to_sleep(engine))
@@ -109,7 +109,8 @@ class SleepingEngine:
         self._info = info
         self._engine: Engine | None = None
         self._users = 0
-        self._waking = asyncio.Lock()
+        self._moving = asyncio.Lock()
+        self._waking: asyncio.Task[Engine] | None = None
         self._closed = False
 
     @classmethod
@@ -118,8 +119,8 @@ class SleepingEngine:
     ) -> SleepingEngine:
         """A new one, awake: what an engine can do is known when it runs. Raises what ``start`` and `admit` raise."""
         engine = cls(name, size, start, residence, EngineInfo(name="asleep", context=0, slots=0))
-        async with engine._awake():
-            return engine
+        await engine.wake()
+        return engine
 
     @property
     def info(self) -> EngineInfo:
@@ -154,15 +155,29 @@ class SleepingEngine:
         async with self._awake() as engine:
             return await engine.embed(inputs)
 
+    async def wake(self) -> Engine:
+        """Into memory, if it is not there. Who goes away meanwhile takes it from nobody: it goes on waking.
+
+        Raises what ``start`` and `Residence.admit` raise.
+        """
+        if self._engine is not None:
+            return self._engine
+        if self._waking is None or self._waking.done():
+            self._waking = asyncio.create_task(self._wake())
+            self._waking.add_done_callback(forgiven)
+        return await asyncio.shield(self._waking)
+
     async def sleep(self) -> None:
         """Out of memory until the next call, unless somebody works with it."""
-        async with self._waking:
+        async with self._moving:
             if self._users == 0:
                 await self._stop()
 
     async def aclose(self) -> None:
         self._closed = True
-        async with self._waking:
+        if self._waking is not None:
+            self._waking.cancel()
+        async with self._moving:
             await self._stop()
 
     async def _stop(self) -> None:
@@ -176,25 +191,32 @@ class SleepingEngine:
         self._users += 1
         self._residence.used(self)
         try:
-            yield self._engine or await self._wake()
+            yield await self.wake()
         finally:
             self._users -= 1
             if self._users == 0:
                 self._residence.unused(self)
 
     async def _wake(self) -> Engine:
-        async with self._waking:
+        async with self._moving:
             if self._closed:
                 raise EngineError("the engine is closed")
-            if self._engine is None:
-                await self._residence.admit(self)
-                try:
-                    self._engine = await self._start()
-                except BaseException:
-                    self._residence.left(self)
-                    raise
-                self._info = self._engine.info
+            await self._residence.admit(self)
+            try:
+                self._engine = await self._start()
+            except BaseException:
+                self._residence.left(self)
+                raise
+            self._info = self._engine.info
+            if self._users == 0:
+                self._residence.unused(self)
             return self._engine
+
+
+def forgiven(waking: asyncio.Task[Engine]) -> None:
+    """Those who wait are told of an error; when nobody does, the next call meets it again."""
+    if not waking.cancelled():
+        waking.exception()
 
 
 def mebibytes(size: int) -> str:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import msgspec
 
-from antiphon.errors import ContextError, EngineLostError, OverloadedError, Position, RequestError
+from antiphon.errors import ContextError, EngineError, EngineLostError, OverloadedError, Position, RequestError
 
 NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=10)
 """For replies: how long one may take is decided above."""
@@ -44,6 +44,11 @@ async def open_reply(
         raise EngineLostError("the engine died in the middle of a reply") from error
     finally:
         reply.close()
+
+
+def refused_key(status: int) -> EngineError:
+    """A server's answer to a wrong key, without its words: they may repeat the key."""
+    return EngineError(f"the engine does not take the key that it is asked with ({status})", code="engine_key")
 
 
 class EventLines:

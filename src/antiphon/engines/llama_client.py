@@ -20,7 +20,7 @@ from antiphon.errors import (
 
 from .engine import Embeddings, EngineEnd, Sampling, Step
 from .fragments import Fragments
-from .http import NO_LIMIT, SHORT, check_context, open_reply
+from .http import NO_LIMIT, SHORT, check_context, open_reply, refused_key
 from .llama_wire import MAX_LOGPROBS, ChoiceReader, EventReader, Failure, Json, completion_body
 
 
@@ -159,6 +159,8 @@ def refusal(failure: Failure) -> Exception:
             f"the prompt has {failure.n_prompt_tokens} tokens and the context holds {failure.n_ctx}"
         )  # fmt: skip
     match failure.code:
+        case 401 | 403:
+            return refused_key(failure.code)
         case 400:
             return RequestError(f"the engine refused the request: {failure.message}")
         case 503:

@@ -21,7 +21,7 @@ from antiphon.errors import (
 from antiphon.tokens import Tokenizer
 
 from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
-from .http import NO_LIMIT, EventLines, check_context, open_reply
+from .http import NO_LIMIT, EventLines, check_context, open_reply, refused_key
 from .probe import holds_grammars
 
 MAX_LOGPROBS = 20
@@ -262,6 +262,8 @@ def refuse(status: int, body: bytes) -> Exception:
             return ContextError(message)
         case 400 | 422:
             return RequestError(f"the engine refused the request: {message}")
+        case 401 | 403:
+            return refused_key(status)
         case 429 | 503:
             return OverloadedError(f"the engine takes nothing now: {message}")
         case _:
