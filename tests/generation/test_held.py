@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from antiphon.conversation import (
+    BROWSER,
+    PYTHON,
     Conversation,
     FinishReason,
     Message,
@@ -18,6 +20,7 @@ from antiphon.conversation import (
 )
 from antiphon.engines import ScriptedEngine
 from antiphon.errors import EngineError, RequestError, UnsupportedError
+from antiphon.formats.harmony import Harmony
 from antiphon.formats.template import ReplyTags, tags, template_format
 from antiphon.generation import Model, Reply, TurnRequest, collect, plan_turn, prepare_turn, run_turn
 from antiphon.generation.compile import ReplyCompiler
@@ -162,6 +165,31 @@ async def test_a_call_that_may_not_be_is_told_as_text_where_nothing_holds_the_re
     assert [(message.is_call, message.text) for message in reply.messages] == [(False, '{"a":1}')]
     assert reply.reason is FinishReason.STOP_EOS
     assert [incident.code for incident in reply.incidents] == ["call_not_allowed"]
+
+
+@pytest.mark.parametrize(
+    ("to", "body", "held"),
+    [
+        ("python", "print(1)", True),
+        ("browser.search", '{"query":"x"}', True),
+        ("browser.search", '{"q":"x","topn":"many"}', False),
+        ("browser.shut", "{}", False),
+    ],
+)
+async def test_calls_of_the_servers_own_tools_are_held_too(to: str, body: str, held: bool) -> None:
+    format = Harmony(literal=True)
+    answering = replace(
+        model(f" to={to}<|channel|>analysis code<|message|>{body}<|call|>"),
+        format=format,
+        compiler=ReplyCompiler(format, TOKENIZER, {END}),
+    )
+    asked = ask(answering, conversation=replace(HI, builtins=(BROWSER, PYTHON)))
+    if held:
+        assert [(m.recipient, m.text) for m in (await asked).messages] == [(to, body)]
+    else:
+        with pytest.raises(EngineError) as caught:
+            await asked
+        assert caught.value.code == "grammar_broken"
 
 
 async def test_a_thought_ends_within_its_budget() -> None:

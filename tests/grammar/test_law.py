@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from antiphon.conversation import (
+    BROWSER,
     Channel,
     Conversation,
     End,
@@ -23,6 +24,7 @@ from antiphon.conversation import (
     ResponseFormat,
     Role,
     ToolChoice,
+    ToolNamespace,
     ToolSpec,
 )
 from antiphon.errors import UnsupportedError
@@ -120,6 +122,7 @@ ARGUMENTS = {
     "additionalProperties": False,
 }
 TOOLS = (ToolSpec("weather", parameters=ARGUMENTS), ToolSpec("now", parameters={"type": "object", "maxProperties": 0}))
+BUILTINS = (BROWSER, ToolNamespace("python"))
 PERSON = {
     "type": "object",
     "properties": {
@@ -132,6 +135,12 @@ PERSON = {
 SHAPES = {
     "text": ReplyShape(),
     "auto": ReplyShape(tools=TOOLS),
+    "built-ins": ReplyShape(builtins=BUILTINS),
+    "built-ins, a call is required": ReplyShape(tools=TOOLS, builtins=BUILTINS, tool_choice=ToolChoice("required")),
+    "built-ins, no other call": ReplyShape(tools=TOOLS, builtins=BUILTINS, tool_choice=ToolChoice("none")),
+    "named, not a built-in": ReplyShape(
+        tools=TOOLS, builtins=BUILTINS, tool_choice=ToolChoice("required", ("weather",))
+    ),
     "none": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("none")),
     "required": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("required")),
     "required, one": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("required"), parallel=False, preambles=False),
@@ -198,12 +207,14 @@ def check(shape: ReplyShape, messages: list[Message], grammar: CompiledGrammar) 
     calls = [message for message in messages if message.is_call]
     answers = [m for m in messages if not m.is_call and m.effective_channel == Channel.FINAL]
     offered = {tool.recipient: tool for tool in shape.callable}
-    assert all(call.recipient in offered for call in calls)
+    own = dict(shape.builtin_calls())
+    assert all((call.recipient in offered) is not (call.recipient in own) for call in calls)
     assert len(calls) <= len(shape.ids)
     assert not shape.must_call or (calls and not answers)
     for call in calls:
-        path = shape.arguments(offered[str(call.recipient)]).path
-        assert grammar.schemas[path].fault(call.text) is None
+        to = str(call.recipient)
+        arguments = shape.arguments(offered[to]) if to in offered else own[to]
+        assert arguments is None or grammar.schemas[arguments.path].fault(call.text) is None
     asked = shape.response_format
     for answer in answers:
         match asked.kind:
@@ -231,7 +242,19 @@ TEXTS = st.text(st.sampled_from("ab é\n<|>end/think"), min_size=1, max_size=12)
 )
 
 
-def turn(thought: str | None, preamble: str | None, answer: str | None, city: str) -> list[Message]:
+def built_in(to: str, code: str) -> Message:
+    """A call of one of the server's own tools, as each format's grammar wants it said."""
+    asks = to.startswith("browser")
+    code = code if asks else code.strip("< ")
+    return Message(
+        role=Role.ASSISTANT, channel="analysis", recipient=to, call_id="call_0", end=End.CALL,
+        text=json.dumps({"query": code}, separators=(",", ":")) if asks else code,
+    )  # fmt: skip
+
+
+def turn(
+    thought: str | None, preamble: str | None, answer: str | None, city: str, to: str = "functions.weather"
+) -> list[Message]:
     said = []
     if thought is not None:
         said.append(Message(role=Role.ASSISTANT, channel="analysis", text=thought))
@@ -239,6 +262,8 @@ def turn(thought: str | None, preamble: str | None, answer: str | None, city: st
         said.append(Message(role=Role.ASSISTANT, channel="commentary", text=preamble, intent="preamble"))
     if answer is not None:
         said.append(Message(role=Role.ASSISTANT, channel="final", text=answer, end=End.RETURN))
+    elif to != "functions.weather":
+        said.append(built_in(to, city))
     else:
         arguments = json.dumps({"city": city}, separators=(",", ":"))
         said.append(
@@ -263,15 +288,19 @@ def turn(thought: str | None, preamble: str | None, answer: str | None, city: st
     preamble=st.none() | TEXTS,
     answer=st.none() | TEXTS,
     city=st.text(st.sampled_from("ab <>|"), max_size=6),
+    to=st.sampled_from(["functions.weather", "browser.search", "python"]),
 )
 def test_what_the_renderer_writes_for_an_assistants_turn_the_grammar_accepts(
-    case: str, thought: str | None, preamble: str | None, answer: str | None, city: str
+    case: str, thought: str | None, preamble: str | None, answer: str | None, city: str, to: str
 ) -> None:
     # Where controls are spelled out, no string of a held call holds the beginning of one (docs/structured-output.md).
     assume("<|" not in city or "spelled" not in case)
     format = FORMATS[case]
     before = Conversation((Message(role=Role.USER, text="hi"),))
-    after = before.add(*turn(thought, preamble, answer, city))
+    said = turn(thought, preamble, answer, city, to)
+    if "openchatml" in case and to == "browser.search" and answer is None:
+        said[-1] = replace(said[-1], content_type="json", constrained=True)
+    after = before.add(*said)
     if isinstance(format, Harmony):
         whole = list(format.render_for_training(after))
     else:
@@ -285,7 +314,7 @@ def test_what_the_renderer_writes_for_an_assistants_turn_the_grammar_accepts(
     ]
     key = (case, "all that a turn may say")
     if key not in COMPILED:
-        COMPILED[key] = CASES[case].compile(ReplyShape(tools=TOOLS))
+        COMPILED[key] = CASES[case].compile(ReplyShape(tools=TOOLS, builtins=BUILTINS))
     matcher = COMPILED[key].matcher()
     assert matcher.consume(ids) is None, reply
     assert matcher.accepting

@@ -46,6 +46,7 @@ def shape_of(plan: Plan) -> ReplyShape:
     first = sum(message.is_call for message in conversation.messages)
     return ReplyShape(
         tools=conversation.tools,
+        builtins=conversation.builtins,
         tool_choice=request.tool_choice,
         parallel=request.parallel_tool_calls,
         response_format=conversation.response_format or ResponseFormat(),
@@ -55,14 +56,11 @@ def shape_of(plan: Plan) -> ReplyShape:
 
 
 def _wanted(plan: Plan) -> bool:
-    """Tools, or the word that none may be called, a form of the answer, or a format whose replies have channels.
-
-    A reply that may call built-ins is not held: their calls are no JSON, and no grammar here describes them yet.
-    """
+    """Tools, or the word that none may be called, a form of the answer, or a format whose replies have channels."""
     request = plan.request
     if request.requires_grammar:
         return True
-    if request.ignore_eos or request.conversation.builtins:
+    if request.ignore_eos:
         return False
     return bool(request.conversation.tools) or request.tool_choice.mode == "none" or plan.model.format.framed
 

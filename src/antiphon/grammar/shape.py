@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
+from antiphon.conversation import ResponseFormat, ToolChoice, ToolNamespace, ToolSpec, described
 from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control
 
@@ -19,13 +19,15 @@ NOTHING = {"type": "object", "additionalProperties": False}
 class ReplyShape:
     """The frame of one reply.
 
-    ``tools`` are those offered, ``call_ids`` the ids that the server gives to the calls in order (so as many calls as
-    ids at most). ``parallel`` False allows one call. ``max_reasoning`` (of each message before the answer or the call)
-    and ``max_text`` (of a free answer) are in characters, None for no bound but the request's token limit. ``params``
+    ``tools`` are those offered, ``builtins`` the server's own that a format may call besides. ``call_ids`` are the ids
+    that the server gives to the calls in order (so as many calls as ids at most). ``parallel`` False allows one call.
+    ``max_reasoning`` (of each message before the answer or the call) and ``max_text`` (of a free answer, or code) are
+    in characters, None for no bound but the request's token limit. ``params``
     name where tools and format stand in the request, for errors.
     """
 
     tools: tuple[ToolSpec, ...] = ()
+    builtins: tuple[ToolNamespace, ...] = ()
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     parallel: bool = True
     response_format: ResponseFormat = field(default_factory=ResponseFormat)
@@ -72,6 +74,21 @@ class ReplyShape:
         schema = NOTHING if tool.parameters is None else tool.parameters
         path = f"{self.tools_param}[{self._place(tool)}].function.parameters"
         return Json(schema, path, strict=tool.strict is True, avoid=avoid)
+
+    def builtin_calls(self, avoid: tuple[Control | str, ...] = ()) -> list[tuple[str, Json | None]]:
+        """Whom a reply may call of the server's own, and what such a call says; None for free text (code).
+
+        ``tool_choice`` is about the request's tools: only one that names some of them rules these out.
+        """
+        if self.tool_choice.names:
+            return []
+        calls: list[tuple[str, Json | None]] = []
+        for i, namespace in enumerate(map(described, self.builtins)):
+            calls += [(recipient, None) for recipient in namespace.recipients if not namespace.tools]
+            for k, tool in enumerate(namespace.tools):
+                schema = NOTHING if tool.parameters is None else tool.parameters
+                calls.append((f"{namespace.name}.{tool.name}", Json(schema, f"builtins[{i}].tools[{k}]", avoid=avoid)))
+        return calls
 
     def _place(self, tool: ToolSpec) -> int:
         return next(i for i, offered in enumerate(self.tools) if offered is tool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from antiphon.conversation import Message, ToolSpec
+from antiphon.conversation import Channel, Message, ToolSpec
 from antiphon.errors import Position, UnsupportedError
 from antiphon.grammar import AnyText, EndOfTurn, Grammar, Repeat, ReplyShape, chain, choice, optional
 from antiphon.tokens import Control
@@ -43,7 +43,7 @@ class ReplyGrammar:
 
     @property
     def _may_announce(self) -> bool:
-        return self._shape.preambles and bool(self._shape.callable)
+        return self._shape.preambles and bool(self._shape.callable or self._shape.builtin_calls())
 
     def _message(self, channel: str) -> Grammar:
         return chain(self._mark(CHANNEL), channel, self._mark(MESSAGE), self._text(END), self._next())
@@ -54,6 +54,7 @@ class ReplyGrammar:
     def _outcome(self) -> Grammar:
         """The answer, or a call: HAR-42, inference stops at the first."""
         calls = [self._call(tool) for tool in self._shape.callable]
+        calls += [self._builtin(to, body) for to, body in self._shape.builtin_calls(self._avoid)]
         announced = [optional(self._message("commentary"))] if self._may_announce and self._literal else []
         called = [chain(*announced, choice(*calls))] if calls else []
         if self._shape.must_call:
@@ -61,17 +62,32 @@ class ReplyGrammar:
         return choice(chain(self._mark(CHANNEL), "final", self._answer()), *called)
 
     def _call(self, tool: ToolSpec) -> Grammar:
-        to, body = f" to={tool.recipient}", self._shape.arguments(tool, self._avoid)
-        before = chain(to, self._mark(CHANNEL), "commentary ")
-        after = chain(self._mark(CHANNEL), f"commentary{to} ")
+        body = self._shape.arguments(tool, self._avoid)
+        head = chain(self._to(tool.recipient, "commentary"), " ", self._mark(CONSTRAIN), "json")
+        return chain(head, self._mark(MESSAGE), body, EndOfTurn(self._mark(CALL)))
+
+    def _to(self, recipient: str, channel: str) -> Grammar:
+        """The recipient before or after the channel, the dialect's own place first; spelled out, there alone."""
+        before = chain(f" to={recipient}", self._mark(CHANNEL), channel)
+        after = chain(self._mark(CHANNEL), f"{channel} to={recipient}")
         match self._dialect:
             case "a":
-                head = choice(before) if self._literal else choice(before, after)
+                return before if self._literal else choice(before, after)
+            case "b" if channel == Channel.COMMENTARY:
+                return after if self._literal else choice(after, before)
             case "b":
-                head = choice(after) if self._literal else choice(after, before)
+                return before if self._literal else choice(before, after)
             case dialect:
                 assert_never(dialect)
-        return chain(head, self._mark(CONSTRAIN), "json", self._mark(MESSAGE), body, EndOfTurn(self._mark(CALL)))
+
+    def _builtin(self, recipient: str, body: Grammar | None) -> Grammar:
+        """A call of ``browser`` or ``python``, on the analysis channel (HAR-99 … HAR-107); code is free text."""
+        head = chain(self._to(recipient, "analysis"), optional(chain(" code")), self._mark(MESSAGE))
+        if body is not None:
+            return chain(head, body, EndOfTurn(self._mark(CALL)))
+        if not self._literal:
+            return chain(head, self._text(None), EndOfTurn(CALL))
+        return chain(head, self._text(CALL), optional(EndOfTurn()))
 
     def _answer(self) -> Grammar:
         asked = self._shape.answer(self._avoid)

@@ -27,6 +27,8 @@ class ReplyGrammar:
         if wanted != "off":
             parts.append(Repeat(thought, 1 if wanted == "required" else 0, 1))
         calls = [self._call(tool, id) for tool in self._shape.callable for id in self._shape.ids[:1]]
+        builtins = self._shape.builtin_calls(self._avoid)
+        calls += [self._builtin(to, body, id) for to, body in builtins for id in self._shape.ids[:1]]
         if calls:
             preamble = [optional(self._frame(Channel.COMMENTARY, Intent.PREAMBLE))] if self._shape.preambles else []
             called = chain(*preamble, choice(*calls))
@@ -54,6 +56,20 @@ class ReplyGrammar:
             call_id=call_id, content_type="json", constrained=True,
         )  # fmt: skip
         return chain(self._head(call), self._shape.arguments(tool, self._avoid), EndOfTurn(self._mark(CALL)))
+
+    def _builtin(self, recipient: str, body: Grammar | None, call_id: str) -> Grammar:
+        """A call of one of the server's own tools, on the analysis channel (HIP-1); code is free text."""
+        kind = None if body is None else "json"
+        call = Message(
+            role=Role.ASSISTANT, channel=Channel.ANALYSIS, recipient=recipient,
+            call_id=call_id, content_type=kind, constrained=kind is not None,
+        )  # fmt: skip
+        if body is not None:
+            return chain(self._head(call), body, EndOfTurn(self._mark(CALL)))
+        limit = self._shape.max_text
+        if not self._spelled:
+            return chain(self._head(call), self._text(None, limit), EndOfTurn(CALL))
+        return chain(self._head(call), self._text(CALL, limit), optional(EndOfTurn()))
 
     def _final(self) -> Grammar:
         return chain(self._head(Message(role=Role.ASSISTANT, channel=Channel.FINAL)), self._answer())
