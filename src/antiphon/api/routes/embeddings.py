@@ -33,7 +33,7 @@ class MakeEmbeddings(Posted):
         )
         async with call.admitted():
             made = await call.run(embed(plan))
-        call.exchange.spent(prompt=made.tokens)
+        self._count(call, model.name, made.tokens)
         written = as_base64 if wire.encoding_format == "base64" else list
         await call.tell(
             EmbeddingList(
@@ -43,6 +43,12 @@ class MakeEmbeddings(Posted):
                 usage=EmbeddingUsage(made.tokens, made.tokens),
             )
         )
+
+    def _count(self, call: Call, model: str, tokens: int) -> None:
+        """There is no turn here to be watched, so what was read is counted, and charged, in one."""
+        call.exchange.spent(prompt=tokens)
+        self._context.metrics.prompt_tokens.labels(model).inc(tokens)
+        self._context.rates.charge(call.exchange.owner, tokens)
 
 
 def read_texts(input: Prompt, limits: Limits) -> list[str]:

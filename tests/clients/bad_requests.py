@@ -1,0 +1,56 @@
+"""Every request of ``tests/api/bad_requests.py`` against the default model behind ``antiphon serve``: what came back.
+
+The exit code tells whether each was refused, at once, with an error body, and a good request is answered afterwards.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
+
+from api.bad_requests import Bad, bad_requests  # noqa: E402
+from api.kit import Got, chat, request  # noqa: E402
+from clients.run import REAL, running  # noqa: E402
+
+SHAPES = ({"error"}, {"error_code", "message"})
+"""An error body's keys: OpenAI's, and Databricks' on its own route."""
+
+
+def verdict(bad: Bad, got: Got | None) -> str:
+    """What became of a bad request; a request without an answer for a minute hangs."""
+    if got is None:
+        return "no answer"
+    if got.status >= 500:
+        return "5xx"
+    if got.status < 400:
+        return "accepted"
+    return "refused" if set(got.json) in SHAPES else "refused in other words"
+
+
+def asked(base: str, bad: Bad) -> Got | None:
+    try:
+        return request(base, bad.method, bad.path, bad.body, **bad.headers)
+    except OSError:
+        return None
+
+
+def main() -> int:
+    told: Counter[str] = Counter()
+    with running(REAL) as base:
+        for bad in bad_requests():
+            found = verdict(bad, asked(base, bad))
+            told[found] += 1
+            if found != "refused":
+                print(f"{found}: {bad.method} {bad.path} {bad.what}")
+        answer = chat(base, max_tokens=20)
+    print(f"{told.total()} bad requests: {', '.join(f'{count} {found}' for found, count in told.most_common())}")
+    print(f"a good one afterwards: {answer.status}")
+    return int(told.keys() != {"refused"} or answer.status != 200)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
