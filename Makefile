@@ -12,7 +12,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients
+.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -78,6 +78,9 @@ check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) 
 
 fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothing undocumented
 	$(BIN)/python tests/clients/fuzz_api.py
+
+bad-requests: model ## 721 requests that no server may take, against the default model
+	$(BIN)/python tests/clients/bad_requests.py
 
 lock: setup      ## resolve the dependencies of pyproject.toml anew
 	$(BIN)/python -m pip install --quiet pip-tools

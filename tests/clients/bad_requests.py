@@ -6,6 +6,7 @@ The exit code tells whether each was refused, at once, with an error body, and a
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -40,14 +41,18 @@ def asked(base: str, bad: Bad) -> Got | None:
 
 def main() -> int:
     told: Counter[str] = Counter()
+    slowest = 0.0
     with running(REAL) as base:
         for bad in bad_requests():
+            begun = time.perf_counter()
             found = verdict(bad, asked(base, bad))
+            slowest = max(slowest, time.perf_counter() - begun)
             told[found] += 1
             if found != "refused":
                 print(f"{found}: {bad.method} {bad.path} {bad.what}")
         answer = chat(base, max_tokens=20)
     print(f"{told.total()} bad requests: {', '.join(f'{count} {found}' for found, count in told.most_common())}")
+    print(f"the slowest answer took {slowest:.2f} s")
     print(f"a good one afterwards: {answer.status}")
     return int(told.keys() != {"refused"} or answer.status != 200)
 

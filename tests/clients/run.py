@@ -67,7 +67,7 @@ REAL = Served(
     (sys.executable, "-c", "from antiphon.cli import main; main()", "serve", "--port", "0", "--json"),
     "smollm2 smollm2 minilm",
     obedient=False,
-    env={"ANTIPHON_SESSIONS_STORE": "memory"},
+    env={"ANTIPHON_SESSIONS_STORE": "memory", "ANTIPHON_LOG_ACCESS": "false"},
 )
 
 

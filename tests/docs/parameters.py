@@ -1,123 +1,156 @@
-"""Writes docs/parameters.md: each field of a chat request is asked of each dialect and of a poorer engine.
+"""Writes docs/parameters.md: each field of each request is asked of each dialect and of each engine's abilities.
 
 Run as a script it prints the page: ``python tests/docs/parameters.py > docs/parameters.md``.
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
 import sys
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from antiphon.api import Dialect, Limits
-from antiphon.api.convert.chat import Reading, to_turn
-from antiphon.api.convert.fields import check_fields
+import msgspec
+from starlette.applications import Starlette
+
+from antiphon.api.dialect import OPENAI, Dialect
 from antiphon.api.dialects import spoken
-from antiphon.api.errors import api_error
 from antiphon.api.schemas.chat import ChatRequest
-from antiphon.api.wire import decode
-from antiphon.engines import EngineInfo, ScriptedEngine
-from antiphon.errors import RequestError
-from antiphon.generation import Model, plan_turn
-from antiphon.generation.compile import ReplyCompiler
-from api.kit import CHATML, TOKENIZER
+from antiphon.api.schemas.completions import CompletionRequest
+from antiphon.api.schemas.embeddings import EmbeddingRequest
+from antiphon.api.schemas.interactive import InteractiveRequest
+from antiphon.api.schemas.responses import ResponsesRequest
+from antiphon.engines import EngineInfo
+from api.kit import Got, post_in_process
+from docs.declared import Kind, application, kinds
+from docs.samples import CHAT, COMPLETIONS, EMBEDDINGS, INTERACTIVE, RESPONSES, USER, Samples
 
-TOOL = {"type": "function", "function": {"name": "f", "description": "Does it."}}
-SAMPLES: dict[str, dict[str, Any]] = {
-    "messages": {}, "model": {}, "stream": {"stream": True},
-    "stream_options": {"stream": True, "stream_options": {"include_usage": True}},
-    "n": {"n": 2}, "max_tokens": {"max_tokens": 9}, "max_completion_tokens": {"max_completion_tokens": 9},
-    "temperature": {"temperature": 0.5}, "top_p": {"top_p": 0.5}, "top_k": {"top_k": 5}, "min_p": {"min_p": 0.1},
-    "seed": {"seed": 7}, "stop": {"stop": ["x"]}, "presence_penalty": {"presence_penalty": 1},
-    "frequency_penalty": {"frequency_penalty": 1}, "repetition_penalty": {"repetition_penalty": 1.1},
-    "logit_bias": {"logit_bias": {"5": 1}}, "logprobs": {"logprobs": True},
-    "top_logprobs": {"logprobs": True, "top_logprobs": 3}, "ignore_eos": {"ignore_eos": True},
-    "tools": {"tools": [TOOL]}, "tool_choice": {"tools": [TOOL], "tool_choice": "required"},
-    "parallel_tool_calls": {"parallel_tool_calls": False}, "server_tools": {"server_tools": ["python"]},
-    "response_format": {"response_format": {"type": "json_object"}}, "reasoning_effort": {"reasoning_effort": "low"},
-    "chat_template": {"chat_template": "{{ 1 }}"}, "chat_template_kwargs": {"chat_template_kwargs": {"x": 1}},
-    "continue_final_message": {
-        "continue_final_message": True,
-        "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],
-    },
-    "error_behavior": {"error_behavior": "truncate"}, "user": {"user": "u"}, "metadata": {"metadata": {"a": "b"}},
-    "prompt_cache_key": {"prompt_cache_key": "k"},
-    "session_id": {"session_id": "s"}, "sequence_start": {"session_id": "s", "sequence_start": True},
-    "sequence_end": {"session_id": "s", "sequence_end": True},
-    "safety_identifier": {"safety_identifier": "s"}, "service_tier": {"service_tier": "auto"},
-    "functions": {"functions": [{"name": "f"}]}, "function_call": {"function_call": "auto"},
-    "modalities": {"modalities": ["text", "audio"]}, "audio": {"audio": {"voice": "v"}},
-    "web_search_options": {"web_search_options": {"x": 1}}, "min_tokens": {"min_tokens": 3},
-    "best_of": {"best_of": 2}, "store": {"store": True},
-}  # fmt: skip
-"""A request that makes each field matter. A field without a sample fails the test of this page."""
+ROUTES: tuple[tuple[str, str, type[msgspec.Struct], Samples, dict[str, object]], ...] = (
+    ("Chat completions", "/v1/chat/completions", ChatRequest, CHAT, {"messages": [USER]}),
+    ("Completions", "/v1/completions", CompletionRequest, COMPLETIONS, {"prompt": "Hi"}),
+    ("Embeddings", "/v1/embeddings", EmbeddingRequest, EMBEDDINGS, {"input": "Hi"}),
+    ("Responses", "/v1/responses", ResponsesRequest, RESPONSES, {"input": "Hi"}),
+    ("Interactive chat", "/v1/chat/interactive", InteractiveRequest, INTERACTIVE, {"prompt": "Hi"}),
+)
+SPOKEN = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
+"""The routes whose words differ between dialects."""
+TOLD = {"user", "metadata", "safety_identifier", "service_tier"}
+"""Fields that clients tell and no answer depends on."""
+HEAD = """\
+# Parameters
 
+Written by `python tests/docs/parameters.py`, which asks servers for each field: of every dialect, and of every engine
+with the abilities that its class declares.
 
-class Poor(ScriptedEngine):
-    """Holds no grammar, tells no log probabilities, makes one answer at a time."""
+`yes`: taken and honoured, in the API's own range. `told`: taken; it names the caller, and no answer depends on it. A
+number: refused with this status, by its name. `strict` tells what changes where a dialect is held to the letter of its
+document.
 
-    @property
-    def info(self) -> EngineInfo:
-        return EngineInfo(name="poor", context=8192, slots=1)
+Engines are asked on the plain routes. `grammar`: where the engine holds grammars; a server that was not declared to
+answers 400. `slots`: as many at once as the engine has slots. `tools`: where the server's owner runs tools.
+`template`: where the model's own template has such an argument. `embeds`: from models that make embeddings, which
+write no text.
+"""
 
 
-def model(engine: ScriptedEngine) -> Model:
-    compiler = ReplyCompiler(CHATML, TOKENIZER, set())
-    return Model(name="small", engine=engine, tokenizer=TOKENIZER, format=CHATML, compiler=compiler)
+async def asked(app: Starlette, path: str, fields: Mapping[str, object]) -> Got:
+    """The answer to a request; what it speaks of is made before."""
+    fields = dict(fields)
+    if fields.get("previous_response_id") == "EARLIER":
+        fields["previous_response_id"] = (await post_in_process(app, path, model="small", input="Hi")).json["id"]
+    if fields.get("conversation") == "CONVERSATION":
+        fields["conversation"] = (await post_in_process(app, "/v1/conversations")).json["id"]
+    return await post_in_process(app, path, **{"model": "small", **fields})
 
 
-RICH, POOR = model(ScriptedEngine([])), model(Poor([]))
+class Servers:
+    """One server for each set of abilities: they take longer to make than to ask."""
+
+    def __init__(self) -> None:
+        self._made: dict[object, Starlette] = {}
+
+    def of(
+        self, info: EngineInfo, *, dialect: Dialect = OPENAI, tools: bool = True, jinja: bool = False
+    ) -> Starlette:  # fmt: skip
+        key = (info, dialect.name, dialect.strict, tools, jinja)
+        if key not in self._made:
+            self._made[key] = application(info, dialect=dialect, tools=tools, jinja=jinja)
+        return self._made[key]
 
 
-def refusal(sample: dict[str, Any], dialect: Dialect, answering: Model) -> int | None:
-    """The status of the answer to a request with the sample; None: it is taken."""
-    body = {"model": "small", "messages": [{"role": "user", "content": "Hi"}], **sample}
-    try:
-        wire, unknown = decode(json.dumps(body).encode(), ChatRequest)
-        check_fields(wire, unknown, dialect)
-        plan_turn(answering, to_turn(wire, Reading(dialect, Limits())))
-    except RequestError as error:
-        return api_error(error, dialect).status
-    return None
+class Page:
+    """The tables, one a route."""
 
+    def __init__(self) -> None:
+        self._kinds = list(kinds())
+        self._plain, self._strict = spoken(), spoken(strict=True)
+        self._servers = Servers()
 
-def cell(name: str, plain: Dialect, strict: Dialect) -> str:
-    refused = refusal(SAMPLES[name], plain, RICH)
-    if refused is not None:
-        return str(refused)
-    told = str(plain.ranges[name]) if name in plain.ranges else "yes"
-    strictly = refusal(SAMPLES[name], strict, RICH)
-    if strictly is not None:
-        return f"{told}; strict {strictly}"
-    narrow = strict.ranges.get(name)
-    return told if narrow in (None, plain.ranges.get(name)) else f"{told}; strict {narrow}"
+    async def text(self) -> str:
+        return "\n".join([HEAD, *[line async for line in self._lines()]]) + "\n"
+
+    async def _lines(self) -> AsyncIterator[str]:
+        for title, path, kind, samples, least in ROUTES:
+            known = {name.partition(",")[0] for name in samples}
+            assert known == set(kind.__struct_fields__), known ^ set(kind.__struct_fields__)
+            dialects = list(self._plain) if path in SPOKEN else []
+            heads = [*dialects, *(kind.name for kind in self._kinds)]
+            yield f"## {title}\n\n| field | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}"
+            for name, sample in samples.items():
+                body = {**least, **sample}
+                cells = [await self._spoken(path, name, body, dialect) for dialect in dialects]
+                cells += [await self._done(path, name, body, engine) for engine in self._kinds]
+                yield f"| `{name}` | {' | '.join(cells)} |"
+            yield ""
+
+    async def _spoken(self, path: str, name: str, body: Mapping[str, object], dialect: str) -> str:
+        plain, strict = self._plain[dialect], self._strict[dialect]
+        refused = await self._refusal(path, body, plain)
+        if refused:
+            return str(refused)
+        told = str(plain.ranges[name]) if name in plain.ranges else "told" if name in TOLD else "yes"
+        strictly = await self._refusal(path, body, strict)
+        if strictly:
+            return f"{told}; strict {strictly}"
+        narrow = strict.ranges.get(name)
+        return told if narrow in (None, plain.ranges.get(name)) else f"{told}; strict {narrow}"
+
+    async def _refusal(self, path: str, body: Mapping[str, object], dialect: Dialect) -> int | None:
+        """The status of a refusal by a server that can do everything; None: the sample is taken."""
+        first = self._kinds[0]
+        info = first.embeds if path == "/v1/embeddings" and first.embeds else first.best
+        got = await asked(self._servers.of(info, dialect=dialect, jinja="chat_template_kwargs" in body), path, body)
+        return None if got.status == 200 else got.status
+
+    async def _done(self, path: str, name: str, body: Mapping[str, object], engine: Kind) -> str:
+        if path == "/v1/embeddings":
+            if engine.embeds is None:
+                return str((await asked(self._servers.of(engine.best), path, body)).status)
+            got = await asked(self._servers.of(engine.embeds), path, body)
+            return str(got.status) if got.status != 200 else "told" if name in TOLD else "embeds"
+        jinja = "chat_template_kwargs" in body
+        got = await asked(self._servers.of(engine.best, jinja=jinja), path, body)
+        if got.status != 200:
+            return str(got.status)
+        needs = [need async for need in self._needs(path, body, engine)]
+        return ", ".join(needs) or ("told" if name in TOLD else "yes")
+
+    async def _needs(self, path: str, body: Mapping[str, object], engine: Kind) -> AsyncIterator[str]:
+        """What the field is refused without."""
+        jinja = "chat_template_kwargs" in body
+        for need, info in engine.less.items():
+            if (await asked(self._servers.of(info, jinja=jinja), path, body)).status != 200:
+                yield need
+        if (await asked(self._servers.of(engine.best, tools=False, jinja=jinja), path, body)).status != 200:
+            yield "tools"
+        if jinja and (await asked(self._servers.of(engine.best), path, body)).status != 200:
+            yield "template"
 
 
 def page() -> str:
-    plain, strict = spoken(), spoken(strict=True)
-    lines = [
-        "# Parameters of chat completions",
-        "",
-        "Written by `python tests/docs/parameters.py`, which asks each field of each dialect.",
-        "",
-        "`yes`: taken and honoured, in the API's own range. A status: the field is refused with it. `strict` tells",
-        "what changes where the dialect is held to the letter of its document. The last column tells which engines do",
-        "it; `declared`: those that hold grammars, tell log probabilities, or make several answers at once.",
-        "",
-        f"| field | {' | '.join(plain)} | engine |",
-        f"|---|{'---|' * len(plain)}---|",
-    ]
-    assert SAMPLES.keys() == set(ChatRequest.__struct_fields__)
-    for name in SAMPLES:
-        cells = [cell(name, plain[dialect], strict[dialect]) for dialect in plain]
-        openai = plain["openai"]
-        rich, poor = (refusal(SAMPLES[name], openai, answering) for answering in (RICH, POOR))
-        engine = "none" if rich is not None else "every" if poor is None else "declared"
-        lines.append(f"| `{name}` | {' | '.join(cells)} | {engine} |")
-    return "\n".join(lines) + "\n"
+    return asyncio.run(Page().text())
 
 
 if __name__ == "__main__":

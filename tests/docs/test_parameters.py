@@ -1,13 +1,44 @@
-"""The page of parameters says what the code does."""
+"""The page of parameters says what the code does, and what an engine cannot do is refused by its name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from docs.parameters import page
+import pytest
+
+from antiphon.engines import EngineInfo
+from docs.declared import kinds
+from docs.parameters import ROUTES, Servers, asked, page
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "parameters.md"
+SERVERS = Servers()
 
 
 def test_the_page_of_parameters_is_current() -> None:
     assert PAGE.read_text("utf-8") == page(), "run: python tests/docs/parameters.py > docs/parameters.md"
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        pytest.param(info, id=f"{kind.name} {lacks}")
+        for kind in kinds()
+        for lacks, info in {"at its best": kind.best, **kind.less}.items()
+    ],
+)
+async def test_what_an_engine_cannot_honour_is_refused_by_its_name(info: EngineInfo) -> None:
+    refused = set()
+    for _, path, _, samples, least in ROUTES:
+        if path == "/v1/embeddings":
+            continue
+        for name, sample in samples.items():
+            got = await asked(SERVERS.of(info), path, {**least, **sample})
+            if got.status == 200:
+                continue
+            refused.add(name)
+            assert got.status == 400, got.body
+            assert got.error["type"] == "invalid_request_error"
+            assert got.error["param"].startswith(name.partition(",")[0]), (name, got.body)
+    assert ("n" in refused) is (info.slots < 2)
+    assert ("tool_choice" in refused) is (not info.grammar)
+    assert ("tools, strict" in refused) is (not info.grammar)

@@ -24,15 +24,7 @@ class LlamaServerEngine:
     def __init__(self, client: LlamaClient, model: Model, *, grammar: bool, embeddings: bool) -> None:
         self._client = client
         self._model = model
-        self._info = EngineInfo(
-            name="llama_server",
-            context=model.context,
-            slots=model.slots,
-            end_ids=model.ends,
-            grammar=grammar,
-            logprobs=MAX_LOGPROBS,
-            embeddings=embeddings,
-        )
+        self._info = declared(model, grammar=grammar, embeddings=embeddings)
 
     @classmethod
     async def connect(
@@ -100,3 +92,16 @@ class LlamaServerEngine:
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+
+def declared(model: Model, *, grammar: bool, embeddings: bool = False) -> EngineInfo:
+    """What this engine can do with a model."""
+    return EngineInfo(
+        name="llama_server",
+        context=model.context,
+        slots=model.slots,
+        end_ids=model.ends,
+        grammar=grammar,
+        logprobs=MAX_LOGPROBS,
+        embeddings=embeddings,
+    )

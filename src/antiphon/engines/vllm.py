@@ -88,9 +88,7 @@ class VllmEngine:
         session = aiohttp.ClientSession(url, connector=connector, headers=headers, timeout=NO_LIMIT)
         try:
             name, context = await _served(session, model)
-            info = EngineInfo(
-                name="vllm", context=context, slots=streams, end_ids=end_ids, grammar=True, logprobs=MAX_LOGPROBS
-            )
+            info = declared(context, streams, end_ids, grammar=True)
             if grammar is None:
                 ask = cls(session, name, tokenizer, info).generate
                 grammar = await holds_grammars(lambda ids, how, text: ask(ids, how, grammar=text), tokenizer, end_ids)
@@ -234,6 +232,13 @@ class _Tokens(msgspec.Struct):
 
 class _Cards(msgspec.Struct):
     data: list[_Card]
+
+
+def declared(context: int, streams: int, end_ids: frozenset[int] = frozenset(), *, grammar: bool) -> EngineInfo:
+    """What this engine can do with a model."""
+    return EngineInfo(
+        name="vllm", context=context, slots=streams, end_ids=end_ids, grammar=grammar, logprobs=MAX_LOGPROBS
+    )
 
 
 async def _served(session: aiohttp.ClientSession, model: str | None) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 
 from antiphon.engines.engine import Embeddings, EngineInfo, Sampling, Step
-from antiphon.engines.llama_client import LlamaClient
+from antiphon.engines.llama_client import LlamaClient, Model
 from antiphon.engines.llama_wire import MAX_LOGPROBS
 from antiphon.errors import AntiphonError, EngineError, OverloadedError, UnsupportedError
 
@@ -30,7 +30,7 @@ class LlamaCppEngine:
     def __init__(self, settings: LlamaCppSettings, child: ChildProcess) -> None:
         self._settings = settings
         self._child: ChildProcess | None = child
-        self._info = _info(settings, child)
+        self._info = declared(child.model, embeddings=settings.embeddings)
         self._slots = Slots()
         self._pause = _FIRST_PAUSE
         self._watch = asyncio.create_task(self._keep_alive(child))
@@ -130,13 +130,14 @@ class LlamaCppEngine:
                 self.last_failure = str(error)
 
 
-def _info(settings: LlamaCppSettings, child: ChildProcess) -> EngineInfo:
+def declared(model: Model, *, embeddings: bool = False) -> EngineInfo:
+    """What this engine can do with a model."""
     return EngineInfo(
         name="llama_cpp",
-        context=child.model.context,
-        slots=child.model.slots,
-        end_ids=child.model.ends,
-        grammar=not settings.embeddings,
+        context=model.context,
+        slots=model.slots,
+        end_ids=model.ends,
+        grammar=not embeddings,
         logprobs=MAX_LOGPROBS,
-        embeddings=settings.embeddings,
+        embeddings=embeddings,
     )

@@ -1,0 +1,112 @@
+"""Scripted models with the abilities that each engine's class declares."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from starlette.applications import Starlette
+
+from antiphon.api import create_app
+from antiphon.api.dialect import OPENAI, Dialect
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Embeddings, EngineInfo, Sampling, Step, llama_server, vllm
+from antiphon.engines.llama_client import Model as LlamaModel
+from antiphon.engines.llama_client import check
+from antiphon.engines.llama_cpp import engine as llama_cpp
+from antiphon.formats.template import jinja_format
+from antiphon.generation import Model
+from antiphon.generation.compile import ReplyCompiler
+from antiphon.tools import FunctionTools, Toolbox
+from api.kit import CHATML, TOKENIZER
+from clients.obedient import CountingEngine, counting
+from clients.obliging import ENDS, ObligingEngine, obliging
+
+LLAMA = LlamaModel(context=8192, slots=4, vocabulary=TOKENIZER.size, ends=ENDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """An engine: its ``name`` for people, what it can do at best, and each way in which one can do less."""
+
+    name: str
+    best: EngineInfo
+    embeds: EngineInfo | None
+    less: Mapping[str, EngineInfo]
+
+
+def kinds() -> Iterator[Kind]:
+    """Every engine that ships; which abilities are its configuration's, its class's declaration tells."""
+    embedded = llama_cpp.declared(LLAMA)
+    yield Kind("llama.cpp", embedded, llama_cpp.declared(LLAMA, embeddings=True), {"slots": replace(embedded, slots=1)})
+    server = llama_server.declared(LLAMA, grammar=True)
+    yield Kind(
+        "llama.cpp server",
+        server,
+        llama_server.declared(LLAMA, grammar=False, embeddings=True),
+        {"slots": replace(server, slots=1), "grammar": llama_server.declared(LLAMA, grammar=False)},
+    )
+    remote = vllm.declared(8192, 256, ENDS, grammar=True)
+    yield Kind("vLLM", remote, None, {"grammar": vllm.declared(8192, 256, ENDS, grammar=False)})
+
+
+class DeclaredEngine(ObligingEngine):
+    """Writes as it must, within what ``info`` says, and refuses what the engine of that name refuses itself."""
+
+    def __init__(self, info: EngineInfo) -> None:
+        super().__init__()
+        self._declared = info
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._declared
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:
+        assert grammar is None or self._declared.grammar, "what cannot be held must have been refused before"
+        assert n <= self._declared.slots
+        if self._declared.name != "vllm":
+            check(prompt, sampling, replace(LLAMA, slots=self._declared.slots), n=n, grammar=grammar)
+        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+            async for step in steps:
+                yield step
+
+
+class DeclaredEncoder(CountingEngine):
+    def __init__(self, info: EngineInfo) -> None:
+        super().__init__([])
+        self._declared = info
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._declared
+
+    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+        assert self._declared.embeddings
+        return await super().embed(inputs)
+
+
+def shout(text: str) -> str:
+    """Say it loud."""
+    return text.upper()
+
+
+def application(info: EngineInfo, *, dialect: Dialect = OPENAI, tools: bool = True, jinja: bool = False) -> Starlette:
+    """A server of one model, ``small``, on an engine of these abilities."""
+    if info.embeddings:
+        return create_app(StaticCatalog({"small": replace(counting(), engine=DeclaredEncoder(info))}), dialect=dialect)
+    model: Model = replace(obliging("small"), engine=DeclaredEngine(info))
+    if jinja:
+        format = jinja_format("{% if loud %}!{% endif %}{{ messages[0].content }}", CHATML.controls)
+        compiler = ReplyCompiler(format, TOKENIZER, ENDS)
+        model = replace(model, format=format, compiler=compiler)
+    box = Toolbox([FunctionTools([shout])]) if tools else None
+    return create_app(StaticCatalog({"small": model}), dialect=dialect, tools=box)

@@ -1,0 +1,91 @@
+"""A request that makes each field matter, by the route. A field without one fails the test of the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Samples = dict[str, dict[str, Any]]
+
+USER = {"role": "user", "content": "Hi"}
+TOOL = {"type": "function", "function": {"name": "f", "description": "Does it."}}
+STRICT = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}, "strict": True}}
+FLAT = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+
+SAMPLING: Samples = {
+    "temperature": {"temperature": 0.5}, "top_p": {"top_p": 0.5}, "top_k": {"top_k": 5}, "min_p": {"min_p": 0.1},
+    "seed": {"seed": 7}, "stop": {"stop": ["x"]}, "presence_penalty": {"presence_penalty": 1},
+    "frequency_penalty": {"frequency_penalty": 1}, "repetition_penalty": {"repetition_penalty": 1.1},
+}  # fmt: skip
+"""What most routes have in common."""
+
+CHAT: Samples = {
+    "messages": {}, "model": {}, "stream": {"stream": True},
+    "stream_options": {"stream": True, "stream_options": {"include_usage": True}},
+    "n": {"n": 2}, "max_tokens": {"max_tokens": 9}, "max_completion_tokens": {"max_completion_tokens": 9},
+    **SAMPLING,
+    "logit_bias": {"logit_bias": {"5": 1}}, "logprobs": {"logprobs": True},
+    "top_logprobs": {"logprobs": True, "top_logprobs": 3}, "ignore_eos": {"ignore_eos": True, "max_tokens": 9},
+    "tools": {"tools": [TOOL]}, "tools, strict": {"tools": [STRICT]},
+    "tool_choice": {"tools": [TOOL], "tool_choice": "required"},
+    "parallel_tool_calls": {"tools": [TOOL], "parallel_tool_calls": False}, "server_tools": {"server_tools": True},
+    "response_format": {"response_format": {"type": "json_object"}}, "reasoning_effort": {"reasoning_effort": "low"},
+    "chat_template_kwargs": {"chat_template_kwargs": {"loud": 1}}, "error_behavior": {"error_behavior": "truncate"},
+    "continue_final_message": {
+        "continue_final_message": True, "messages": [USER, {"role": "assistant", "content": "y"}],
+    },
+    "session_id": {"session_id": "s"}, "sequence_start": {"session_id": "s", "sequence_start": True},
+    "sequence_end": {"session_id": "s", "sequence_end": True},
+    "user": {"user": "u"}, "metadata": {"metadata": {"a": "b"}}, "prompt_cache_key": {"prompt_cache_key": "k"},
+    "safety_identifier": {"safety_identifier": "s"}, "service_tier": {"service_tier": "auto"},
+    "chat_template": {"chat_template": "{{ 1 }}"},
+    "functions": {"functions": [{"name": "f"}]}, "function_call": {"function_call": "auto"},
+    "modalities": {"modalities": ["text", "audio"]}, "audio": {"audio": {"voice": "v"}},
+    "web_search_options": {"web_search_options": {"x": 1}}, "min_tokens": {"min_tokens": 3},
+    "best_of": {"best_of": 2}, "store": {"store": True},
+}  # fmt: skip
+
+COMPLETIONS: Samples = {
+    "prompt": {}, "model": {}, "stream": {"stream": True},
+    "stream_options": {"stream": True, "stream_options": {"include_usage": True}},
+    "n": {"n": 2}, "best_of": {"best_of": 2, "stream": False}, "max_tokens": {"max_tokens": 9},
+    **SAMPLING,
+    "logit_bias": {"logit_bias": {"5": 1}}, "logprobs": {"logprobs": 2},
+    "ignore_eos": {"ignore_eos": True, "max_tokens": 9}, "echo": {"echo": True}, "suffix": {"suffix": "x"},
+    "use_raw_prompt": {"use_raw_prompt": False}, "error_behavior": {"error_behavior": "truncate"},
+    "skip_special_tokens": {"use_raw_prompt": True, "skip_special_tokens": False}, "user": {"user": "u"},
+    "prompt_cache_key": {"prompt_cache_key": "k"}, "min_tokens": {"min_tokens": 3},
+    "prompt_logprobs": {"prompt_logprobs": 1}, "add_special_tokens": {"add_special_tokens": True},
+    "truncate_prompt_tokens": {"truncate_prompt_tokens": 5},
+    "response_format": {"response_format": {"type": "json_object"}},
+}  # fmt: skip
+
+EMBEDDINGS: Samples = {
+    "input": {}, "model": {}, "encoding_format": {"encoding_format": "base64"}, "dimensions": {"dimensions": 2},
+    "instruction": {"instruction": "Find it:"}, "error_behavior": {"error_behavior": "truncate"}, "user": {"user": "u"},
+}  # fmt: skip
+
+RESPONSES: Samples = {
+    "input": {}, "model": {}, "instructions": {"instructions": "Be brief."},
+    "previous_response_id": {"previous_response_id": "EARLIER"}, "conversation": {"conversation": "CONVERSATION"},
+    "tools": {"tools": [FLAT]}, "tool_choice": {"tools": [FLAT], "tool_choice": "required"},
+    "parallel_tool_calls": {"tools": [FLAT], "parallel_tool_calls": False},
+    "reasoning": {"reasoning": {"effort": "low"}},
+    "text": {"text": {"format": {"type": "json_object"}}}, "truncation": {"truncation": "auto"},
+    "stream": {"stream": True}, "stream_options": {"stream": True, "stream_options": {"include_obfuscation": False}},
+    "store": {"store": False}, "background": {"background": True},
+    "include": {"include": ["message.output_text.logprobs"]}, "max_output_tokens": {"max_output_tokens": 9},
+    "max_tool_calls": {"max_tool_calls": 3}, **SAMPLING, "top_logprobs": {"top_logprobs": 2},
+    "metadata": {"metadata": {"a": "b"}}, "user": {"user": "u"}, "safety_identifier": {"safety_identifier": "s"},
+    "prompt_cache_key": {"prompt_cache_key": "k"}, "service_tier": {"service_tier": "auto"},
+    "prompt": {"prompt": {"id": "p"}}, "modalities": {"modalities": ["audio"]},
+}  # fmt: skip
+
+INTERACTIVE: Samples = {
+    "prompt": {}, "model": {}, "session_id": {"session_id": "t"}, "interactive_mode": {"interactive_mode": True},
+    "stream": {"stream": True}, "cancel": {"session_id": "t", "cancel": True},
+    "request_output_len": {"request_output_len": 9},
+    **{name: sample for name, sample in SAMPLING.items() if name not in ("presence_penalty", "frequency_penalty")},
+    "ignore_eos": {"ignore_eos": True, "request_output_len": 9}, "skip_special_tokens": {"skip_special_tokens": False},
+    "spaces_between_special_tokens": {"spaces_between_special_tokens": False}, "min_new_tokens": {"min_new_tokens": 4},
+    "image_url": {"image_url": "http://127.0.0.1/x.png"}, "adapter_name": {"adapter_name": "lora"},
+}  # fmt: skip
