@@ -159,6 +159,20 @@ def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers() -> None:
     assert caught.value.param == "messages"
 
 
+@pytest.mark.parametrize(
+    ("parameters", "place"),
+    [
+        ({"type": "object", "description": "x" * 5_000}, "tools"),
+        ({"type": "array", "minItems": 10**9, "description": "x" * 5_000}, "tools[0].function.parameters.minItems"),
+    ],
+)
+def test_tools_that_overflow_the_context_are_named(parameters: dict[str, Any], place: str) -> None:
+    asked = replace(HI, tools=(ToolSpec("f", parameters=parameters),))
+    with pytest.raises(RequestError) as caught:
+        plan_turn(model(ScriptedEngine([], context=1_000)), TurnRequest(conversation=asked))
+    assert caught.value.param == place
+
+
 WITH_TOOL = replace(HI, tools=(ToolSpec("f"),))
 UNKEPT = [
     ("tool_choice", TurnRequest(conversation=WITH_TOOL, tool_choice=ToolChoice("required"))),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from antiphon.conversation import Role
 from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Parser
+from antiphon.grammar import check_schema
 from antiphon.tokens import Control, Piece, encode_pieces
 
 from .model import Model
@@ -54,21 +55,35 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
     ``most``: tokens that the prompt may have, where something else than the context limits it.
     """
     check_conversation(model, request)
-    prompt = tuple(
-        model.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history),
-    )
+    prompt = _rendered(model, request)
     prompt_ids = tuple(encode_pieces(prompt, model.tokenizer, model.memo))
-    fits = len(prompt_ids) < model.context and (most is None or len(prompt_ids) <= most)
+    room_for = model.context - 1 if most is None else min(most, model.context - 1)
+    fits = len(prompt_ids) <= room_for
     if not fits and not request.truncate:
         held = f"holds {model.context}, which must hold the answer too"
+        path = _too_long(model, request, room_for)
         raise ContextError(
             f"the prompt has {len(prompt_ids)} tokens, and the context of {model.name!r} "
             + (held if most is None else f"leaves {most} beside the answer"),
-            position=Position(path="messages"),
-            hint="Send fewer or shorter messages.",
+            position=Position(path=path),
+            hint=f"Send fewer or {'shorter' if path == 'messages' else 'smaller'} {path}.",
         )
     room = model.context - len(prompt_ids) if fits else 0
     return Plan(model, request, prompt, prompt_ids, sampling_for(model, request, room=room))
+
+
+def _rendered(model: Model, request: TurnRequest) -> tuple[Piece, ...]:
+    return tuple(model.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history))
+
+
+def _too_long(model: Model, request: TurnRequest, room: int) -> str:
+    """What makes the prompt too long: the tools, if it fits without them. One beyond its limits is an error itself."""
+    conversation = request.conversation
+    for i, tool in enumerate(conversation.tools):
+        check_schema(tool.parameters, f"tools[{i}].function.parameters")
+    bare = replace(request, conversation=replace(conversation, tools=()))
+    alone = bool(conversation.tools) and len(encode_pieces(_rendered(model, bare), model.tokenizer)) <= room
+    return "tools" if alone else "messages"
 
 
 def check_conversation(model: Model, request: TurnRequest) -> None:
