@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from antiphon.api import Limits, create_app
-from antiphon.errors import ModelError
+from antiphon.errors import ModelError, OverloadedError
 from antiphon.generation import Model
 from api.kit import END, app, ids, in_process, scripted
 from api.kit import model as model_of
@@ -118,6 +118,32 @@ async def test_a_model_that_is_slow_to_load_is_a_503_and_goes_on_loading() -> No
     assert (got.status, got.error["code"]) == (503, "loading")
     assert len(application.state.context.loads) == 1
     await asyncio.gather(*application.state.context.loads)
+
+
+class Late(Unloadable):
+    """Its model runs on a server that is up at the third question."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.asked = 0
+
+    async def get(self, name: str) -> Model:
+        self.asked += 1
+        if self.asked < 3:
+            raise OverloadedError("It cannot be reached.", code="engine_unreachable", retry_after=0.001)
+        return await super().get(name)
+
+
+async def test_a_default_model_whose_server_is_not_up_yet_is_asked_for_until_it_is() -> None:
+    source = Late(model_of(scripted(ids("ok", END))))
+    application = create_app(source, preload=True)
+    lifecycle = application.state.context.lifecycle
+    async with application.router.lifespan_context(application), asyncio.timeout(10):
+        await asyncio.sleep(0)
+        assert lifecycle.loading
+        while lifecycle.loading:
+            await asyncio.sleep(0.001)
+        assert source.asked == 3
 
 
 PROGRAM = """
