@@ -74,7 +74,7 @@ Kind = Literal["parse", "schema", "tool_choice", "reason"]
 class Configuration:
     """What is asked of a reply; ``shape`` are the fields of its `ReplyShape` that no request has.
 
-    ``returns``: the model's own end tokens are barred, so an answer ends with a ``<|return|>`` that is spelled out.
+    ``closed``: the model's own end tokens are barred, so an answer ends with a control that is spelled out.
     """
 
     tools: tuple[ToolSpec, ...] = ()
@@ -82,7 +82,7 @@ class Configuration:
     parallel: bool = True
     answer: ResponseFormat = field(default_factory=ResponseFormat)
     shape: Mapping[str, Any] = field(default_factory=dict)
-    returns: bool = False
+    closed: bool = False
 
     def request(self, seed: int, barred: Mapping[int, float]) -> TurnRequest:
         return TurnRequest(
@@ -92,7 +92,7 @@ class Configuration:
             temperature=1.0,
             max_tokens=MOST,
             seed=seed,
-            logit_bias=barred if self.returns else {},
+            logit_bias=barred if self.closed else {},
         )
 
     def shape_of(self, seed: int) -> Mapping[str, Any]:
@@ -163,7 +163,7 @@ CONFIGURATIONS = {
     "required, one call, no preamble": Configuration(TOOLS, REQUIRED, parallel=False, shape={"preambles": False}),
     "named": Configuration(TOOLS, ToolChoice("required", ("add",))),
     "auto, or a schema": Configuration(TOOLS, answer=HELD_PERSON),
-    "an answer that returns": Configuration(returns=True),
+    "an answer that is closed": Configuration(closed=True),
     "a schema": Configuration(answer=HELD_PERSON),
     "thinks, then a schema": Configuration(answer=HELD_PERSON, shape=THINK_FIRST),
     "a pattern": Configuration(answer=ResponseFormat("regex", pattern="[A-Z]{3}-[0-9]{4}")),

@@ -38,7 +38,8 @@ from antiphon.tokens import Control, PieceDecoder, Tokenizer, gguf_tokenizer
 from generation.configurations import CONFIGURATIONS, MOST, THINKING, Configuration
 
 SLOTS = 6
-RETURN = "<|return|>"
+CLOSERS = ("<|return|>", "<|end|>")
+"""What may close an answer where a format spells its controls out."""
 ENDS = ("finished", "cut")
 """How a reply may end."""
 KINDS = ("parse", "schema", "tool_choice", "reason", "engine")
@@ -116,8 +117,8 @@ class Check:
             spoken = reply.usage.completion_tokens
             return [("cut", "") if spoken == MOST else ("reason", f"length after {spoken} tokens")]
         faults: list[Ending] = [*asked.faults(reply), *self._strictly(plan, heard.ids, reply)]
-        if asked.returns and RETURN in map(str, self.format.stops) and reply.matched != RETURN:
-            faults.append(("parse", f"ended by {reply.matched}"))
+        if asked.closed and self._spells and not self._text(heard.ids).endswith(CLOSERS):
+            faults.append(("parse", "not closed"))
         return faults or [("finished", "")]
 
     async def _plan(self, asked: Configuration, seed: int, engine: Engine) -> Plan:
@@ -129,10 +130,19 @@ class Check:
             compiler=self.compiler,
             thinking_budget=THINKING,
         )
-        spelled = RETURN in map(str, self.format.stops)
-        plan = plan_turn(model, asked.request(seed, dict.fromkeys(engine.info.end_ids, -100.0) if spelled else {}))
+        barred = dict.fromkeys(engine.info.end_ids, -100.0) if self._spells else {}
+        plan = plan_turn(model, asked.request(seed, barred))
         shape = replace(shape_of(plan), **asked.shape_of(seed))
         return replace(plan, held=await self.compiler.compile(shape, plan.prompt))
+
+    @property
+    def _spells(self) -> bool:
+        return any(closer in map(str, self.format.stops) for closer in CLOSERS)
+
+    def _text(self, ids: Sequence[int]) -> str:
+        """What was said, without the end tokens that the engine adds when a grammar is over."""
+        pieces = PieceDecoder(self.tokenizer).feed([id for id in ids if id not in self.engine.info.end_ids])
+        return "".join(map(str, pieces))
 
     def _strictly(self, plan: Plan, ids: Sequence[int], reply: Reply) -> list[Ending]:
         """What the strict parser says of the same ids; the model's end token is for formats that have it for a stop."""
