@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
@@ -113,11 +113,13 @@ async def test_a_model_that_cannot_be_loaded_is_an_error_with_a_body_and_no_wish
 
 async def test_a_model_that_is_slow_to_load_is_a_503_and_goes_on_loading() -> None:
     model = model_of(scripted(ids("ok", END)))
-    application = create_app(Unloadable(model, 0.1), limits=Limits(load_timeout=0.01))
+    application = create_app(Unloadable(model, 60), limits=Limits(load_timeout=0.01))
     got = await in_process(application)
     assert (got.status, got.error["code"]) == (503, "loading")
-    assert len(application.state.context.loads) == 1
-    await asyncio.gather(*application.state.context.loads)
+    (load,) = application.state.context.loads
+    assert not load.done()
+    load.cancel()
+    await asyncio.gather(load, return_exceptions=True)
 
 
 class Late(Unloadable):
@@ -146,17 +148,33 @@ async def test_a_default_model_whose_server_is_not_up_yet_is_asked_for_until_it_
         assert source.asked == 3
 
 
+async def test_those_who_wait_enter_when_the_room_grows() -> None:
+    engine = scripted(SLOW, delay=0.01)
+    application = app(engine, limits=Limits(max_concurrent=1))
+    asked = [asyncio.ensure_future(in_process(application, max_tokens=20)) for _ in range(3)]
+    await started(application, 3)
+    context = application.state.context
+    assert (context.admission.running, context.admission.waiting) == (1, 2)
+    context.rules.limits = Limits(max_concurrent=2)
+    context.admission.let_in()
+    assert (context.admission.running, context.admission.waiting) == (2, 1)
+    assert [got.status for got in await asyncio.gather(*asked)] == [200, 200, 200]
+    assert (context.admission.running, context.admission.waiting) == (0, 0)
+
+
 PROGRAM = """
 import sys
 from api.kit import app, ids, scripted, END
 from antiphon.api import serve
-engine = scripted(ids("word " * 20, END), delay=0.01)
+engine = scripted(ids("word " * 20, END), delay=0.02)
 serve(app(engine), port=0, drain=5, on_ready=lambda url: print(url, flush=True))
 print("ended", engine.running, flush=True)
 """
 
 
-def test_sigterm_lets_a_stream_end_and_the_program_exits_with_0() -> None:
+@contextlib.contextmanager
+def streaming() -> Iterator[tuple[subprocess.Popen[str], http.client.HTTPResponse]]:
+    """A server in a process of its own, in the middle of a stream."""
     path = os.pathsep.join([*sys.path, os.path.dirname(os.path.dirname(__file__))])
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
@@ -169,10 +187,26 @@ def test_sigterm_lets_a_stream_end_and_the_program_exits_with_0() -> None:
             connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
             response = connection.getresponse()
             assert response.readline().startswith(b"data: ")
-            program.send_signal(signal.SIGTERM)
-            assert response.read().endswith(b"data: [DONE]\n\n")
+            yield program, response
         assert program.stdout.read() == "ended 0\n"
         assert program.wait(20) == 0
     finally:
         program.kill()
         program.communicate()
+
+
+def test_sigterm_lets_a_stream_end_and_the_program_exits_with_0() -> None:
+    with streaming() as (program, response):
+        program.send_signal(signal.SIGTERM)
+        assert response.read().endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_the_stream_at_once_with_an_error(second: signal.Signals) -> None:
+    with streaming() as (program, response):
+        program.send_signal(signal.SIGTERM)
+        assert response.readline() == b"\n"
+        assert response.readline().startswith(b"data: ")
+        program.send_signal(second)
+        last = response.read().rstrip().rpartition(b"data: ")[2]
+    assert json.loads(last)["error"]["code"] == "draining"

@@ -46,6 +46,21 @@ async def test_a_name_becomes_a_model_that_answers(tmp_path: Path) -> None:
     await catalog.aclose()
 
 
+async def test_a_catalog_takes_another_s_entries_and_keeps_what_did_not_change(tmp_path: Path) -> None:
+    same = ModelEntry(engine="scripted", reply="Same.")
+    catalog = open_catalog(config(tmp_path, models={"demo": SCRIPTED, "same": same, "gone": same}))
+    old, kept, gone = [await catalog.get(name) for name in ("demo", "same", "gone")]
+    changed = ModelEntry(engine="scripted", reply="Changed.", aliases=("new",))
+    await catalog.take(open_catalog(config(tmp_path, model="same", models={"demo": changed, "same": same})))
+    assert await catalog.get("same") is kept
+    assert await said(await catalog.get("new")) == "Changed."
+    assert (catalog.default, set(catalog.loaded)) == ("same", {"same", "demo"})
+    with pytest.raises(NotFoundError):
+        await catalog.get("gone")
+    assert [await said(model) for model in (old, gone)] == ["Hello there.", "Same."]
+    await catalog.aclose()
+
+
 async def test_an_unknown_name_is_refused_and_never_a_path(tmp_path: Path) -> None:
     catalog = open_catalog(config(tmp_path))
     for name in ("demos", "/etc/passwd", str(tmp_path / "x.gguf"), "hf:a/b/c.gguf", ""):

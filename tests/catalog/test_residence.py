@@ -277,3 +277,21 @@ async def test_a_model_that_the_budget_cannot_hold_is_refused_before_it_is_loade
     with pytest.raises(ModelError, match="memory_mib") as caught:
         await open_catalog(config).get("a")
     assert (caught.value.code, answer_to(caught.value).status) == ("model_memory", 503)
+
+
+async def test_a_retired_engine_leaves_the_memory_when_its_work_is_done() -> None:
+    starts = Starts()
+    engine = await SleepingEngine.woken("a", 1, starts, Residence())
+    async with aclosing(engine.generate([1], Sampling(max_tokens=1))) as steps:
+        await anext(steps)
+        await engine.retire()
+        assert (engine.awake, starts.running) == (True, 1)
+    async with asyncio.timeout(10):
+        while starts.running:
+            await asyncio.sleep(0)
+    assert not engine.awake
+    idle = await SleepingEngine.woken("b", 1, starts, Residence())
+    await idle.retire()
+    assert (idle.awake, starts.running) == (False, 0)
+    await engine.aclose()
+    await idle.aclose()

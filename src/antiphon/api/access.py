@@ -10,6 +10,7 @@ from .exchange import KEY, Exchange
 from .keys import ANYBODY, Keyring, Principal
 from .keys import Scope as KeyScope
 from .rates import Rates
+from .rules import Rules
 
 PREFIXES = ("/v1", "", "/v1/v1")
 """Some clients drop the version from their base URL, some say it twice."""
@@ -22,14 +23,14 @@ METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
 class Access:
     """Looks at the path that the router will look at, never at a URL that is built from the Host header."""
 
-    def __init__(self, app: ASGIApp, *, keys: Keyring, rates: Rates, public: frozenset[str] = PUBLIC) -> None:
+    def __init__(self, app: ASGIApp, *, keys: Keyring, rates: Rates, rules: Rules) -> None:
         self._app = app
         self._keys = keys
         self._rates = rates
-        self._public = public
+        self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self._public:
+        if scope["type"] != "http" or self._is_public(scope["path"]):
             await self._app(scope, receive, send)
             return
         exchange: Exchange = scope[KEY]
@@ -41,6 +42,9 @@ class Access:
                 await self._limited(exchange, scope, receive, send)
         except (AccessError, OverloadedError) as error:  # Those of the application are answered inside of it.
             await exchange.refusal(error)(scope, receive, send)
+
+    def _is_public(self, path: str) -> bool:
+        return path in PUBLIC or (self._rules.public_metrics and path in METRICS)
 
     async def _limited(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         owner = exchange.owner

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 
 from antiphon.errors import OverloadedError
 
+from .rules import Rules
+
 
 class Admission:
     """A bounded queue before a bounded room, first come first served."""
 
-    def __init__(self, *, max_concurrent: int, max_queue: int, queue_timeout: float) -> None:
-        self._max_concurrent = max_concurrent
-        self._max_queue = max_queue
-        self._queue_timeout = queue_timeout
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
         self._waiting: deque[asyncio.Future[None]] = deque()
         self.running = 0
 
@@ -26,7 +26,7 @@ class Admission:
 
     def check(self) -> None:
         """Refuses, before any work is spent on it, a request that could not even wait."""
-        if self.running >= self._max_concurrent and len(self._waiting) >= self._max_queue:
+        if self._is_full and len(self._waiting) >= self._rules.limits.max_queue:
             raise OverloadedError(
                 f"{self.running} requests run and {self.waiting} wait, which is all that this server takes.",
                 code="queue_full",
@@ -43,19 +43,20 @@ class Admission:
             self._leave()
 
     async def _enter(self) -> None:
-        if self.running < self._max_concurrent:
+        if not self._is_full:
             self.running += 1
             return
         self.check()
+        patience = self._rules.limits.queue_timeout
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
-            async with asyncio.timeout(self._queue_timeout):
+            async with asyncio.timeout(patience):
                 await turn
         except BaseException as error:
             self._give_up(turn)
             if isinstance(error, TimeoutError):
-                message = f"The request waited {self._queue_timeout:g} seconds for its turn."
+                message = f"The request waited {patience:g} seconds for its turn."
                 raise OverloadedError(message, code="queue_timeout", hint="Try again later.") from None
             raise
 
@@ -67,9 +68,17 @@ class Admission:
             self._leave()
 
     def _leave(self) -> None:
-        while self._waiting:
+        self.running -= 1
+        self.let_in()
+
+    def let_in(self) -> None:
+        """Those who wait enter as far as there is room: one left, or the room grew."""
+        while self._waiting and not self._is_full:
             turn = self._waiting.popleft()
             if not turn.done():
+                self.running += 1
                 turn.set_result(None)
-                return
-        self.running -= 1
+
+    @property
+    def _is_full(self) -> bool:
+        return self.running >= self._rules.limits.max_concurrent

@@ -21,7 +21,7 @@ from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Reque
 from antiphon.observe import Metrics, Tracing
 from antiphon.sessions import MemoryStore, SessionLimits, Sessions, Store
 
-from .access import METRICS, PREFIXES, PUBLIC, Access
+from .access import PREFIXES, Access
 from .admission import Admission
 from .archive import Archive
 from .context import Context
@@ -46,6 +46,7 @@ from .routes.metrics import MetricsText
 from .routes.models import Models
 from .routes.openchatml import OpenChatMLTurns
 from .routes.responses import Responses
+from .rules import Rules
 from .seal import KEY_BYTES, Seal
 from .source import ModelSource, ServerTools
 
@@ -81,29 +82,26 @@ def create_app(
     and closed. ``seal_key``: 32 bytes for reasoning that clients keep; servers that share it open each other's.
     ``tools`` run on this side, in requests that list them, or in all with ``offer_tools``; the caller closes them.
     """
-    limits = limits or Limits()
+    rules = Rules(limits or Limits(), expose_reasoning=expose_reasoning, public_metrics=public_metrics, debug=debug)
     store = store or MemoryStore()
     ring, metrics = Keyring(keys), Metrics()
     archive = Archive(store, clock)
     context = Context(
         source=source,
-        limits=limits,
+        rules=rules,
         dialect=dialect,
-        admission=Admission(
-            max_concurrent=limits.max_concurrent, max_queue=limits.max_queue, queue_timeout=limits.queue_timeout
-        ),
+        admission=Admission(rules),
         archive=archive,
         sessions=Sessions(store, clock, session_limits or SessionLimits()),
         idempotency=Idempotency(archive),
         keys=ring,
-        rates=Rates(limits, ring, time.monotonic),
+        rates=Rates(rules, ring, time.monotonic),
         metrics=metrics,
         tracing=tracing,
         seal=Seal(seal_key or os.urandom(KEY_BYTES)),
         tools=tools,
         offer_tools=offer_tools,
         clock=clock,
-        expose_reasoning=expose_reasoning,
     )
     metrics.follow(
         queue=lambda: (context.admission.running, context.admission.waiting), models=lambda: source.loaded.values()
@@ -117,8 +115,8 @@ def create_app(
         routes=routes,
         middleware=[
             *cors(origins),
-            Middleware(Envelope, metrics=metrics, patterns=patterns, dialect=dialect, dialects=dialects, debug=debug),
-            Middleware(Access, keys=ring, rates=context.rates, public=PUBLIC | METRICS if public_metrics else PUBLIC),
+            Middleware(Envelope, metrics=metrics, patterns=patterns, dialect=dialect, dialects=dialects, rules=rules),
+            Middleware(Access, keys=ring, rates=context.rates, rules=rules),
         ],
         exception_handlers={AntiphonError: _antiphon_error, HTTPException: _http_error},
         lifespan=_lifespan(context, preload=preload),

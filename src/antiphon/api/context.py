@@ -21,6 +21,7 @@ from .keys import Keyring, Scope
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .rates import Rates
+from .rules import Rules
 from .runs import Runs
 from .seal import Seal
 from .source import ModelSource, ServerTools
@@ -38,13 +39,13 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """``clock`` gives Unix time in seconds. ``expose_reasoning`` is the owner's word that clients may see it.
+    """``clock`` gives Unix time in seconds.
 
     ``tools`` run on this side where a request lists them, or always with ``offer_tools``.
     """
 
     source: ModelSource
-    limits: Limits
+    rules: Rules
     dialect: Dialect
     admission: Admission
     archive: Archive
@@ -59,10 +60,13 @@ class Context:
     tools: ServerTools | None = None
     offer_tools: bool = False
     runs: Runs = field(default_factory=Runs)
-    expose_reasoning: bool = False
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     traffic: Traffic = field(default_factory=Traffic)
     loads: set[asyncio.Task[Model]] = field(default_factory=set)
+
+    @property
+    def limits(self) -> Limits:
+        return self.rules.limits
 
     @property
     def today(self) -> date:
@@ -70,7 +74,7 @@ class Context:
 
     def reveals(self, exchange: Exchange) -> bool:
         """Whether this request's client may see the model's reasoning."""
-        return self.expose_reasoning or Scope.DEBUG in exchange.principal.scopes
+        return self.rules.expose_reasoning or Scope.DEBUG in exchange.principal.scopes
 
     async def model_for(self, exchange: Exchange, name: str | None) -> Model:
         """The model that a request names, or the default; what it does is counted as that request's."""

@@ -21,6 +21,7 @@ from antiphon.observe.logs import ACCESS
 from .dialect import OPENAI, Dialect
 from .errors import INTERNAL, error_response
 from .keys import NOBODY, Principal
+from .rules import Rules
 
 FAULTS = logging.getLogger("antiphon.api")
 KEY = "antiphon.exchange"
@@ -149,7 +150,7 @@ class Envelope:
         patterns: Mapping[object, str],
         dialect: Dialect = OPENAI,
         dialects: Sequence[Dialect] = (),
-        debug: bool = False,
+        rules: Rules,
     ) -> None:
         """``patterns`` has the pattern of each endpoint's path, which is what metrics call it."""
         self._app = app
@@ -157,13 +158,13 @@ class Envelope:
         self._patterns = patterns
         self._dialect = dialect
         self._places = [(f"{place}/", spoken) for spoken in dialects for place in spoken.places]
-        self._debug = debug
+        self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = scope[KEY] = Exchange.of(scope, dialect=self._spoken(scope["path"]), debug=self._debug)
+        exchange = scope[KEY] = Exchange.of(scope, dialect=self._spoken(scope["path"]), debug=self._rules.debug)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

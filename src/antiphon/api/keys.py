@@ -69,16 +69,20 @@ def digest(secret: bytes) -> str:
 
 
 class Keyring:
-    """The keys of a server; `replace` changes them for all requests to come.
+    """The keys of a server; `replace` changes them for all requests to come, and closes an open server.
 
     None: the server has no keys, and anybody may come in. An empty ring lets nobody in.
     """
 
     def __init__(self, keys: Iterable[Key] | None = None) -> None:
         self.open = keys is None
-        self.replace(keys or ())
+        self._hold(keys or ())
 
     def replace(self, keys: Iterable[Key]) -> None:
+        self.open = False
+        self._hold(keys)
+
+    def _hold(self, keys: Iterable[Key]) -> None:
         self._keys = tuple(keys)
         self._principals = {key.digest: Principal(key.name, frozenset(key.scopes)) for key in self._keys}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from antiphon.errors import OverloadedError
 
 from .keys import Keyring
-from .limits import Limits
+from .rules import Rules
 
 
 class Bucket:
@@ -52,8 +52,8 @@ class Account:
 class Rates:
     """The accounts of all keys, by name; a server without keys has one for everybody. ``clock`` never goes back."""
 
-    def __init__(self, limits: Limits, keys: Keyring, clock: Callable[[], float]) -> None:
-        self._limits = limits
+    def __init__(self, rules: Rules, keys: Keyring, clock: Callable[[], float]) -> None:
+        self._rules = rules
         self._keys = keys
         self._clock = clock
         self._accounts: dict[str, Account] = {}
@@ -116,7 +116,7 @@ class Rates:
 
     def _account(self, name: str) -> Account:
         """Made anew when the key's limits were changed."""
-        key, limits = self._keys.named(name), self._limits
+        key, limits = self._keys.named(name), self._rules.limits
         own = (key.requests_per_minute, key.tokens_per_minute, key.concurrent) if key else (None, None, None)
         usual = (limits.requests_per_minute, limits.tokens_per_minute, limits.concurrent_per_key)
         requests, tokens, most = (usual[i] if value is None else value for i, value in enumerate(own))

@@ -42,7 +42,7 @@ def serve(
 
 def on_loop(work: Coroutine[Any, Any, None]) -> None:
     """Runs ``work`` on the fastest event loop that is here."""
-    with asyncio.Runner(loop_factory=uvicorn.Config("", loop="auto").get_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvicorn.Config("", loop="auto", log_config=None).get_loop_factory()) as runner:
         runner.run(work)
 
 
@@ -123,6 +123,7 @@ class Server(uvicorn.Server):
         self._drain = drain
         self._on_ready = on_ready
         self._on_hangup = on_hangup
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def url(self) -> str:
@@ -137,12 +138,13 @@ class Server(uvicorn.Server):
         tls.load(self.config.ssl)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         for server in self.servers if self.started else ():
             for listener in server.sockets:
                 _bound_unsent(listener)
         if self._on_hangup is not None and hasattr(signal, "SIGHUP"):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._on_hangup, self)
+            self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup, self)
         if self._on_ready is not None and not self.should_exit:
             self._on_ready(self.url)
 
@@ -155,10 +157,12 @@ class Server(uvicorn.Server):
         finally:
             deadline.cancel()
         if self.force_exit:  # uvicorn would leave the engines and the store as they are
-            lifecycle.stop()
             await self.lifespan.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._context.lifecycle.drain()
-        self.force_exit = self.should_exit
+        lifecycle = self._context.lifecycle
+        lifecycle.drain()
+        if self.should_exit and self._loop is not None:
+            self.force_exit = True
+            self._loop.call_soon_threadsafe(lifecycle.stop)
         self.should_exit = True

@@ -36,6 +36,7 @@ class Catalog:
         self._created = created
         self.embedding = embedding
         self._loading: dict[str, asyncio.Task[Model]] = {}
+        self._retired: list[asyncio.Task[Model]] = []
         self.names = tuple(dict.fromkeys(find_entry(name, entries)[0] for name in listed))
 
     @property
@@ -68,9 +69,23 @@ class Catalog:
             await model.engine.wake()
         return model
 
+    async def take(self, other: Catalog) -> None:
+        """From now on this one has the entries of ``other``. A model whose entry is another now is loaded anew.
+
+        What runs goes on with the model that it has, which then leaves the memory.
+        """
+        changed = [name for name in self._loading if other._entries.get(name) != self._entries[name]]
+        self._entries, self._created = other._entries, other._created
+        self.names, self.embedding = other.names, other.embedding
+        for task in [self._loading.pop(name) for name in changed]:
+            self._retired.append(task)
+            engine = task.result().engine if is_ready(task) else None
+            if isinstance(engine, SleepingEngine):
+                await engine.retire()
+
     async def aclose(self) -> None:
         """Stops every engine, those that are still loading too."""
-        tasks = list(self._loading.values())
+        tasks = [*self._loading.values(), *self._retired]
         self._loading.clear()
         for task in tasks:
             task.cancel()
@@ -89,7 +104,8 @@ class Catalog:
         try:
             return await self._load(name, entry)
         except BaseException:
-            self._loading.pop(name, None)
+            if self._loading.get(name) is asyncio.current_task():
+                del self._loading[name]
             raise
 
 

@@ -77,8 +77,10 @@ class Residence:
     def unused(self, engine: SleepingEngine) -> None:
         """Nobody does any longer: it may be asked to sleep, and does so in time."""
         if engine.awake:
-            seconds = self._idle_seconds
+            seconds = 0.0 if engine.retired else self._idle_seconds
             self._idle[engine] = self._later(seconds, lambda: self._nap(engine)) if seconds else None
+            if engine.retired:
+                self._nap(engine)
 
     def left(self, engine: SleepingEngine) -> None:
         """It is out of memory."""
@@ -112,6 +114,7 @@ class SleepingEngine:
         self._moving = asyncio.Lock()
         self._waking: asyncio.Task[Engine] | None = None
         self._closed = False
+        self.retired = False
 
     @classmethod
     async def woken(
@@ -172,6 +175,11 @@ class SleepingEngine:
         async with self._moving:
             if self._users == 0:
                 await self._stop()
+
+    async def retire(self) -> None:
+        """From now on it sleeps as soon as nobody works with it."""
+        self.retired = True
+        await self.sleep()
 
     async def aclose(self) -> None:
         self._closed = True

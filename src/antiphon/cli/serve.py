@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,6 @@ from antiphon.catalog.config import MEMORY, DialectConfig, SessionsConfig
 from antiphon.catalog.entries import find_entry
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
-from antiphon.observe.logs import set_up_log
 from antiphon.sessions import MemoryStore, SessionLimits, SqliteStore, Store
 
 from .options import (
@@ -34,6 +34,7 @@ from .options import (
     print_json,
 )
 from .pull import pull_missing
+from .reload import Reload, set_up
 
 
 def command(
@@ -72,7 +73,8 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Serve models over an OpenAI-compatible API until Ctrl-C; the default model is fetched when it is not here."""
-    loaded = configure(
+    read = partial(
+        configure,
         config, model=model, format=format, chat_template=chat_template,
         server__host=host, server__port=port, server__without_keys=without_keys,
         server__expose_reasoning=expose_reasoning, server__tls_cert=tls_cert, server__tls_key=tls_key,
@@ -80,12 +82,12 @@ def command(
         engine__context=context, engine__slots=slots, engine__threads=threads, tools__names=tools, tools__mcp=mcp,
         dialect__name=dialect, dialect__strict=strict_seed,
         log__access=access_log, log__form=log_form,
-    ).config  # fmt: skip
+    )  # fmt: skip
+    loaded = read().config
     pull_missing(loaded)
     name, _ = find_entry(loaded.model, loaded.catalogue)
     server = loaded.server
-    log = loaded.log
-    set_up_log(form=log.form, level=log.level, access=log.access, file=log.file)
+    set_up(loaded)
     tls = certificate(server.tls_cert, server.tls_key)
     keys = KeyFile(Path(server.keys)).read()
     store, session_limits = open_store(loaded.sessions)
@@ -94,8 +96,9 @@ def command(
 
     async def run() -> None:
         async with open_toolbox(tool_settings(loaded.tools)) as toolbox:
+            catalog = open_catalog(loaded)
             app = create_app(
-                open_catalog(loaded),
+                catalog,
                 limits=loaded.limits,
                 dialect=dialects[loaded.dialect.name],
                 dialects=tuple(dialects.values()),
@@ -118,6 +121,7 @@ def command(
                 drain=server.drain,
                 without_keys=server.without_keys,
                 tls=tls,
+                on_hangup=Reload(app, catalog, loaded, lambda: read().config),
                 on_ready=lambda url: print_json({"url": url, "model": name}) if json else greet(url, name),
             )
 

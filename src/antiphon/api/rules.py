@@ -1,0 +1,17 @@
+"""What may change while a server runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .limits import Limits
+
+
+@dataclass(slots=True)
+class Rules:
+    """All contexts of one server share it, and read it anew for each request."""
+
+    limits: Limits
+    expose_reasoning: bool = False
+    public_metrics: bool = False
+    debug: bool = False

@@ -1,0 +1,132 @@
+"""SIGHUP: the configuration and the keys are read again, and a running server takes what it can without a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+
+from antiphon.api.context import Context
+from antiphon.api.keys import Key, KeyFile
+from antiphon.api.server import Server
+from antiphon.api.tls import Certificate, certificate
+from antiphon.catalog import Catalog, Config, open_catalog
+from antiphon.catalog.config import Key as ConfigKey
+from antiphon.catalog.config import flatten
+from antiphon.errors import AntiphonError, ConfigError
+from antiphon.observe.logs import set_up_log
+
+LOG = logging.getLogger("antiphon.serve")
+
+LIVE_TABLES = frozenset({"models", "limits", "log"})
+LIVE = frozenset(
+    {
+        ("model",), ("format",), ("chat_template",),
+        *(("server", key) for key in "keys tls_cert tls_key public_metrics expose_reasoning debug".split()),
+    }
+)  # fmt: skip
+"""What changes without a restart."""
+
+
+class Reload:
+    """All or nothing: what cannot be used leaves everything as it was, and the log says why."""
+
+    def __init__(self, app: Starlette, catalog: Catalog, config: Config, read: Callable[[], Config]) -> None:
+        self._context: Context = app.state.context
+        self._catalog = catalog
+        self._first = config
+        self._running = flatten(msgspec.to_builtins(config))
+        self._read = read
+        self._alone = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self, server: Server) -> None:
+        if terminal_is_gone():
+            server.should_exit = True
+            return
+        task = asyncio.ensure_future(self._reload(server))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reload(self, server: Server) -> None:
+        async with self._alone:
+            try:
+                config = self._read()
+                keys = self._keys(config)
+                tls = self._tls(config, server)
+                catalog = open_catalog(self._lasting(config))
+                set_up(config)
+            except AntiphonError as error:
+                LOG.error("the configuration stays as it was: %s", error)
+                return
+            await self._take(config, keys, tls, catalog, server)
+
+    def _keys(self, config: Config) -> list[Key] | None:
+        keys = KeyFile(Path(config.server.keys)).read()
+        if keys is None and not self._context.keys.open:
+            raise ConfigError(f"there is no file of keys at {config.server.keys}, and without it all doors were open")
+        return keys
+
+    def _tls(self, config: Config, server: Server) -> Certificate | None:
+        return certificate(config.server.tls_cert, config.server.tls_key) if server.config.ssl else None
+
+    def _lasting(self, config: Config) -> Config:
+        """The models of ``config`` in the engine and store that the server began with."""
+        first = self._first
+        return msgspec.structs.replace(
+            config, engine=first.engine, store=first.store, embedding_model=first.embedding_model
+        )
+
+    async def _take(
+        self, config: Config, keys: list[Key] | None, tls: Certificate | None, catalog: Catalog, server: Server
+    ) -> None:
+        context, rules = self._context, self._context.rules
+        rules.limits = config.limits
+        rules.public_metrics = config.server.public_metrics
+        rules.expose_reasoning = config.server.expose_reasoning
+        rules.debug = config.server.debug
+        context.admission.let_in()
+        if keys is not None:
+            context.keys.replace(keys)
+        if tls is not None:
+            server.present(tls)
+        await self._catalog.take(catalog)
+        self._tell(flatten(msgspec.to_builtins(config)), keys)
+
+    def _tell(self, config: dict[ConfigKey, Any], keys: list[Key] | None) -> None:
+        running = self._running
+        changed = sorted(key for key in {*config, *running} if config.get(key) != running.get(key))
+        taken = [key for key in changed if key in LIVE or key[0] in LIVE_TABLES]
+        self._running = {key: value for key, value in running.items() if key not in taken}
+        self._running |= {key: config[key] for key in taken if key in config}
+        count = "none" if keys is None else len(keys)
+        LOG.info("the configuration is read again: %s; keys: %s", dotted(taken) or "nothing changed", count)
+        if left := [key for key in changed if key not in taken]:
+            LOG.warning("only a restart changes %s", dotted(left))
+
+
+def set_up(config: Config) -> None:
+    """The log as the configuration has it. Raises `ConfigError`."""
+    log = config.log
+    set_up_log(form=log.form, level=log.level, access=log.access, file=log.file)
+
+
+def dotted(keys: list[ConfigKey]) -> str:
+    return ", ".join(".".join(key) for key in keys)
+
+
+def terminal_is_gone() -> bool:
+    """SIGHUP also says that the terminal was closed in which the server was started: then it is to stop."""
+    try:
+        os.tcgetpgrp(sys.stdin.fileno())
+    except (OSError, ValueError) as error:
+        return getattr(error, "errno", None) == errno.EIO
+    return False
