@@ -38,8 +38,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF file of it. ``format`` None: the file's
     own chat template. ``context`` is in tokens. ``shortens``: the beginnings of its embeddings are embeddings too, as
     its authors say. ``engine`` "scripted" says ``reply`` and needs no file; ``delay`` is the seconds before each of its
-    steps.
-    ``released`` is when its authors gave it out; None: what the file says.
+    steps. ``released`` is when its authors gave it out; None: what the file says.
     ``thinking_budget`` is in characters, and ends each thought of a reply that is held (tools, a form of the answer).
 
     The engines "llama_server" and "vllm" are servers that run already, at ``url``. ``served_name`` is what vLLM calls
@@ -85,27 +84,20 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if not self.remote:
             given = [key for key in REMOTE_KEYS if getattr(self, key) not in ("", None)]
             return f"{given[0]} is for the engines {' and '.join(sorted(REMOTE))}" if given else None
-        if self.source:
-            return f"a {self.engine} has its file itself: source must not be said"
-        try:
-            address = urlsplit(self.url)
-        except ValueError:
-            return "url is no URL"
-        if address.scheme not in ("http", "https") or not address.hostname:
-            return f"the engine {self.engine} needs a url, as in http://127.0.0.1:8000"
-        if address.username or address.password or address.query or address.fragment:
-            return "url has more than an address; a key goes into key_variable or key_file"
-        if address.path not in ("", "/"):
-            return "url is the server's root, as in http://127.0.0.1:8000, without /v1"
+        others = [key for key in ("source", "convert", "threads") if getattr(self, key) is not None]
+        if others:
+            return f"{others[0]} is the server's own matter"
         if self.key_variable and self.key_file:
             return "key_variable and key_file cannot both be said"
         if self.key_variable.startswith("ANTIPHON_"):
             return "key_variable begins with ANTIPHON_, as only keys of the configuration do"
         if self.engine == "vllm" and self.task == "embed":
             return "embeddings are not taken from vLLM"
+        if self.engine == "llama_server" and self.served_name:
+            return "served_name is for vLLM; a llama_server has one model"
         if not self.tokenizer:
             return f"the engine {self.engine} needs a tokenizer: a GGUF file, a Hugging Face folder, or o200k_harmony"
-        return None
+        return url_fault(self.url)
 
     @property
     def defaults(self) -> SamplingDefaults:
@@ -118,6 +110,21 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             repetition_penalty=self.sampling.repetition_penalty,
             session_len=self.context,
         )
+
+
+def url_fault(url: str) -> str | None:
+    """Why this is not the root of a server. What may be a secret in it is not repeated."""
+    try:
+        address = urlsplit(url)
+    except ValueError:
+        return "url is no URL"
+    if address.scheme not in ("http", "https") or not address.hostname:
+        return "it needs a url, as in http://127.0.0.1:8000"
+    if address.username or address.password or address.query or address.fragment:
+        return "url has more than an address; a key goes into key_variable or key_file"
+    if address.path not in ("", "/"):
+        return "url is the server's root, as in http://127.0.0.1:8000, without /v1"
+    return None
 
 
 REMOTE_KEYS = ("url", "served_name", "key_variable", "key_file", "tokenizer", "grammar")
