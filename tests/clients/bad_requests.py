@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
 from api.bad_requests import Bad, bad_requests  # noqa: E402
-from api.kit import Got, chat, request  # noqa: E402
+from api.kit import Got, chat, post, request  # noqa: E402
 from clients.run import REAL, running  # noqa: E402
 
 SHAPES = ({"error"}, {"error_code", "message"})
@@ -43,6 +43,8 @@ def main() -> int:
     told: Counter[str] = Counter()
     slowest = 0.0
     with running(REAL) as base:
+        warm = chat(base, max_tokens=1), post(base, "/v1/embeddings", model="minilm", input="Hi")  # both are loaded now
+        assert all(got.status == 200 for got in warm)
         for bad in bad_requests():
             begun = time.perf_counter()
             found = verdict(bad, asked(base, bad))

@@ -1,0 +1,91 @@
+"""What a model thinks reaches no client that may not see it: in no field, error, header, stream or count of words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.errors import EngineLostError
+from api.kit import END, THINK, UNTHINK, call, ids, request, running, scripted
+from api.responses_kit import CALL, FINAL, PREAMBLE, WEATHER, harmony_ids, responses_app
+from api.responses_kit import CHANNEL as OSS_CHANNEL
+from api.responses_kit import END as OSS_END
+from api.responses_kit import MESSAGE as OSS_MESSAGE
+
+SECRET = "the quick brown secret"
+THOUGHT = (OSS_CHANNEL, "analysis", OSS_MESSAGE, SECRET, OSS_END)
+REPLIES = {
+    "small": {
+        "answer": ids(THINK, SECRET, UNTHINK, "Fine.", END),
+        "call": ids(THINK, SECRET, UNTHINK, *call("weather", "{}"), END),
+        "unclosed": ids(THINK, SECRET),
+        "opened twice": ids(THINK, THINK, SECRET, UNTHINK, "Fine.", END),
+    },
+    "oss": {
+        "answer": harmony_ids(*THOUGHT, *FINAL),
+        "call": harmony_ids(*THOUGHT, *PREAMBLE, *WEATHER),
+        "unclosed": harmony_ids(OSS_CHANNEL, "analysis", OSS_MESSAGE, SECRET),
+        "a call in mid-thought": harmony_ids(OSS_CHANNEL, "analysis", OSS_MESSAGE, SECRET, CALL),
+    },
+}
+TOOL = {"type": "function", "function": {"name": "weather"}}
+FLAT = {"type": "function", "name": "weather", "parameters": {}}
+ASKED: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "logprobs": True, "top_logprobs": 1}),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "tools": [TOOL], "n": 2}),
+    ("/v1/completions", {"prompt": "Hi", "use_raw_prompt": False, "logprobs": 1, "echo": False}),
+    ("/v1/responses", {
+        "input": "Hi", "tools": [FLAT], "reasoning": {"summary": "detailed"},
+        "include": ["message.output_text.logprobs", "reasoning.encrypted_content"],
+    }),
+    ("/v1/chat/interactive", {"prompt": "Hi", "session_id": "s", "interactive_mode": True}),
+]  # fmt: skip
+
+
+class Losing(ScriptedEngine):
+    """Is lost once it has thought for a while."""
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:
+        left = 15
+        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+            async for step in steps:
+                yield step
+                left -= 1
+                if not left:
+                    raise EngineLostError("the engine was lost")
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["whole", "lost"])
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, told in REPLIES.items() for kind in told])
+def test_a_thought_is_told_to_nobody(name: str, kind: str, lost: bool) -> None:
+    engine = Losing(REPLIES[name][kind]) if lost else scripted(REPLIES[name][kind])
+    with running(responses_app(**{name: engine})) as base:
+        for path, body in ASKED:
+            for stream in (False, True):
+                for most in ({}, {"request_output_len" if "interactive" in path else MOST[path]: 12}):
+                    sent = json.dumps({**body, **most, "stream": stream}).encode()
+                    got = request(base, "POST", path, sent, content_type="application/json")
+                    assert got.status in ((200, 503) if lost else (200,)), got.body
+                    told = (got.body + repr(got.headers).encode()).decode()
+                    assert not any(part in told for part in ("secret", "brown", "quick")), told
+        assert b"secret" not in request(base, "GET", "/metrics").body
+
+
+MOST = {
+    "/v1/chat/completions": "max_tokens",
+    "/v1/completions": "max_tokens",
+    "/v1/responses": "max_output_tokens",
+}

@@ -1,0 +1,80 @@
+"""What a reviewer of security looks for first: no text becomes code, and starting up asks nobody."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import antiphon
+
+SOURCE = Path(antiphon.__file__).parent
+CODE_FROM_TEXT = {"eval", "exec", "compile", "__import__"}
+UNSAFE = {
+    ("pickle", "load"), ("pickle", "loads"), ("marshal", "loads"), ("shelve", "open"), ("os", "system"),
+    ("os", "popen"), ("yaml", "load"), ("yaml", "unsafe_load"), ("yaml", "full_load"), ("tempfile", "mktemp"),
+}  # fmt: skip
+OWN_CODE = {
+    "tools/python/worker.py": "runs the model's cells, inside the sandbox",
+    "formats/template/load.py": "runs the Python file of templates that the server's owner names",
+}
+"""Where code comes from text on purpose."""
+
+NO_NETWORK = """
+import sys
+
+def audit(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+        address = arguments[1] if event == "socket.connect" else arguments[0]
+        host = address[0] if isinstance(address, tuple) else address
+        if host not in ("127.0.0.1", "localhost", None, ""):
+            raise SystemExit(f"{event} {arguments}")
+
+sys.addaudithook(audit)
+import pkgutil, importlib, antiphon
+for module in pkgutil.walk_packages(antiphon.__path__, "antiphon."):
+    if not module.name.endswith(("__main__", ".interpreter", ".child")):
+        importlib.import_module(module.name)
+from api.kit import END, app, chat, ids, running
+with running(app(ids("Fine.", END))) as base:
+    assert chat(base).status == 200
+print("nobody was asked")
+"""
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call):
+                yield path.relative_to(SOURCE).as_posix(), node
+
+
+def test_no_text_becomes_code() -> None:
+    found = []
+    for where, node in calls():
+        match node.func:
+            case ast.Name(name) if name in CODE_FROM_TEXT and where not in OWN_CODE:
+                found.append(f"{where}:{node.lineno} {name}")
+            case ast.Attribute(ast.Name(module), name) if (module, name) in UNSAFE:
+                found.append(f"{where}:{node.lineno} {module}.{name}")
+            case _:
+                pass
+        if any(keyword.arg == "shell" for keyword in node.keywords):
+            found.append(f"{where}:{node.lineno} shell")
+        if any(keyword.arg in ("trust_remote_code", "auto_map") for keyword in node.keywords):
+            found.append(f"{where}:{node.lineno} remote code")
+    assert not found
+
+
+def test_importing_everything_and_serving_asks_nobody_on_the_network() -> None:
+    tests = Path(__file__).parents[1]
+    told = subprocess.run(
+        [sys.executable, "-c", NO_NETWORK],
+        env={"PYTHONPATH": f"{SOURCE.parent}:{tests}", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert told.stdout.endswith("nobody was asked\n"), told.stdout + told.stderr
