@@ -12,7 +12,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests
+.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests soak
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -81,6 +81,9 @@ fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothi
 
 bad-requests: model ## 721 requests that no server may take, against the default model
 	$(BIN)/python tests/clients/bad_requests.py
+
+soak: setup      ## a thousand streams of bad clients for three minutes: nothing may be left of them
+	$(BIN)/python tests/clients/soak.py $(SOAK)
 
 lock: setup      ## resolve the dependencies of pyproject.toml anew
 	$(BIN)/python -m pip install --quiet pip-tools

@@ -1,10 +1,11 @@
 """The service over an engine of unlimited speed, beside LiteLLM's proxy in front of that very service.
 
-python bench/service.py [--litellm COMMAND] [--streams 1,16,64,256] [--tokens 128]
+python bench/service.py [--litellm COMMAND] [--streams 1,16,64,256] [--tokens 128] [--rounds 3]
 
-One process serves; this one asks, and times what arrives. COMMAND is ``litellm`` of an environment of its own
-(``pip install 'litellm[proxy]'``); without it only ours is measured. Processor time is the serving process's alone, so
-it depends little on who else is on the machine; the added time to the first token is the proxy's less the service's.
+One process serves, a second is the proxy in front of it, and this third one asks and times what arrives. COMMAND is
+``litellm`` of an environment of its own (``pip install 'litellm[proxy]'``); without it only ours is measured. The two
+take turns, at the same number of tokens, and the middle of the rounds counts. Processor time is the serving process's
+alone, so it depends less on who else is on the machine. What the proxy adds to the first token is its time less ours.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ IDLE = 1_000
 FIRSTS = 40
 REQUESTS = 400
 WORKERS = 16
+LEAST = 1024
+"""Tokens of one run at least: fewer are over before they can be timed."""
 KEY = f"sk-{secrets.token_hex(32)}"
 """LiteLLM's proxy does not start without one."""
 HEADERS = {"authorization": f"Bearer {KEY}"}
@@ -89,7 +92,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Of one round: tokens a second, and microseconds of processor time a token."""
+    """Of one round: tokens or requests a second, and microseconds of processor time for each."""
 
     rate: float
     cost: float
@@ -162,12 +165,12 @@ async def load(session: aiohttp.ClientSession, served: Served, streams: int, tok
     return Run(said / took, (served.seconds() - before) / said * 1e6)
 
 
-async def firsts(session: aiohttp.ClientSession, served: Served) -> float:
-    """Milliseconds to the first token, one stream at a time."""
-    return statistics.median([(await streamed(session, served.url, 2))[1] for _ in range(FIRSTS)]) * 1e3
+async def first(session: aiohttp.ClientSession, served: Served) -> float:
+    """Milliseconds to the first token of one stream."""
+    return (await streamed(session, served.url, 2))[1] * 1e3
 
 
-async def requests(session: aiohttp.ClientSession, served: Served) -> float:
+async def requests(session: aiohttp.ClientSession, served: Served) -> Run:
     """Requests a second that are not streamed, of one token each."""
 
     async def worker() -> None:
@@ -176,9 +179,9 @@ async def requests(session: aiohttp.ClientSession, served: Served) -> float:
                 answer.raise_for_status()
                 await answer.read()
 
-    start = time.perf_counter()
+    before, start = served.seconds(), time.perf_counter()
     await asyncio.gather(*(worker() for _ in range(WORKERS)))
-    return REQUESTS / (time.perf_counter() - start)
+    return Run(REQUESTS / (time.perf_counter() - start), (served.seconds() - before) / REQUESTS * 1e6)
 
 
 async def idle(session: aiohttp.ClientSession, served: Served) -> float:
@@ -204,7 +207,33 @@ async def up(session: aiohttp.ClientSession, served: Served) -> None:
                 return
 
 
-async def measure(every: list[tuple[str, Served]], streams: list[int], tokens: int) -> None:
+Every = Sequence[tuple[str, Served]]
+Rounds = Mapping[str, Sequence[Run]]
+
+
+async def alternately(every: Every, rounds: int, run: Callable[[Served], Awaitable[Run]]) -> Rounds:
+    """The runs of each, one after the other in every round, so that a busy machine hurts all alike."""
+    runs: dict[str, list[Run]] = {name: [] for name, _ in every}
+    for _ in range(rounds):
+        for name, served in every:
+            runs[name].append(await run(served))
+    return runs
+
+
+def told(what: str, unit: str, runs: Rounds) -> Iterator[str]:
+    """A line for each, of the middle of its rounds, and how many times better the first is, round by round."""
+    for name, ran in runs.items():
+        rate, cost = (statistics.median(getattr(run, field) for run in ran) for field in ("rate", "cost"))
+        yield f"{what:<12} {name:<8} {rate:>9,.0f} {unit}/s {cost:>9,.1f} µs processor each"
+    mine, *others = runs.values()
+    for other in others:
+        faster = [one.rate / two.rate for one, two in zip(mine, other, strict=True)]
+        cheaper = [two.cost / one.cost for one, two in zip(mine, other, strict=True)]
+        middle = f"{statistics.median(faster):.1f} x ({min(faster):.1f} to {max(faster):.1f})"
+        yield f"{what:<12} ratio    {middle:>26} {statistics.median(cheaper):>9.1f} x"
+
+
+async def measure(every: Every, streams: Sequence[int], tokens: int, rounds: int) -> None:
     timeout = aiohttp.ClientTimeout(total=600)
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0), timeout=timeout, headers=HEADERS
@@ -212,25 +241,19 @@ async def measure(every: list[tuple[str, Served]], streams: list[int], tokens: i
         for _, served in every:
             await up(session, served)
         for count in streams:
-            runs = [(name, await load(session, served, count, tokens)) for name, served in every]
-            for name, run in runs:
-                print(
-                    f"{count:>4} streams  {name:<8} {run.rate:>9,.0f} tokens/s  {run.cost:>8,.1f} µs processor a token"
-                )
-            if len(runs) > 1:
-                mine, other = runs[0][1], runs[1][1]
-                print(
-                    f"{count:>4} streams  ratio    {mine.rate / other.rate:>9.1f} x  {other.cost / mine.cost:>17.1f} x"
-                )
-        for name, served in every:
-            print(f"{name:<8} {await requests(session, served):>8,.0f} requests/s", flush=True)
-        waits = [await firsts(session, served) for _, served in every]
-        print(
-            f"first token: {', '.join(f'{name} {wait:.1f} ms' for (name, _), wait in zip(every, waits, strict=True))}"
-        )
-        if len(waits) > 1:
-            added = waits[1] - waits[0]
-            print(f"the proxy adds {added:.1f} ms, {added / waits[0]:.1f} x all that ours takes")
+            each = max(tokens, LEAST // count)
+            runs = await alternately(every, rounds, lambda served: load(session, served, count, each))  # noqa: B023
+            print(*told(f"{count} streams", "tokens", runs), sep="\n", flush=True)
+        runs = await alternately(every, rounds, lambda served: requests(session, served))
+        print(*told("not streamed", "requests", runs), sep="\n", flush=True)
+        waits = [[await first(session, served) for _, served in every] for _ in range(FIRSTS)]
+        mine, *others = (statistics.median(column) for column in zip(*waits, strict=True))
+        print(f"first token: ours {mine:.1f} ms")
+        for other in others:
+            added = other - mine
+            print(
+                f"first token through the proxy {other:.1f} ms: it adds {added:.1f}; ours is {mine / added:.2f} of that"
+            )
         print(f"{IDLE} idle streams: {await idle(session, every[0][1]):.0f} MB")
 
 
@@ -240,6 +263,7 @@ def main() -> None:
     arguments.add_argument("--litellm", default="")
     arguments.add_argument("--streams", default="1,16,64,256")
     arguments.add_argument("--tokens", type=int, default=128)
+    arguments.add_argument("--rounds", type=int, default=3)
     given = arguments.parse_args()
     if given.serve:
         return serve()
@@ -247,9 +271,9 @@ def main() -> None:
     with ours() as service:
         every = [("ours", service)]
         if not given.litellm:
-            return asyncio.run(measure(every, streams, given.tokens))
+            return asyncio.run(measure(every, streams, given.tokens, given.rounds))
         with litellm(given.litellm, service.url) as proxy:
-            return asyncio.run(measure([*every, ("litellm", proxy)], streams, given.tokens))
+            return asyncio.run(measure([*every, ("litellm", proxy)], streams, given.tokens, given.rounds))
 
 
 if __name__ == "__main__":
