@@ -14,7 +14,6 @@ import os
 import random
 import re
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,8 +30,8 @@ TESTS = Path(__file__).parents[1]
 TICK = 0.5
 CALM = 60.0
 """Seconds that the server has, once all are gone, to be as it was before they came."""
-GROWTH = 8.0
-"""MB by which its memory may vary from one half of the time to the other."""
+GROWTH = 4.0
+"""MB that a server at rest may have more after the last round than after the one before; the first ones warm it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +61,19 @@ class Soak:
     told: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     samples: list[State] = field(default_factory=list)
-    memory: list[float] = field(default_factory=list)
-    """MB, every `TICK`."""
+    resting: list[float] = field(default_factory=list)
+    """MB after each round."""
     started: float = field(default_factory=time.perf_counter)
 
-    async def run(self, streams: int, seconds: float, seed: int) -> None:
-        """Adds to ``faults`` what is not as it must be."""
+    async def run(self, streams: int, seconds: float, rounds: int, seed: int) -> None:
+        """Adds to ``faults`` what is not as it must be. After each of the rounds the server comes to rest."""
         await self.whole(random.Random(seed))  # What is made once, is made.
         before = await self.state()
-        self.deadline = time.perf_counter() + seconds
-        clients = [asyncio.create_task(self._client(random.Random(f"{seed}/{i}"))) for i in range(streams)]
-        watcher = asyncio.create_task(self._watch())
-        while time.perf_counter() < self.deadline:
-            await asyncio.sleep(TICK)
-            self.memory.append(self.server.memory_info().rss / 2**20)
-        await asyncio.gather(*clients, watcher)
-        await self._calm(before)
+        for number in range(rounds):
+            self.deadline = time.perf_counter() + seconds / rounds
+            chances = [random.Random(f"{seed}/{number}/{i}") for i in range(streams)]
+            await asyncio.gather(self._watch(), *map(self._client, chances))
+            await self._calm(before)
         await self.whole(random.Random(seed))
         self._judge_memory()
 
@@ -119,7 +115,7 @@ class Soak:
         """A client that goes in the middle, with a word or without."""
         reader, writer = await self._connected()
         writer.write(post("/v1/chat/completions", chat(chance, most=4000, stream=chance.random() < 0.9)))
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, asyncio.IncompleteReadError):  # It may be over before.
             async with asyncio.timeout(chance.random() * 2):
                 await reader.readexactly(chance.randrange(1, 8000))
         if chance.random() < 0.5:
@@ -215,6 +211,7 @@ class Soak:
         while (now := await self.state()).idle != before.idle and time.perf_counter() < end:
             await asyncio.sleep(TICK)
         self.samples.append(now)
+        self.resting.append(now.megabytes)
         names = ("requests", "waiting", "turns", "tasks", "files")
         left = [
             f"{name} {was} → {now}" for name, was, now in zip(names, before.idle, now.idle, strict=True) if was != now
@@ -223,13 +220,8 @@ class Soak:
             self.faults.append(f"left after {CALM:g} s: {', '.join(left)}")
 
     def _judge_memory(self) -> None:
-        """After the first third, which warms the server, memory is flat. A short run is all warming."""
-        flat = self.memory[len(self.memory) // 3 :]
-        if len(flat) < 60:
-            return
-        early, late = statistics.median(flat[: len(flat) // 2]), statistics.median(flat[len(flat) // 2 :])
-        if late - early > GROWTH:
-            self.faults.append(f"memory grows: {early:.0f} MB, then {late:.0f} MB")
+        if len(self.resting) > 2 and self.resting[-1] - self.resting[-2] > GROWTH:
+            self.faults.append(f"memory grows: {', '.join(f'{at:.0f} MB' for at in self.resting)} at rest")
 
     def table(self) -> str:
         """What was done, and the server meanwhile."""
@@ -240,6 +232,7 @@ class Soak:
                 f"{now.at:>7.0f} {now.requests:>9} {now.waiting:>8} {now.turns:>6} {now.tasks:>6} {now.files:>6}"
                 f" {now.megabytes:>6.0f}"
             )
+        rows += ["", f"at rest after each round: {', '.join(f'{megabytes:.1f}' for megabytes in self.resting)} MB"]
         kinds = Counter(fault[:120] for fault in self.faults)
         return "\n".join([*rows, "", *(f"FAULT {count} x {kind}" for kind, count in kinds.items())])
 
@@ -309,20 +302,22 @@ async def real(path: Path):  # type: ignore[no-untyped-def]  # Model, which is i
     )
 
 
-def soak(*, seconds: float, streams: int, delay: float, seed: int = 1, model: str | None = None) -> Soak:
+def soak(*, seconds: float, streams: int, delay: float, rounds: int, seed: int = 1, model: str | None = None) -> Soak:
     """One run from start to end, its server included. ``delay``: seconds between the scripted engine's tokens."""
     with tempfile.TemporaryDirectory() as folder:
-        return _soak(seconds, streams, seed, ["--delay", str(delay), *(["--model", model] if model else [])], folder)
+        return _soak(
+            seconds, streams, rounds, seed, ["--delay", str(delay), *(["--model", model] if model else [])], folder
+        )
 
 
-def _soak(seconds: float, streams: int, seed: int, options: list[str], folder: str) -> Soak:
+def _soak(seconds: float, streams: int, rounds: int, seed: int, options: list[str], folder: str) -> Soak:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])}
     command = [sys.executable, __file__, "--serve", folder, *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as child:
         assert child.stdout is not None
         run = Soak(int(child.stdout.readline().rpartition(":")[2]), psutil.Process(child.pid))
         try:
-            asyncio.run(run.run(streams, seconds, seed))
+            asyncio.run(run.run(streams, seconds, rounds, seed))
         finally:
             child.terminate()
         if child.wait(60) != 0:
@@ -334,6 +329,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--serve", metavar="FOLDER", help=argparse.SUPPRESS)
     arguments.add_argument("--seconds", type=float, default=180.0)
+    arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--streams", type=int, default=1000)
     arguments.add_argument("--delay", type=float, default=0.5, help="seconds between the scripted engine's tokens")
     arguments.add_argument("--seed", type=int, default=1)
@@ -342,7 +338,14 @@ def main() -> int:
     if given.serve:
         serve(given.model, given.delay, Path(given.serve) / "soak.db")
         return 0
-    run = soak(seconds=given.seconds, streams=given.streams, delay=given.delay, seed=given.seed, model=given.model)
+    run = soak(
+        seconds=given.seconds,
+        streams=given.streams,
+        delay=given.delay,
+        rounds=given.rounds,
+        seed=given.seed,
+        model=given.model,
+    )
     print(run.table())
     return 1 if run.faults else 0
 
