@@ -1,0 +1,143 @@
+"""The default model, held, behind a socket: what the official client's helpers ask for is what they get."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Literal
+
+import openai
+import pytest
+import pytest_asyncio
+from pydantic import BaseModel, Field
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines.gguf_file import read_gguf_metadata
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.generation import Model
+from antiphon.generation.compile import ReplyCompiler
+from antiphon.tokens import gguf_tokenizer
+from api.kit import serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class Person(BaseModel):
+    name: str = Field(max_length=12)
+    age: int = Field(ge=0, le=130)
+
+
+class Weather(BaseModel):
+    """The weather now."""
+
+    city: Literal["Paris", "Rome"]
+
+
+class Clock(BaseModel):
+    """The time now."""
+
+    city: Literal["Paris", "Rome"]
+
+
+TOOLS: list[Any] = [openai.pydantic_function_tool(Weather), openai.pydantic_function_tool(Clock)]
+CLASSES = {"Weather": Weather, "Clock": Clock}
+NAMED = {"type": "function", "function": {"name": "Clock"}}
+PERSON: Any = [{"role": "user", "content": "Ada Lovelace is 36 years old. Who is she?"}]
+PARIS: Any = [{"role": "user", "content": "How is the weather in Paris and in Rome, and what time is it there?"}]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(smollm2_path: Path) -> AsyncIterator[openai.AsyncOpenAI]:
+    pytest.importorskip("xllamacpp")
+    settings = LlamaCppSettings(model=smollm2_path, context=640, slots=1, threads=1, cache_mib=64)
+    engine = await LlamaCppEngine.start(settings)
+    tokenizer = gguf_tokenizer(read_gguf_metadata(smollm2_path))
+    format = template_format("chatml", tokenizer.controls, tags=ReplyTags(calls=(tags.HERMES_CALL,)))
+    compiler = ReplyCompiler(format, tokenizer, engine.info.end_ids)
+    model = Model(name="smollm2", engine=engine, tokenizer=tokenizer, format=format, compiler=compiler)
+    async with serving(create_app(StaticCatalog({"smollm2": model}))) as port:
+        base = f"http://127.0.0.1:{port}/v1"
+        async with openai.AsyncOpenAI(base_url=base, api_key="x", max_retries=0) as client:
+            yield client
+    await engine.aclose()
+
+
+async def both(client: openai.AsyncOpenAI, **asked: Any) -> Any:
+    """The choice that two answers to the same request have in common: one whole, one streamed."""
+    asked = {"model": "smollm2", "temperature": 0, "max_tokens": 200, **asked}
+    whole = (await client.chat.completions.parse(**asked)).choices[0]
+    async with client.chat.completions.stream(**asked) as stream:
+        other = (await stream.get_final_completion()).choices[0]
+    assert whole.finish_reason == other.finish_reason
+    assert (whole.message.content or "") == (other.message.content or "")
+    assert [_said(call) for call in whole.message.tool_calls or []] == [
+        _said(call) for call in other.message.tool_calls or []
+    ]
+    return whole
+
+
+def _said(call: Any) -> tuple[str, str, str]:
+    return call.id, call.function.name, call.function.arguments
+
+
+async def test_chat_answers_are_parsed_into_the_callers_class(client: openai.AsyncOpenAI) -> None:
+    choice = await both(client, messages=PERSON, response_format=Person)
+    assert isinstance(choice.message.parsed, Person)
+    assert choice.finish_reason == "stop"
+
+
+async def test_a_seed_gives_the_same_object_streamed_and_not(client: openai.AsyncOpenAI) -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "p", "strict": True, "schema": Person.model_json_schema()}}
+    choice = await both(client, messages=PERSON, response_format=schema, temperature=1.0, seed=3)
+    Person.model_validate_json(choice.message.content)
+
+
+async def test_responses_are_parsed_into_the_callers_class(client: openai.AsyncOpenAI) -> None:
+    asked: dict[str, Any] = {"model": "smollm2", "input": PERSON, "temperature": 0, "text_format": Person}
+    whole = await client.responses.parse(**asked)
+    async with client.responses.stream(**asked) as stream:
+        streamed = await stream.get_final_response()
+    assert isinstance(whole.output_parsed, Person)
+    assert streamed.output_parsed == whole.output_parsed
+    assert streamed.output_text == whole.output_text
+
+
+ENDS = {"0": -100, "2": -100}
+"""The model's own end tokens: barred, it calls for as long as it may."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "least", "most"),
+    [
+        ({"tool_choice": "required", "parallel_tool_calls": False}, 1, 1),
+        ({"tool_choice": "required", "logit_bias": ENDS}, 4, 4),
+        ({"tool_choice": "required", "temperature": 1.0, "seed": 1}, 1, 4),
+        ({"tool_choice": NAMED, "parallel_tool_calls": False}, 1, 1),
+        ({"tool_choice": "none", "stop": ["."]}, 0, 0),
+    ],
+    ids=["one", "four", "as many as it likes", "named", "none"],
+)
+async def test_calls_are_as_many_as_may_be_and_fit_their_classes(
+    client: openai.AsyncOpenAI, asked: dict[str, Any], least: int, most: int
+) -> None:
+    choice = await both(client, messages=PARIS, tools=TOOLS, **asked)
+    calls = choice.message.tool_calls or []
+    assert least <= len(calls) <= most
+    assert len({call.id for call in calls}) == len(calls)
+    for call in calls:
+        assert isinstance(call.function.parsed_arguments, CLASSES[call.function.name])
+        assert json.loads(call.function.arguments)["city"] in ("Paris", "Rome")
+        assert asked["tool_choice"] != NAMED or call.function.name == "Clock"
+    assert choice.finish_reason == ("tool_calls" if calls else choice.finish_reason)
+    assert calls or choice.message.content
+
+
+async def test_what_is_cut_within_a_value_says_length(client: openai.AsyncOpenAI) -> None:
+    asked: dict[str, Any] = {"model": "smollm2", "messages": PERSON, "temperature": 0, "max_tokens": 5}
+    answer = await client.chat.completions.create(**asked, response_format={"type": "json_object"})
+    assert answer.choices[0].finish_reason == "length"
+    with pytest.raises(openai.LengthFinishReasonError):
+        await client.chat.completions.parse(**asked, response_format=Person)
