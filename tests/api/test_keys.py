@@ -6,6 +6,8 @@ import json
 import socket
 import stat
 from collections.abc import Iterator
+from hashlib import sha256
+from hmac import compare_digest
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -156,6 +158,26 @@ def test_every_digest_is_compared_whatever_comes_first() -> None:
     assert [p.name for secret in (SECRET, ADMIN_SECRET) if (p := ring.principal(secret.encode()))] == ["alice", "admin"]
     assert ring.principal(b"") is None
     assert ring.principal(b"\x00\xff" + SECRET.encode()) is None
+
+
+SECRETS = [SECRET, ADMIN_SECRET, DEBUG_SECRET, SECRET[:-1], "", "ak-wrong", "x" * 10_000]
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=["first", "second", "last", "prefix", "empty", "wrong", "long"])
+def test_comparing_takes_the_same_steps_whatever_was_sent(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timed test would measure the machine: here it is the steps that are counted, and that each takes one time."""
+    ring = Keyring([ALICE, ADMIN, DEBUG])
+    compared: list[tuple[str, str]] = []
+
+    def counted(known: str, told: str) -> bool:
+        compared.append((known, told))
+        return compare_digest(known, told)
+
+    monkeypatch.setattr("hmac.compare_digest", counted)
+    ring.principal(secret.encode())
+    told = sha256(secret.encode()).hexdigest()
+    assert compared == [(key.digest, told) for key in (ALICE, ADMIN, DEBUG)]
+    assert {len(known) for known, _ in compared} == {len(told)}
 
 
 def test_the_file_holds_no_secret_and_is_its_owner_s_alone(tmp_path: Path) -> None:

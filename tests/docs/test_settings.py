@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.catalog.config import Config
 
-TABLES = ("server", "limits", "log", "engine")
+TABLES = ("server", "limits", "log", "traces", "engine")
 PAGE = (Path(__file__).parents[2] / "docs/operations.md").read_text("utf-8")
 
 

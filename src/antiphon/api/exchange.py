@@ -53,6 +53,7 @@ class Exchange:
     ignored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     dialect: Dialect = OPENAI
+    traceparent: str | None = None
     debug: bool = False
     counted: bool = False
     also: Callable[[], Mapping[str, str]] = dict
@@ -63,7 +64,9 @@ class Exchange:
         headers = Headers(scope=scope)
         given = headers.get("x-client-request-id") or headers.get("x-request-id") or ""
         id = given if _SANE_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
-        return cls(id, scope["method"], scope["path"], dialect=dialect, debug=debug)
+        return cls(
+            id, scope["method"], scope["path"], dialect=dialect, debug=debug, traceparent=headers.get("traceparent")
+        )
 
     @property
     def owner(self) -> str:

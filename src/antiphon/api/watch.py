@@ -44,7 +44,9 @@ class RequestFilter:
             Tally(self._exchange, self._rates, prompt_tokens),
         ]
         if self._tracing is not None:
-            watchers.append(self._tracing.turn(self._model, prompt_tokens=prompt_tokens))
+            watchers.append(
+                self._tracing.turn(self._model, prompt_tokens=prompt_tokens, parent=self._exchange.traceparent)
+            )
         return watchers
 
 

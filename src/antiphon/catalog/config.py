@@ -15,7 +15,7 @@ from antiphon.errors import ConfigError, Position, near
 
 from .entries import Catalogue, ModelEntry, builtin_catalogue
 from .model_text import O200K
-from .server import Limits, LogConfig, ServerConfig
+from .server import Limits, LogConfig, ServerConfig, TracesConfig
 
 PREFIX = "ANTIPHON_"
 HOME, FILE = "ANTIPHON_HOME", "ANTIPHON_CONFIG"
@@ -101,6 +101,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     server: ServerConfig = ServerConfig()
     limits: Limits = Limits()
     log: LogConfig = LogConfig()
+    traces: TracesConfig = TracesConfig()
     sessions: SessionsConfig = SessionsConfig()
     tools: ToolsConfig = ToolsConfig()
     dialect: DialectConfig = DialectConfig()

@@ -45,6 +45,13 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     file: str = ""
 
 
+class TracesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``endpoint`` is the OTLP/HTTP address of an OpenTelemetry collector; empty: no spans are made."""
+
+    endpoint: str = ""
+    service: str = "antiphon"
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one server bears: every bound that a request meets before it reaches an engine.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +22,9 @@ from antiphon.api.tls import certificate
 from antiphon.catalog.config import MEMORY, DialectConfig, SessionsConfig
 from antiphon.catalog.entries import find_entry
 from antiphon.catalog.loading import open_catalog
+from antiphon.catalog.server import TracesConfig
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
+from antiphon.observe import Exported, Tracing
 from antiphon.sessions import MemoryStore, SessionLimits, SqliteStore, Store
 
 from .options import (
@@ -95,7 +100,7 @@ def command(
     dialects = dialects_of(loaded.dialect)
 
     async def run() -> None:
-        async with open_toolbox(tool_settings(loaded.tools)) as toolbox:
+        async with open_toolbox(tool_settings(loaded.tools)) as toolbox, open_traces(loaded.traces) as tracing:
             catalog = open_catalog(loaded)
             app = create_app(
                 catalog,
@@ -108,6 +113,7 @@ def command(
                 keys=keys,
                 public_metrics=server.public_metrics,
                 origins=words(server.origins),
+                tracing=tracing,
                 store=store,
                 session_limits=session_limits,
                 seal_key=seal_key,
@@ -126,6 +132,19 @@ def command(
             )
 
     on_loop(run())
+
+
+@asynccontextmanager
+async def open_traces(traces: TracesConfig) -> AsyncIterator[Tracing | None]:
+    """What makes spans, if the configuration says where they go; in the end, what is left is sent."""
+    if not traces.endpoint:
+        yield None
+        return
+    exported = Exported(traces.endpoint, traces.service)
+    try:
+        yield exported.tracing
+    finally:
+        await asyncio.to_thread(exported.close)
 
 
 def words(text: str) -> tuple[str, ...]:

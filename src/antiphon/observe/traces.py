@@ -1,4 +1,4 @@
-"""One OpenTelemetry span a turn, for programs that have its API. Where spans go is set up there, not here."""
+"""One OpenTelemetry span a turn: where it belongs to a trace of its client's, in that trace."""
 
 from __future__ import annotations
 
@@ -11,40 +11,46 @@ from antiphon.generation import ChoiceEvent
 from . import genai
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span, TracerProvider
+    from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
+    from opentelemetry.trace import Span, StatusCode, TracerProvider
 
 
 class Tracing:
     """Makes the spans of turns. ``provider`` None: the one that the process has set up.
 
-    Raises `ConfigError` without the extra ``antiphon[traces]``.
+    Raises `ConfigError` (``traces_missing``) without the extra ``antiphon[traces]``.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         try:  # An optional extra.
             from opentelemetry import trace
+            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
         except ImportError:
-            raise ConfigError("traces need the extra antiphon[traces]", code="traces_missing") from None
+            raise _missing() from None
         self._tracer = trace.get_tracer("antiphon", tracer_provider=provider)
         self._kind = trace.SpanKind.SERVER
         self._failed = trace.StatusCode.ERROR
+        self._propagator = TraceContextTextMapPropagator()
 
-    def turn(self, model: str, *, prompt_tokens: int) -> TurnSpan:
+    def turn(self, model: str, *, prompt_tokens: int, parent: str | None = None) -> TurnSpan:
+        """The span of one turn, which begins now. ``parent`` is the request's ``traceparent`` header (W3C)."""
         attributes: dict[str, str | int] = {
             genai.OPERATION: genai.CHAT,
             genai.PROVIDER: "antiphon",
             genai.REQUEST_MODEL: model,
             genai.INPUT_TOKENS: prompt_tokens,
         }
-        span = self._tracer.start_span(f"{genai.CHAT} {model}", kind=self._kind, attributes=attributes)
-        return TurnSpan(span)
+        above = self._propagator.extract({"traceparent": parent}) if parent else None
+        span = self._tracer.start_span(f"{genai.CHAT} {model}", above, kind=self._kind, attributes=attributes)
+        return TurnSpan(span, self._failed)
 
 
 class TurnSpan:
     """Numbers, reasons and error codes alone: a span never holds content."""
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, failed: StatusCode) -> None:
         self._span = span
+        self._failed = failed
         self._said: dict[int, int] = {}
         self._reasons: dict[int, str] = {}
 
@@ -59,4 +65,43 @@ class TurnSpan:
         if isinstance(error, Exception):
             code = error.code if isinstance(error, AntiphonError) else type(error).__name__
             self._span.set_attribute(genai.ERROR_TYPE, code)
+            self._span.set_status(self._failed)
         self._span.end()
+
+
+class Exported:
+    """Spans that are sent to an OpenTelemetry collector, in batches, beside the event loop.
+
+    ``endpoint`` is its OTLP/HTTP address, such as ``http://127.0.0.1:4318/v1/traces``. Raises `ConfigError`.
+    """
+
+    def __init__(self, endpoint: str, service: str) -> None:
+        if not endpoint.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"traces.endpoint: {endpoint!r} is no http:// or https:// address", code="traces_endpoint"
+            )
+        self._provider = _provider(endpoint, service)
+        self.tracing = Tracing(self._provider)
+
+    def close(self) -> None:
+        """Sends what is left; may take some seconds."""
+        self._provider.shutdown()
+
+
+def _provider(endpoint: str, service: str) -> SdkTracerProvider:
+    try:  # An optional extra.
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise _missing() from None
+    provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
+    return provider
+
+
+def _missing() -> ConfigError:
+    return ConfigError(
+        "traces need an extra that is not installed", code="traces_missing", hint="pip install 'antiphon[traces]'"
+    )
