@@ -135,6 +135,10 @@ class EngineLostError(EngineError):
     default_code = "engine_lost"
 
 
+UNREACHABLE = "engine_unreachable"
+"""The code of an `OverloadedError` when an engine's server does not answer at all."""
+
+
 class OverloadedError(EngineError):
     """``retry_after`` is in seconds."""
 

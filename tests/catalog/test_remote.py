@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -14,6 +16,7 @@ from antiphon.catalog import Config, ModelEntry, StoreConfig, load_config, open_
 from antiphon.catalog.catalog import Catalog
 from antiphon.catalog.model_text import O200K, read_model_text
 from antiphon.conversation import Conversation, JsonSchema, Message, ResponseFormat, Role
+from antiphon.engines import Sampling
 from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, OverloadedError
 from antiphon.generation import TurnRequest, collect, embed, plan_embedding, prepare_turn, run_turn
 from antiphon.tokens import Control
@@ -135,6 +138,35 @@ async def test_a_server_that_is_not_there_yet_is_asked_again(unused_tcp_port: in
     assert (await catalog.get("there")).name == "there"
     await catalog.aclose()
     await runner.cleanup()
+
+
+async def test_a_server_that_comes_back_is_asked_anew_what_it_is(unused_tcp_port: int, tmp_path: Path) -> None:
+    catalog = catalog_of(
+        ModelEntry(engine="vllm", url=f"http://127.0.0.1:{unused_tcp_port}", tokenizer=O200K), tmp_path
+    )
+
+    @asynccontextmanager
+    async def up(server: Vllm) -> AsyncIterator[None]:
+        runner = web.AppRunner(server.app())
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", unused_tcp_port).start()
+        yield
+        await runner.cleanup()
+
+    first, second = Vllm(), Vllm()
+    async with up(first):
+        model = await catalog.get("there")
+        assert await catalog.get("there") is model
+    with pytest.raises(OverloadedError):
+        await anext(model.engine.generate([1], Sampling(max_tokens=1)))
+    with pytest.raises(OverloadedError, match=r"models\.there\.url"):
+        await catalog.get("there")
+    second.name = "another"
+    async with up(second):
+        model = await catalog.get("there")
+        await anext(model.engine.generate([1], Sampling(max_tokens=1)))
+        assert second.requests[-1]["model"] == "another"
+    await catalog.aclose()
 
 
 SERVER = 'engine = "vllm"\nurl = "http://127.0.0.1:1"\ntokenizer = "o200k_harmony"\n'

@@ -28,6 +28,7 @@ class Vllm:
     def __init__(self) -> None:
         self.requests: list[dict[str, object]] = []
         self.open = 0
+        self.name = "toy"
         self.breaks_after: int | None = None
         self.url = ""
 
@@ -38,7 +39,7 @@ class Vllm:
         return app
 
     async def models(self, request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": "toy", "max_model_len": CONTEXT}]})
+        return web.json_response({"object": "list", "data": [{"id": self.name, "max_model_len": CONTEXT}]})
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from antiphon.errors import NotFoundError, near
 from antiphon.generation import Model
 
+from .distant import DistantEngine
 from .entries import Catalogue, ModelEntry, find_entry
 from .residence import SleepingEngine
 
@@ -62,6 +63,9 @@ class Catalog:
         """
         own, entry = self._find(name)
         task = self._loading.get(own)
+        if task is not None and is_lost(task):
+            self._retired.append(self._loading.pop(own))  # replies may still come from it
+            task = None
         if task is None:
             task = self._loading[own] = asyncio.create_task(self._load_entry(own, entry))
         model = await asyncio.shield(task)  # one who goes away does not take the model from the others
@@ -111,6 +115,11 @@ class Catalog:
 
 def is_ready(task: asyncio.Task[Model]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
+
+
+def is_lost(task: asyncio.Task[Model]) -> bool:
+    """Its server was gone, and may come back as another."""
+    return is_ready(task) and isinstance(engine := task.result().engine, DistantEngine) and engine.lost
 
 
 def is_awake(model: Model) -> bool:

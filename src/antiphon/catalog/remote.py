@@ -10,10 +10,11 @@ from typing import assert_never
 
 from antiphon.engines.llama_server import LlamaServerEngine
 from antiphon.engines.vllm import VllmEngine
-from antiphon.errors import ConfigError, EngineError, ModelError, OverloadedError
+from antiphon.errors import UNREACHABLE, ConfigError, EngineError, ModelError, OverloadedError
 from antiphon.formats import FormatRegistry
 from antiphon.generation import Model
 
+from .distant import DistantEngine
 from .entries import ModelEntry
 from .loading import format_of, model_of
 from .model_text import ModelText, read_model_text
@@ -43,7 +44,7 @@ async def load_remote(
         log.warning("%s: no answer from %s", name, entry.url)
         raise OverloadedError(
             f"the server that runs {name!r} cannot be reached",
-            code="engine_unreachable",
+            code=UNREACHABLE,
             retry_after=RETRY_SECONDS,
             hint=f"It is asked again with the next request. For its owner: is it up, and is models.{name}.url right?",
         ) from error
@@ -55,7 +56,7 @@ async def load_remote(
     except BaseException:
         await engine.aclose()
         raise
-    return model_of(name, entry, engine, text, format)
+    return model_of(name, entry, DistantEngine(engine), text, format)
 
 
 async def connect(entry: ModelEntry, text: ModelText, key: str | None) -> LlamaServerEngine | VllmEngine:

@@ -8,7 +8,15 @@ from contextlib import asynccontextmanager
 import aiohttp
 import msgspec
 
-from antiphon.errors import ContextError, EngineError, EngineLostError, OverloadedError, Position, RequestError
+from antiphon.errors import (
+    UNREACHABLE,
+    ContextError,
+    EngineError,
+    EngineLostError,
+    OverloadedError,
+    Position,
+    RequestError,
+)
 
 NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=10)
 """For replies: how long one may take is decided above."""
@@ -33,7 +41,7 @@ async def open_reply(
         reply = await session.request(method, path, data=content, headers={"Content-Type": "application/json"})
     except aiohttp.ClientConnectorError as error:
         hint = "It is down or just starting: try again in a moment."
-        raise OverloadedError("the engine cannot be reached", hint=hint) from error
+        raise OverloadedError("the engine cannot be reached", code=UNREACHABLE, hint=hint) from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise EngineLostError("the engine died before it answered") from error
     try:
