@@ -51,7 +51,7 @@ def test_a_reader_gets_what_the_report_says_and_nothing_else(form: str, conversa
         read += part.read
         output += part.text
     source = source_named(form, lenient=True)
-    actual = source.feed(output.encode("utf-8", "surrogateescape")) + source.close()
+    actual = [*source.feed(output.encode("utf-8", "surrogateescape")), *source.close()]
     assert len(actual) == len(read)
     assert [pair for pair in zip(actual, read, strict=True) if not same(*pair)] == []
 

@@ -1,7 +1,7 @@
 """Conversations from one form to another, as a stream, with a list of what the other form cannot hold."""
 
 from .convert import SOURCES, TARGETS, Conversion
-from .detect import detect, detect_json
+from .detect import detect
 from .loss import Loss
 from .sidecar import Sidecar, SidecarWriter, read_sidecar
 
@@ -13,6 +13,5 @@ __all__ = [
     "Sidecar",
     "SidecarWriter",
     "detect",
-    "detect_json",
     "read_sidecar",
 ]

@@ -1,84 +1,26 @@
-"""OpenAI's chat JSON: requests read as the server reads them, turns bundled as chat messages are."""
+"""OpenAI's chat JSON, written: turns bundled as chat messages are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-import msgspec
-
-from antiphon.api.convert.messages import to_messages
-from antiphon.api.schemas.chat import ChatMessage, ResponseFormatObject, Tool
 from antiphon.conversation import (
     FUNCTIONS,
     Channel,
     Conversation,
     Message,
-    ReasoningEffort,
+    OpaquePart,
     ResponseFormat,
     Role,
     Settings,
+    TextPart,
     ToolSpec,
 )
-from antiphon.errors import ParseError, Position, RenderError, RequestError
+from antiphon.errors import ParseError, RenderError
 
+from .chat_reader import read_message
 from .codec import Written
-from .json_forms import Json, JsonList, Understood, mended, require_list
-from .loss import Loss
-
-HELD = ("messages", "tools", "response_format", "reasoning_effort")
-
-
-def understand_chat(value: Any) -> Understood:
-    """A request's body, or its messages alone. Raises `ParseError` with the path of what is wrong."""
-    request: Json = {"messages": value} if isinstance(value, list) else value
-    messages = require_list(request.get("messages"), "messages")
-    try:
-        wire = [decoded(message, ChatMessage, f"messages[{i}]") for i, message in enumerate(messages)]
-        frames = to_messages(wire) if wire else ()
-    except RequestError as error:
-        raise ParseError(error.message, code=error.code, position=error.position, hint=error.hint) from None
-    effort = request.get("reasoning_effort")
-    conversation = Conversation(
-        frames,
-        tools=tuple(tools_of(request.get("tools") or [])),
-        settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
-        response_format=response_format(request.get("response_format")),
-    )
-    unread = [Loss(key, "not part of a conversation") for key in request if key not in HELD]
-    for i, message in enumerate(messages):
-        known = {field.encode_name for field in msgspec.structs.fields(ChatMessage)}
-        unread += [Loss(f"messages[{i}].{key}", "unknown") for key in message if key not in known]
-    return Understood(conversation, unread)
-
-
-def decoded(value: object, kind: type[Any], path: str) -> Any:
-    """A JSON value as a struct of the wire; through text, because some fields keep their own spelling."""
-    try:
-        return msgspec.json.decode(msgspec.json.encode(value), type=kind)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        told, _, where = str(error).partition(" - at `$")
-        raise ParseError(told, code="wrong_value", position=Position(path=f"{path}{where.rstrip('`')}")) from None
-
-
-def tools_of(values: Sequence[Any]) -> Iterator[ToolSpec]:
-    for i, value in enumerate(values):
-        tool = decoded(value, Tool, f"tools[{i}]")
-        if tool.function is None:
-            raise ParseError("only function tools are read", code="wrong_value", position=Position(path=f"tools[{i}]"))
-        function = tool.function
-        yield ToolSpec(function.name, function.description or "", function.parameters, function.strict)
-
-
-def response_format(value: Any) -> ResponseFormat | None:
-    if value is None:
-        return None
-    wire = decoded(value, ResponseFormatObject, "response_format")
-    schema = wire.json_schema
-    if schema is None:
-        return ResponseFormat(wire.type)
-    return ResponseFormat(wire.type, schema.name, schema.description, schema.schema, schema.strict)
+from .json_forms import Json, JsonList, mended
 
 
 class ChatTarget:
@@ -98,12 +40,12 @@ class ChatTarget:
         return Written(self._list.opening()), held
 
     def write(self, message: Message) -> list[Written]:
-        require_text(message)
+        refuse_content(message)
         if message.role is Role.ASSISTANT:
             flushed = [] if self._bundle.takes(message) else self._flush()
             self._bundle.add(message, self._calls)
             return flushed
-        value: Json = {"role": message.role.value, "content": message.text}
+        value: Json = {"role": message.role.value, "content": content_of(message)}
         if message.role is Role.TOOL:
             value["tool_call_id"] = self._calls.answered(message)
         elif message.name is not None:
@@ -135,7 +77,7 @@ class Bundle:
     def __init__(self) -> None:
         self.said: list[Message] = []
         self._reasoning: str | None = None
-        self._content: str | None = None
+        self._content: str | list[Json] | None = None
         self._calls: list[Json] = []
         self._name: str | None = None
         self._final = False
@@ -158,7 +100,7 @@ class Bundle:
             before = "" if self._reasoning is None else f"{self._reasoning}\n\n"
             self._reasoning = before + message.text
         else:
-            self._content, self._name = message.text, message.name
+            self._content, self._name = content_of(message), message.name
             self._final = not message.is_preamble
 
     def value(self) -> Json:
@@ -199,8 +141,8 @@ class Calls:
         if value["role"] != "tool":
             waiting = [call for call in waiting if call.call_id not in {c["id"] for c in value.get("tool_calls", ())}]
         try:
-            read = to_messages([decoded(value, ChatMessage, "messages")], earlier=waiting)
-        except (RequestError, ParseError) as error:
+            read = read_message(value, 0, waiting=waiting)
+        except ParseError as error:
             raise RenderError(f"chat JSON cannot say this: {error.message}", code=error.code) from None
         self.close(value.get("tool_call_id", ""))
         return read
@@ -210,13 +152,30 @@ class Calls:
         self._open.pop(call_id, None)
 
 
-def require_text(message: Message) -> None:
-    if any(not hasattr(part, "text") for part in message.parts):
+def refuse_content(message: Message) -> None:
+    """Raises `RenderError` for content that only Harmony has."""
+    if any(not isinstance(part, TextPart | OpaquePart) for part in message.parts):
         raise RenderError(
             "this form carries text only, and a message has a part of another kind",
             code="unsupported_part",
             hint="Convert to harmony first, which writes system and developer content as text.",
         )
+
+
+def content_of(message: Message) -> str | list[Json]:
+    """The text; with parts of other kinds, a list of all of them as chat JSON has them."""
+    if not any(isinstance(part, OpaquePart) and _is_chat(part) for part in message.parts):
+        return message.text
+    return [
+        {"type": "text", "text": part.text} if isinstance(part, TextPart) else part.data
+        for part in message.parts
+        if isinstance(part, TextPart) or (isinstance(part, OpaquePart) and _is_chat(part))
+    ]
+
+
+def _is_chat(part: OpaquePart) -> bool:
+    """Whether the part came from chat JSON; those of tools have a form of their own."""
+    return isinstance(part.data, dict) and part.data.get("type") == part.kind
 
 
 def tool_json(tool: ToolSpec) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +21,8 @@ class Written:
     text: str = ""
     said: tuple[Message, ...] = ()
     read: tuple[Message, ...] = ()
+    ambiguous: tuple[Loss, ...] = ()
+    """What a reader would take for something else, though the text is all there."""
 
 
 class Source(Protocol):
@@ -39,12 +42,12 @@ class Source(Protocol):
 
     @property
     def unread(self) -> list[Loss]:
-        """What the input says that no conversation holds."""
+        """What the input says that no conversation holds; whoever tells it clears it."""
 
     def feed(self, chunk: bytes) -> list[Message]:
         """Raises `FormatError` or `RequestError` where the input is not what it should be."""
 
-    def close(self) -> list[Message]: ...
+    def close(self) -> Iterable[Message]: ...
 
 
 class Target(Protocol):
@@ -55,4 +58,4 @@ class Target(Protocol):
 
     def write(self, message: Message) -> list[Written]: ...
 
-    def close(self, about: Conversation) -> list[Written]: ...
+    def close(self, about: Conversation) -> Iterable[Written]: ...

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats
 from antiphon.conversation import Conversation, Message
 from antiphon.errors import NotFoundError, ParseError, RenderError, near
+from antiphon.formats.openchatml.finding import Place
 from antiphon.tokens import o200k_harmony
 
 from .codec import Source, Target, Written
-from .detect import ENOUGH, detect, detect_json
+from .detect import ENOUGH, Survey, detect
 from .harmony import HarmonySource, HarmonyTarget, id_pieces, text_pieces
-from .json_forms import HarmonyJsonTarget, JsonSource, Understood, understand_harmony
+from .json_forms import HarmonyJsonReader, HarmonyJsonTarget, JsonReader, JsonSource
 from .loss import Loss, about_losses, message_losses
 from .sidecar import Sidecar, SidecarWriter
 from .templates import TemplateTarget
@@ -35,16 +35,16 @@ def _responses() -> Target:
     return ResponsesTarget()
 
 
-def _understand_chat(value: Any) -> Understood:
-    from .chat import understand_chat
+def _chat_reader(survey: Survey) -> JsonReader:
+    from .chat_reader import ChatReader
 
-    return understand_chat(value)
+    return ChatReader(survey)
 
 
-def _understand_responses(value: Any) -> Understood:
-    from .responses import understand_responses
+def _responses_reader(survey: Survey) -> JsonReader:
+    from .responses import ResponsesReader
 
-    return understand_responses(value)
+    return ResponsesReader(survey)
 
 
 TARGETS: dict[str, Callable[[], Target]] = {
@@ -55,10 +55,10 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "chat": _chat,
     "responses": _responses,
 }
-JSON: dict[str, Callable[[Any], Understood]] = {
-    "harmony-json": understand_harmony,
-    "chat": _understand_chat,
-    "responses": _understand_responses,
+JSON: dict[str, Callable[[Survey], JsonReader]] = {
+    "harmony-json": HarmonyJsonReader,
+    "chat": _chat_reader,
+    "responses": _responses_reader,
 }
 SOURCES = ("openchatml", "openchatml-0.1", "harmony", "harmony-ids", *JSON)
 
@@ -82,11 +82,11 @@ def source_named(name: str, *, lenient: bool = False) -> Source:
         case "openchatml-0.1":
             return DraftSource()
         case "harmony":
-            return HarmonySource(text_pieces(), lenient=lenient)
+            return HarmonySource(text_pieces(), lenient=lenient, place=Place())
         case "harmony-ids":
             return HarmonySource(id_pieces(o200k_harmony()), lenient=lenient)
         case "json":
-            return JsonSource(lambda value: JSON[detect_json(value)](value))
+            return JsonSource(lambda survey: JSON[survey.form](survey))
         case _ if name in JSON:
             return JsonSource(JSON[name])
     hint = "A chat template is one way." if name in builtin_formats().names else near(name, SOURCES)
@@ -141,23 +141,24 @@ class Conversion:
     def _restored(self, source: Source, chunks: list[bytes], target: Target) -> Iterator[bytes]:
         assert self.beside is not None
         digest = hashlib.sha256(b"".join(chunks)).hexdigest()
-        messages = [message for chunk in chunks for message in source.feed(chunk)] + source.close()
+        messages = [message for chunk in chunks for message in source.feed(chunk)] + [*source.close()]
         about = source.about
         if self.beside.digest == f"sha256:{digest}":
             messages, about = self.beside.restored(messages), self.beside.conversation
         else:
             self.on_warning("the sidecar belongs to another file and is ignored")
         yield from self._open(target, about)
-        yield from self._all(target, messages)
+        yield from self._all(target, messages, source)
         yield from self._emit(target.close(about))
         self._tell(source)
 
-    def _write(self, target: Target, messages: list[Message], source: Source, *, last: bool = False) -> Iterator[bytes]:
-        for told in source.repairs:
-            self.on_warning(told)
+    def _write(
+        self, target: Target, messages: Iterable[Message], source: Source, *, last: bool = False
+    ) -> Iterator[bytes]:
+        self._tell(source)
         if not self._begun and (last or source.ready):
             yield from self._open(target, source.about)
-        yield from self._all(target, messages)
+        yield from self._all(target, messages, source)
         if last:
             self.about = source.about
             yield from self._emit(target.close(source.about))
@@ -169,8 +170,9 @@ class Conversion:
             self._lose(loss)
         yield from self._emit([written])
 
-    def _all(self, target: Target, messages: Iterable[Message]) -> Iterator[bytes]:
+    def _all(self, target: Target, messages: Iterable[Message], source: Source) -> Iterator[bytes]:
         for message in messages:
+            self._tell(source)
             try:
                 yield from self._emit(target.write(message))
             except (RenderError, ParseError) as error:
@@ -180,7 +182,7 @@ class Conversion:
 
     def _emit(self, written: Iterable[Written]) -> Iterator[bytes]:
         for part in written:
-            for loss in message_losses(self._number, part.said, part.read):
+            for loss in (*message_losses(self._number, part.said, part.read), *part.ambiguous):
                 self._lose(loss)
             self._number += len(part.said)
             output = _encoded(part.text)
@@ -198,6 +200,7 @@ class Conversion:
             self.on_warning(told)
         for loss in source.unread:
             self._lose(loss)
+        source.unread.clear()
 
 
 def _chained(begun: list[bytes], chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
-from antiphon.errors import ParseError
+from antiphon.errors import ParseError, Position
 from antiphon.formats.openchatml import is_v01
+
+from .json_text import Entry
 
 ENOUGH = 65_536
 """Bytes that always tell."""
@@ -31,17 +34,55 @@ def detect(head: bytes) -> str:
     raise ParseError("this looks like no form of a conversation that is known here", code="unknown_form", hint=HINT)
 
 
-def detect_json(value: Any) -> str:
-    """``harmony-json``, ``chat`` or ``responses``. Raises `ParseError`."""
-    fields: Mapping[str, Any] = value if isinstance(value, dict) else {}
-    elements = value if isinstance(value, list) else fields.get("messages")
-    if "input" in fields or "output" in fields or (isinstance(value, list) and any(map(_is_item, value))):
-        return "responses"
-    if isinstance(elements, list) and any(map(_is_harmony, elements)):
-        return "harmony-json"
-    if isinstance(elements, list) and all(isinstance(element, dict) and "role" in element for element in elements):
-        return "chat"
-    raise ParseError("this JSON is no conversation that is known here", code="unknown_form", hint=HINT)
+@dataclass(slots=True)
+class Survey:
+    """What a JSON text is about: its members, of which a long list is (), and what the lists' elements look like."""
+
+    members: dict[str, Any] = field(default_factory=dict)
+    is_list: bool = False
+    any_item: bool = False
+    any_harmony: bool = False
+    all_roles: bool = True
+
+    def note(self, element: Any) -> None:
+        self.any_item = self.any_item or _is_item(element)
+        self.any_harmony = self.any_harmony or _is_harmony(element)
+        self.all_roles = self.all_roles and isinstance(element, dict) and "role" in element
+
+    @property
+    def form(self) -> str:
+        """``harmony-json``, ``chat`` or ``responses``. Raises `ParseError`."""
+        if "input" in self.members or "output" in self.members or (self.is_list and self.any_item):
+            return "responses"
+        if self.is_list or self._is_list("messages"):
+            if self.any_harmony:
+                return "harmony-json"
+            if self.all_roles:
+                return "chat"
+        raise ParseError("this JSON is no conversation that is known here", code="unknown_form", hint=HINT)
+
+    def require(self, path: str) -> None:
+        """Raises `ParseError` when there is no such list."""
+        if not (self.is_list or self._is_list(path)):
+            raise ParseError(f"{path} is not a list", code="wrong_value", position=Position(path=path))
+
+    def _is_list(self, path: str) -> bool:
+        return path in self.members and isinstance(self.members[path], list | tuple)
+
+
+def survey(entries: Iterable[Entry]) -> Survey:
+    """Reads all of a JSON text, and keeps what is not long."""
+    found = Survey()
+    for key, index, value in entries:
+        if key is None:
+            found.is_list = index is not None or isinstance(value, list)
+        elif index is None:
+            found.members[key] = value
+        else:
+            found.members[key] = ()
+        if index is not None and key in (None, "messages"):
+            found.note(value)
+    return found
 
 
 def _is_item(element: Any) -> bool:

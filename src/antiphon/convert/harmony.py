@@ -11,10 +11,12 @@ from antiphon.conversation import Channel, Conversation, End, Incident, Intent, 
 from antiphon.errors import ParseError, RenderError
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import message_to_harmony
+from antiphon.formats.openchatml.finding import Place
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, spell, well_formed
 
 from .codec import Written
 from .loss import Loss
+from .media import without_media
 
 HARMONY = Harmony(names=True)
 ENDS = {End.END: Control("<|end|>"), End.CALL: Control("<|call|>"), End.RETURN: Control("<|return|>")}
@@ -28,10 +30,13 @@ def as_harmony(message: Message) -> Message:
 
 
 class HarmonySource:
-    """Reads Harmony's pieces, however they came."""
+    """Reads Harmony's pieces, however they came; with a ``place``, those of a text, in which errors have theirs."""
 
-    def __init__(self, pieces: Callable[[bytes, bool], list[Piece]], *, lenient: bool) -> None:
+    def __init__(
+        self, pieces: Callable[[bytes, bool], list[Piece]], *, lenient: bool, place: Place | None = None
+    ) -> None:
         self._pieces = pieces
+        self._place = place
         self._parser = HARMONY.parser(reply_as=None)
         self._lenient = lenient
         self._count = 0
@@ -41,11 +46,18 @@ class HarmonySource:
         self.unread: list[Loss] = []
 
     def feed(self, chunk: bytes) -> list[Message]:
-        return self._messages(self._parser.feed(self._pieces(chunk, False)))
+        return self._read(self._pieces(chunk, False))
 
     def close(self) -> list[Message]:
-        pieces = self._pieces(b"", True)
-        return self._messages([*self._parser.feed(pieces), *self._parser.close()])
+        return self._read(self._pieces(b"", True)) + self._messages(self._parser.close())
+
+    def _read(self, pieces: list[Piece]) -> list[Message]:
+        messages: list[Message] = []
+        for piece in pieces:
+            messages += self._messages(self._parser.feed((piece,)))
+            if self._place is not None:
+                self._place.pass_over(str(piece))
+        return messages
 
     def _messages(self, events: Iterable[object]) -> list[Message]:
         messages: list[Message] = []
@@ -60,9 +72,11 @@ class HarmonySource:
 
     def _repaired(self, incident: Incident, number: int) -> None:
         told = f"message {number}: {incident.code}" + (f", {incident.text[:60]!r}" if incident.text else "")
+        at = self._place.position() if self._place is not None else None
         if not self._lenient:
-            raise ParseError(told, code=incident.code, hint="Convert with --lenient for the best reading.")
-        self.repairs.append(told)
+            hint = "Convert with --lenient for the best reading."
+            raise ParseError(told, code=incident.code, position=at, hint=hint)
+        self.repairs.append(f"{at}  {told}" if at is not None else told)
 
 
 def text_pieces() -> Callable[[bytes, bool], list[Piece]]:
@@ -134,7 +148,7 @@ class HarmonyTarget:
             for message in lead:
                 yield from self._frame(message)
             return
-        pieces = self._mended(HARMONY.render(replace(about, messages=tuple(lead)), reply_as=None))
+        pieces = self._mended(HARMONY.render(replace(about, messages=tuple(map(without_media, lead))), reply_as=None))
         yield Written(self._spelled(pieces), tuple(lead), tuple(self._read(pieces)))
 
     def _frame(self, message: Message) -> Iterator[Written]:
@@ -150,7 +164,8 @@ class HarmonyTarget:
             yield self._written(message, ENDS.get(end))
 
     def _written(self, message: Message, end: Control | None) -> Written:
-        shown = message if self._about.verbatim else message_to_harmony(message, self._channels)
+        shown = without_media(message)
+        shown = shown if self._about.verbatim else message_to_harmony(shown, self._channels)
         self._functions = self._functions or any(getattr(part, "tools", None) for part in message.parts)
         pieces = self._mended(HARMONY.messages.opened(shown, functions_offered=self._functions))
         pieces += [end] if end is not None else []

@@ -1,63 +1,80 @@
-"""Forms that are one JSON value: read whole, written message by message."""
+"""Forms that are one JSON value: read and written message by message."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from antiphon.conversation import Conversation, Message
-from antiphon.errors import ParseError, Position
-from antiphon.formats.harmony import read_conversation, read_message, write_message
+from antiphon.formats.harmony import read_message, write_message
 from antiphon.tokens import well_formed
 
 from .codec import Written
+from .detect import Survey, survey
 from .harmony import as_harmony
+from .json_text import entries
 from .loss import Loss
+from .media import without_media
+from .spool import temporary
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Understood:
-    """A JSON value as a conversation, and what of it no conversation holds."""
+class JsonReader(Protocol):
+    """Makes messages of the elements of one list of a JSON text."""
 
-    conversation: Conversation
-    unread: list[Loss] = field(default_factory=list)
+    path: str
+    """The name of the list."""
+    about: Conversation
+    unread: list[Loss]
+    """What the text says that no conversation holds, since it was last taken."""
+
+    def begin(self) -> Sequence[Message]: ...
+
+    def read(self, element: Any, index: int) -> Sequence[Message]:
+        """Raises `ParseError` with the path of what is wrong."""
+
+    def end(self) -> Sequence[Message]: ...
 
 
 class JsonSource:
-    """Reads one JSON value. ``understand`` makes a conversation of it."""
+    """Reads one JSON value. It may say last what a writer must know first, so it is kept in a file and read twice.
 
-    def __init__(self, understand: Callable[[Any], Understood]) -> None:
-        self._understand = understand
-        self._chunks: list[bytes] = []
+    ``reader`` makes a reader for a text of these members, its lists left out; ``kind`` says what their elements are.
+    """
+
+    def __init__(self, reader: Callable[[Survey], JsonReader]) -> None:
+        self._reader = reader
+        self._file = temporary(self)
         self.about = Conversation()
         self.ready = False
         self.repairs: list[str] = []
         self.unread: list[Loss] = []
 
     def feed(self, chunk: bytes) -> list[Message]:
-        self._chunks.append(chunk)
+        self._file.write(chunk)
         return []
 
-    def close(self) -> list[Message]:
-        understood = self._understand(loads(b"".join(self._chunks)))
-        messages = understood.conversation.messages
-        self.about, self.unread = understood.conversation, understood.unread
-        return list(messages)
+    def close(self) -> Iterator[Message]:
+        self._file.seek(0)
+        reader = self._reader(survey(entries(self._file)))
+        self.about = reader.about
+        return self._messages(reader)
 
+    def _messages(self, reader: JsonReader) -> Iterator[Message]:
+        self._file.seek(0)
+        with self._file as file:
+            yield from self._noted(reader, reader.begin())
+            for key, index, element in entries(file):
+                if index is not None and key in (None, reader.path):
+                    yield from self._noted(reader, reader.read(element, index))
+            yield from self._noted(reader, reader.end())
 
-def loads(data: bytes) -> Any:
-    """The value. Raises `ParseError` with the place of what is no JSON."""
-    try:
-        return json.loads(data)
-    except json.JSONDecodeError as error:
-        at = Position(error.pos, error.lineno, error.colno)
-        raise ParseError(f"not JSON: {error.msg}", code="not_json", position=at) from None
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise ParseError(f"not readable as JSON: {error}", code="not_json") from None
+    def _noted(self, reader: JsonReader, messages: Sequence[Message]) -> Sequence[Message]:
+        self.unread += reader.unread
+        reader.unread = []
+        return messages
 
 
 def mended(value: Json) -> Json:
@@ -86,12 +103,24 @@ class JsonList:
         return ("\n" if self._any else "") + f"]{rest}}}\n"
 
 
-def understand_harmony(value: Any) -> Understood:
-    conversation = read_conversation(value)
-    return Understood(
-        Conversation(tuple(map(as_harmony, conversation.messages)), verbatim=True),
-        [Loss(key, "not part of a conversation") for key in value if key != "messages"],
-    )
+class HarmonyJsonReader:
+    """Reads the reference's JSON."""
+
+    path = "messages"
+
+    def __init__(self, survey: Survey) -> None:
+        survey.require(self.path)
+        self.about = Conversation(verbatim=True)
+        self.unread = [Loss(key, "not part of a conversation") for key in survey.members if key != self.path]
+
+    def begin(self) -> Sequence[Message]:
+        return ()
+
+    def read(self, element: Any, index: int) -> Sequence[Message]:
+        return (as_harmony(read_message(element, f"$.messages[{index}]")),)
+
+    def end(self) -> Sequence[Message]:
+        return ()
 
 
 class HarmonyJsonTarget:
@@ -104,14 +133,8 @@ class HarmonyJsonTarget:
         return Written(self._list.opening()), Conversation(verbatim=True)
 
     def write(self, message: Message) -> list[Written]:
-        value = mended(write_message(message))
+        value = mended(write_message(without_media(message)))
         return [Written(self._list.element(value), (message,), (as_harmony(read_message(value)),))]
 
     def close(self, about: Conversation) -> list[Written]:
         return [Written(self._list.closing({}))]
-
-
-def require_list(value: Any, path: str) -> Sequence[Any]:
-    if not isinstance(value, list):
-        raise ParseError(f"{path} is not a list", code="wrong_value", position=Position(path=path))
-    return value

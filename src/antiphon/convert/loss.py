@@ -6,7 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from antiphon.conversation import Channel, Conversation, End, Message, Settings
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    DeveloperContent,
+    End,
+    Message,
+    OpaquePart,
+    Part,
+    Settings,
+    SystemContent,
+    TextPart,
+)
 from antiphon.formats.openchatml import DocumentHeader, envelope_of
 
 Kind = Literal["semantic", "derivable", "spelling"]
@@ -28,6 +39,7 @@ class Loss:
 
 
 MESSAGE_FIELDS = tuple(field.name for field in fields(Message) if field.compare)
+KINDS = {TextPart: "text", SystemContent: "system content", DeveloperContent: "developer content"}
 SETTINGS_FIELDS = tuple(field.name for field in fields(Settings))
 
 
@@ -43,7 +55,8 @@ def message_losses(first: int, said: Sequence[Message], read: Sequence[Message])
         for name in MESSAGE_FIELDS:
             had, has = getattr(one, name), getattr(other, name)
             if had != has:
-                yield Loss(f"messages[{i}].{name}", shown(had), shown(has), kind_of(name, had, has))
+                told = kinds if name == "parts" else shown
+                yield Loss(f"messages[{i}].{name}", told(had), told(has), kind_of(name, had, has))
 
 
 def same(one: Message, other: Message) -> bool:
@@ -90,6 +103,12 @@ def header_fields(about: Conversation) -> dict[str, Any]:
 def described(message: Message) -> str:
     to = f" to {message.recipient}" if message.recipient else ""
     return f"{message.role.value}{to} on {message.effective_channel}, {shown(message.text)}"
+
+
+def kinds(parts: Sequence[Part]) -> str:
+    """What the parts are; none are one text."""
+    names = (part.kind if isinstance(part, OpaquePart) else KINDS[type(part)] for part in parts)
+    return " + ".join(names) or "text"
 
 
 def shown(value: object) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from antiphon.api.convert.response_items import ItemReader
+from antiphon.api.convert.response_items import CALLS, ItemReader
 from antiphon.api.schemas.response_items import InputItem
 from antiphon.conversation import (
     FUNCTIONS,
@@ -18,49 +19,87 @@ from antiphon.conversation import (
 )
 from antiphon.errors import ParseError, RenderError, RequestError
 
-from .chat import Calls, decoded, require_text
+from .chat import Calls, refuse_content
+from .chat_reader import decoded
 from .codec import Written
-from .json_forms import Json, JsonList, Understood, mended, require_list
+from .detect import Survey
+from .json_forms import Json, JsonList, mended
 from .loss import Loss
+from .media import without_media
 
 HELD = ("input", "output", "tools", "reasoning", "instructions", "object")
 
 
-def understand_responses(value: Any) -> Understood:
-    """A request (``input``), a response (``output``), or a list of items. Raises `ParseError` with a path."""
-    request: Json = {"input": value} if isinstance(value, list) else value
-    key = "input" if "input" in request else "output"
-    given = request.get(key)
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else require_list(given, key)
-    wire = [decoded(item, InputItem, f"{key}[{i}]") for i, item in enumerate(items)]
-    messages = list(read_items(wire, (), key))
-    if isinstance(request.get("instructions"), str):
-        messages.insert(0, Message(role=Role.SYSTEM, text=request["instructions"]))
-    reasoning = request.get("reasoning")
-    effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
-    conversation = Conversation(
-        tuple(messages),
-        tools=tuple(tool for given in request.get("tools") or () if (tool := tool_of(given))),
-        settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
-    )
-    unread = [Loss(name, "not part of a conversation") for name in request if name not in HELD]
-    for i, item in enumerate(items):
-        unread += [Loss(f"{key}[{i}].{name}", "of the item, not of the conversation")
-                   for name in ("id", "status", "annotations", "action") if item.get(name)]  # fmt: skip
-    for i, tool in enumerate(request.get("tools") or ()):
-        unread += [] if tool_of(tool) else [Loss(f"tools[{i}]", str(tool.get("type")))]
-    return Understood(conversation, unread)
+class ResponsesReader:
+    """Reads a request (``input``), a response (``output``), or a list of items."""
+
+    def __init__(self, survey: Survey) -> None:
+        request = survey.members
+        self.path = "input" if "input" in request or survey.is_list else "output"
+        self._given = request.get(self.path)
+        if not isinstance(self._given, str):
+            survey.require(self.path)
+        self._instructions = request.get("instructions")
+        reasoning, tools = request.get("reasoning"), request.get("tools") or ()
+        effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
+        self.about = Conversation(
+            tools=tuple(tool for given in tools if (tool := tool_of(given))),
+            settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
+        )
+        self.unread = [Loss(name, "not part of a conversation") for name in request if name not in HELD]
+        self.unread += [Loss(f"tools[{i}]", str(tool.get("type"))) for i, tool in enumerate(tools) if not tool_of(tool)]
+        self._items = Items(self.path)
+        self._held: InputItem | None = None
+
+    def begin(self) -> Sequence[Message]:
+        said = [Message(role=Role.SYSTEM, text=self._instructions)] if isinstance(self._instructions, str) else []
+        return [*said, Message(role=Role.USER, text=self._given)] if isinstance(self._given, str) else said
+
+    def read(self, element: Any, index: int) -> Sequence[Message]:
+        """The messages of the item before: what follows an assistant's message tells whether it is a preamble."""
+        path = f"{self.path}[{index}]"
+        item, self._held = self._held, decoded(element, InputItem, path)
+        self.unread += [Loss(f"{path}.{name}", "of the item, not of the conversation")
+                        for name in ("id", "status", "annotations", "action") if element.get(name)]  # fmt: skip
+        return self._items.read(item, self._held) if item is not None else ()
+
+    def end(self) -> Sequence[Message]:
+        return self._items.read(self._held) if self._held is not None else ()
 
 
-def read_items(items: list[InputItem], before: tuple[Message, ...], path: str = "input") -> list[Message]:
-    def sealed(content: str, where: str) -> Message:
-        raise ParseError("sealed reasoning can be read only by the server that sealed it", code="sealed")
+class Items:
+    """Items read one by one."""
 
-    reader = ItemReader(token="convert", unseal=sealed, before=before, path=path)  # noqa: S106 - a part of ids
-    try:
-        return [message for entry in reader.read(items) for message in entry.messages]
-    except RequestError as error:
-        raise ParseError(error.message, code=error.code, position=error.position, hint=error.hint) from None
+    def __init__(self, path: str = "input") -> None:
+        self._path = path
+        self._number = 0
+        self._waiting: dict[str, Message] = {}
+
+    def read(self, item: InputItem, follower: InputItem | None = None) -> tuple[Message, ...]:
+        """What the item says. Raises `ParseError` with its path."""
+        reader = ItemReader(
+            token="convert",  # noqa: S106 - a part of ids
+            unseal=_sealed,
+            before=tuple(self._waiting.values()),
+            path=self._path,
+            first=self._number,
+        )
+        called = follower is not None and follower.type in CALLS
+        try:
+            messages = reader.read([item, follower] if called and follower else [item])[0].messages
+        except RequestError as error:
+            raise ParseError(error.message, code=error.code, position=error.position, hint=error.hint) from None
+        self._number += 1
+        for message in messages:
+            if message.is_call and message.call_id:
+                self._waiting[message.call_id] = message
+            elif message.call_id:
+                self._waiting.pop(message.call_id, None)
+        return messages
+
+
+def _sealed(content: str, where: str) -> Message:
+    raise ParseError("sealed reasoning can be read only by the server that sealed it", code="sealed")
 
 
 def tool_of(value: Any) -> ToolSpec | None:
@@ -76,7 +115,7 @@ class ResponsesTarget:
     def __init__(self) -> None:
         self._list = JsonList("input")
         self._calls = Calls()
-        self._waiting: dict[str, Message] = {}
+        self._items = Items()
 
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
         held = Conversation(
@@ -86,8 +125,8 @@ class ResponsesTarget:
         return Written(self._list.opening()), held
 
     def write(self, message: Message) -> list[Written]:
-        require_text(message)
-        value = mended(self._item(message))
+        refuse_content(message)
+        value = mended(self._item(without_media(message)))
         return [Written(self._list.element(value), (message,), self._read(value))]
 
     def close(self, about: Conversation) -> list[Written]:
@@ -120,14 +159,11 @@ class ResponsesTarget:
 
     def _read(self, value: Json) -> tuple[Message, ...]:
         try:
-            read = tuple(read_items([decoded(value, InputItem, "input")], tuple(self._waiting.values())))
+            read = self._items.read(decoded(value, InputItem, "input"))
         except ParseError as error:
             raise RenderError(f"Responses items cannot say this: {error.message}", code=error.code) from None
         for message in read:
-            if message.is_call and message.call_id:
-                self._waiting[message.call_id] = message
-            elif message.call_id:
-                self._waiting.pop(message.call_id, None)
+            if message.call_id and not message.is_call:
                 self._calls.close(message.call_id)
         return read
 

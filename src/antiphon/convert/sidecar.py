@@ -9,7 +9,18 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import Conversation, End, Message, ResponseFormat, Role, Settings, ToolNamespace, ToolSpec
+from antiphon.conversation import (
+    Conversation,
+    End,
+    Message,
+    OpaquePart,
+    Part,
+    ResponseFormat,
+    Role,
+    Settings,
+    ToolNamespace,
+    ToolSpec,
+)
 from antiphon.errors import ParseError
 from antiphon.formats.harmony import read_message, write_message
 from antiphon.formats.openchatml import DocumentHeader, Envelope, Trivia
@@ -103,7 +114,7 @@ def message_json(message: Message) -> Json:
     """A message's fields, the default ones left out; its OpenChatML spelling where it has one."""
     told = {name: value for name in PLAIN if (value := getattr(message, name)) != DEFAULTS[name]}
     if message.parts:
-        told["parts"] = write_message(message)["content"]
+        told["parts"] = [part_json(message, part) for part in message.parts]
     trivia = message.extra.get("openchatml")
     if isinstance(trivia, Trivia):
         told["spelling"] = {f.name: value for f in fields(trivia) if (value := getattr(trivia, f.name)) is not None}
@@ -118,7 +129,20 @@ def message_of(told: Mapping[str, Any]) -> Message:
         message = Message(**given, extra={"openchatml": Trivia(**spelling)} if spelling is not None else {})
     except (KeyError, ValueError, TypeError) as error:
         raise ParseError(f"this is no sidecar: {error!r}", code="bad_sidecar") from None
-    return replace(message, parts=read_message({"role": message.role, "content": parts}).parts) if parts else message
+    return replace(message, parts=tuple(part_of(message, part) for part in parts)) if parts else message
+
+
+def part_json(message: Message, part: Part) -> Json:
+    if isinstance(part, OpaquePart):
+        return {"type": "opaque", "kind": part.kind, "data": part.data}
+    told: Json = write_message(replace(message, parts=(part,)))["content"][0]
+    return told
+
+
+def part_of(message: Message, told: Json) -> Part:
+    if told.get("type") == "opaque":
+        return OpaquePart(str(told.get("kind")), told.get("data"))
+    return read_message({"role": message.role, "content": [told]}).parts[0]
 
 
 def about_json(about: Conversation) -> Json:

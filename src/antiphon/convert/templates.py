@@ -10,6 +10,8 @@ from antiphon.formats import Format, HistoryPolicy
 from antiphon.tokens import spell
 
 from .codec import Written
+from .loss import Loss
+from .media import without_media
 
 ROLES = {Role.SYSTEM: Role.SYSTEM, Role.DEVELOPER: Role.SYSTEM, Role.USER: Role.USER,
          Role.ASSISTANT: Role.ASSISTANT, Role.TOOL: Role.USER}  # fmt: skip
@@ -32,10 +34,20 @@ class TemplateTarget:
         return []
 
     def close(self, about: Conversation) -> list[Written]:
-        whole = replace(self._about, messages=tuple(self._messages))
+        whole = replace(self._about, messages=tuple(map(without_media, self._messages)))
         text = spell(list(self._format.render(whole, reply_as=None, history=HistoryPolicy.KEEP_ALL)))
         held = [(message, tuple(self._held(message, text))) for message in self._messages]
-        return [*(Written("", (message,), read) for message, read in held), Written(text)]
+        said = (Written("", (message,), read, self._spelled(i, message)) for i, (message, read) in enumerate(held))
+        return [*said, Written(text)]
+
+    def _spelled(self, number: int, message: Message) -> tuple[Loss, ...]:
+        """A text that spells a marker is the marker for whoever reads the template's text."""
+        marks = dict.fromkeys(str(mark) for mark in (*self._format.controls, *self._format.stops))
+        return tuple(
+            Loss(f"messages[{number}].text", repr(mark), f"a marker of {self._format.name}")
+            for mark in marks
+            if mark in message.text
+        )
 
     def _held(self, message: Message, text: str) -> Iterator[Message]:
         """The message as the template can say it; nothing of one whose text it leaves out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
 from dataclasses import replace
 
 from antiphon.conversation import Conversation, Message, Settings, ToolNamespace
@@ -11,15 +12,17 @@ from antiphon.formats.openchatml import (
     DocumentHeader,
     Envelope,
     Finding,
+    FromHarmony,
     Reader,
     Writer,
     envelope_of,
-    from_harmony,
     read_v01,
 )
 
 from .codec import Written
 from .loss import Loss
+from .media import without_media
+from .spool import Spool
 
 
 class TranscriptSource:
@@ -78,12 +81,13 @@ class DraftSource:
 
 
 class TranscriptTarget:
-    """Writes OpenChatML. A conversation without a header of its own is held until it is whole: it gets one."""
+    """Writes OpenChatML. A conversation without a header of its own waits until it is whole: it gets one."""
 
     def __init__(self) -> None:
         self._writer: Writer | None = None
         self._reader = Reader(strict=False)
-        self._held: list[Message] = []
+        self._waiting = Spool()
+        self._way = FromHarmony()
         self._about = Conversation()
 
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
@@ -96,20 +100,22 @@ class TranscriptTarget:
 
     def write(self, message: Message) -> list[Written]:
         if self._writer is None:
-            self._held.append(message)
+            self._waiting.add(message)
+            self._way.note(message)
             return []
         return [self._frame(self._writer, message, message)]
 
-    def close(self, about: Conversation) -> list[Written]:
+    def close(self, about: Conversation) -> Iterator[Written]:
         if self._writer is not None:
             tail = envelope_of(about).tail if "openchatml" in about.extra else None
-            return [Written(self._writer.close() if tail is None else tail)]
-        translated = from_harmony(replace(self._about, messages=tuple(self._held), tools=())).conversation
-        envelope = envelope_of(translated)
-        writer, written = Writer(replace(envelope, tail=None)), [self._header(envelope)]
-        pairs = zip(self._held, translated.messages, strict=True)
-        written += [self._frame(writer, message, as_written) for message, as_written in pairs]
-        return [*written, Written(writer.close())]
+            yield Written(self._writer.close() if tail is None else tail)
+            return
+        envelope = envelope_of(self._way.about(replace(self._about, tools=())))
+        writer = Writer(replace(envelope, tail=None))
+        yield self._header(envelope)
+        for message in self._waiting.take():
+            yield self._frame(writer, message, self._way.message(message))
+        yield Written(writer.close())
 
     def _header(self, envelope: Envelope) -> Written:
         text = Writer(envelope).header()
@@ -117,6 +123,7 @@ class TranscriptTarget:
         return Written(text)
 
     def _frame(self, writer: Writer, message: Message, as_written: Message) -> Written:
+        as_written = without_media(as_written)
         if as_written.parts and any(not hasattr(part, "text") for part in as_written.parts):
             raise RenderError(
                 "OpenChatML carries text only, and a message has a part of another kind",

@@ -27,16 +27,18 @@ def to_messages(
     continue_last: bool = False,
     earlier: Sequence[Message] = (),
     in_order: bool = False,
+    first: int = 0,
 ) -> tuple[Message, ...]:
     """The frames of the chat. ``continue_last``: the last message, the assistant's, is left open to go on with.
 
     ``earlier`` frames came before these; their calls may be answered here. ``in_order``: tools' messages without an id
-    answer the calls that wait, the oldest first. Raises `RequestError` at the message that cannot be read.
+    answer the calls that wait, the oldest first. ``first`` is the number that errors give the first message.
+    Raises `RequestError` at the message that cannot be read.
     """
     if not messages:
         raise refused("messages", "there must be at least one message.")
     calls = _Calls(earlier, in_order=in_order)
-    frames = [frame for i, message in enumerate(messages) for frame in _frames(message, f"messages[{i}]", calls)]
+    frames = [frame for i, message in enumerate(messages, first) for frame in _frames(message, f"messages[{i}]", calls)]
     if continue_last:
         if not frames or frames[-1].role is not Role.ASSISTANT or frames[-1].is_call:
             raise refused("continue_final_message", "the last message is not an assistant's text.")

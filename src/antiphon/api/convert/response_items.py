@@ -52,6 +52,7 @@ class ItemReader:
     """Reads items that go on with ``before``. ``token`` makes ids for those that have none, unique with ``first``.
 
     ``unseal`` opens ``encrypted_content`` (`RequestError` for what is not ours). ``known`` are referenced items.
+    ``first`` is the number that errors give the first item.
     """
 
     token: str
@@ -59,13 +60,14 @@ class ItemReader:
     before: Sequence[Message] = ()
     known: Mapping[str, Entry] = field(default_factory=dict)
     path: str = "input"
+    first: int = 0
 
     def read(self, items: Sequence[InputItem]) -> list[Entry]:
         """One entry an item. Raises `RequestError` at the item that cannot be read."""
         calls = _OpenCalls(self.before)
         entries: list[Entry] = []
         for i, item in enumerate(items):
-            path = f"{self.path}[{i}]"
+            path = f"{self.path}[{self.first + i}]"
             if item.type == "item_reference":
                 entry = self._referenced(item, path)
             else:

@@ -6,7 +6,7 @@ from .document import OURS, Capabilities, DocumentHeader, HarmonyProfile
 from .events import EventStream, sse
 from .finding import SUMMARIES, Finding
 from .frame import Trivia
-from .hip1 import Loss, Translated, from_harmony, message_to_harmony, to_harmony
+from .hip1 import FromHarmony, Loss, Translated, from_harmony, message_to_harmony, to_harmony
 from .legacy import is_v01, read_v01
 from .openchatml import OpenChatML, for_prompt, openchatml
 from .projection import from_json, message_from_json, message_to_json, to_json, turn_to_json
@@ -46,6 +46,7 @@ __all__ = [
     # other forms
     "EventStream",
     "sse",
+    "FromHarmony",
     "Loss",
     "Translated",
     "from_harmony",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from antiphon.conversation import Channel, Conversation, End, Intent, Message, Role, ToolNamespace
+from antiphon.conversation import FUNCTIONS, Channel, Conversation, End, Intent, Message, Role, ToolNamespace
 
 from .document import DocumentHeader
 from .head import ToolNames
@@ -46,7 +46,7 @@ def to_harmony(conversation: Conversation) -> Translated:
 
 
 def message_to_harmony(message: Message, channels: dict[str | None, str]) -> Message:
-    """One message of `to_harmony`, for conversations that stream; ``channels`` remembers those of the calls so far."""
+    """One message of `to_harmony`, for conversations that stream; ``channels`` remembers those of unusual calls."""
     extra = {key: value for key, value in message.extra.items() if key != "openchatml"}
     call_id = None if extra.pop("synthetic_call_id", False) else message.call_id
     bare = replace(message, intent=None, call_id=call_id, extra=extra)
@@ -54,7 +54,10 @@ def message_to_harmony(message: Message, channels: dict[str | None, str]) -> Mes
         case Role.ASSISTANT if message.is_call:
             # HIP-1.2 to 1.5: calls name their channel, and JSON arguments say that they are JSON.
             channel = message.channel or Channel.COMMENTARY
-            channels[message.call_id] = channel
+            if channel != Channel.COMMENTARY:  # where the replies of the others stand anyway
+                channels[message.call_id] = channel
+            else:
+                channels.pop(message.call_id, None)
             is_json = message.constrained or (message.content_type is None and _is_object(message.text))
             content_type = "json" if is_json and message.content_type is None else message.content_type
             return replace(bare, channel=channel, constrained=is_json, content_type=content_type)
@@ -94,26 +97,79 @@ def from_harmony(conversation: Conversation) -> Translated:
 
     Its header enables the profile and declares what the conversation does, so that `to_harmony` gives it back.
     """
-    losses: list[Loss] = []
-    messages: list[Message] = []
-    open_calls: list[tuple[str, str | None]] = []
-    taken = {message.call_id for message in conversation.messages}
-    numbers = (id for id in (f"call_{n}" for n in range(len(taken) + len(conversation.messages))) if id not in taken)
-    for i, message in enumerate(conversation.messages):
+    way = FromHarmony()
+    for message in conversation.messages:
+        way.note(message)
+    messages = tuple(map(way.message, conversation.messages))
+    pairs = enumerate(zip(conversation.messages, messages, strict=True))
+    losses = tuple(
+        Loss(f"messages[{i}].call_id", f"{made.call_id} is added", "derivable")
+        for i, (message, made) in pairs
+        if made.call_id != message.call_id
+    )
+    return Translated(replace(way.about(conversation), messages=messages), losses)
+
+
+class FromHarmony:
+    """`from_harmony` for conversations that stream: `note` every message, then ask for what is around them and each.
+
+    Memory: the call ids of the conversation, and those of open calls.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str | None] = set()
+        self._names: dict[str, None] = {}
+        self._functions: dict[str, None] = {Channel.COMMENTARY: None}
+        self._builtins: dict[str, None] = {Channel.ANALYSIS: None, Channel.COMMENTARY: None}
+        self._all_have_channels = True
+        self._open: list[tuple[str, str | None]] = []
+        self._number = 0
+
+    def note(self, message: Message) -> None:
+        self._taken.add(message.call_id)
+        if message.role in (Role.ASSISTANT, Role.TOOL):
+            self._all_have_channels = self._all_have_channels and message.channel is not None
+        if message.is_call:
+            recipient = message.recipient or ""
+            self._names.setdefault(recipient)
+            channels = self._functions if recipient.startswith(f"{FUNCTIONS}.") else self._builtins
+            channels.setdefault(message.effective_channel)
+        elif message.role is Role.TOOL and message.name:
+            self._names.setdefault(message.name)
+
+    def about(self, conversation: Conversation) -> Conversation:
+        """The conversation with the header for what was noted."""
+        profile: dict[str, object] = {"enabled": True}
+        if self._all_have_channels:
+            profile["require_channels"] = list(map(str, Channel))
+        profile["tool_calls_in"] = list(map(str, self._functions))
+        profile["builtins_in"] = list(map(str, self._builtins))
+        declared = [namespace.name for namespace in conversation.builtins]
+        known = ToolNames().declare(declared)
+        unknown = dict.fromkeys(name.partition(".")[0] for name in self._names if not known.knows(name))
+        effort = conversation.settings.reasoning_effort
+        header = DocumentHeader(fields={"profiles": {"harmony": profile}}).with_settings(
+            reasoning_effort=effort.value if effort else None, builtin_tools=[*declared, *unknown] or None
+        )
+        named = {namespace.name: namespace for namespace in conversation.builtins}
+        builtins = tuple(named.get(name, ToolNamespace(name)) for name in header.builtin_tools)
+        return replace(conversation, builtins=builtins, extra={**conversation.extra, "openchatml": Envelope(header)})
+
+    def message(self, message: Message) -> Message:
         call_id = message.call_id
         if message.is_call:
-            call_id = call_id or next(numbers)
-            open_calls.append((call_id, message.recipient))
+            call_id = call_id or self._new_id()
+            self._open.append((call_id, message.recipient))
         elif message.role is Role.TOOL:
-            call_id = call_id or _answered(open_calls, message.name)
-        if call_id != message.call_id:
-            losses.append(Loss(f"messages[{i}].call_id", f"{call_id} is added", "derivable"))
-        messages.append(_message_from_harmony(message, call_id))
-    header = _header(conversation, messages)
-    named = {namespace.name: namespace for namespace in conversation.builtins}
-    builtins = tuple(named.get(name, ToolNamespace(name)) for name in header.builtin_tools)
-    extra = {**conversation.extra, "openchatml": Envelope(header)}
-    return Translated(replace(conversation, messages=tuple(messages), builtins=builtins, extra=extra), tuple(losses))
+            call_id = call_id or _answered(self._open, message.name)
+        return _message_from_harmony(message, call_id)
+
+    def _new_id(self) -> str:
+        """A-O12: by position, and no id that the conversation has."""
+        while (call_id := f"call_{self._number}") in self._taken:
+            self._number += 1
+        self._number += 1
+        return call_id
 
 
 def _message_from_harmony(message: Message, call_id: str | None) -> Message:
@@ -135,35 +191,6 @@ def _answered(open_calls: list[tuple[str, str | None]], name: str | None) -> str
         return None
     open_calls.remove(found)
     return found[0]
-
-
-def _header(conversation: Conversation, messages: Sequence[Message]) -> DocumentHeader:
-    calls = [message for message in messages if message.is_call]
-    spoken = [message for message in messages if message.role in (Role.ASSISTANT, Role.TOOL)]
-    profile: dict[str, object] = {"enabled": True}
-    if all(message.channel is not None for message in spoken):
-        profile["require_channels"] = list(Channel)
-    names = [call.recipient or "" for call in calls] + [m.name for m in spoken if m.role is Role.TOOL and m.name]
-    functions = [call for call in calls if (call.recipient or "").startswith("functions.")]
-    builtins = [call for call in calls if call not in functions]
-    profile["tool_calls_in"] = _channels([Channel.COMMENTARY], functions)
-    profile["builtins_in"] = _channels([Channel.ANALYSIS, Channel.COMMENTARY], builtins)
-    fields: dict[str, object] = {"profiles": {"harmony": {k: _plain(v) for k, v in profile.items()}}}
-    header = DocumentHeader(fields=fields)
-    declared = [namespace.name for namespace in conversation.builtins]
-    unknown = dict.fromkeys(name.partition(".")[0] for name in names if not ToolNames().declare(declared).knows(name))
-    effort = conversation.settings.reasoning_effort
-    return header.with_settings(
-        reasoning_effort=effort.value if effort else None, builtin_tools=[*declared, *unknown] or None
-    )
-
-
-def _plain(value: object) -> object:
-    return [str(word) for word in value] if isinstance(value, list) else value
-
-
-def _channels(usual: list[Channel], calls: Iterable[Message]) -> list[str]:
-    return list(dict.fromkeys([*usual, *(call.effective_channel for call in calls)]))
 
 
 def _is_object(text: str) -> bool:

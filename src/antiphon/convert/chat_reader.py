@@ -1,0 +1,135 @@
+"""OpenAI's chat JSON, read as the server reads it; parts that are no text are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from antiphon.api.convert.messages import TEXT_PARTS, to_messages
+from antiphon.api.schemas.chat import ChatMessage, ResponseFormatObject, Tool
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    Message,
+    OpaquePart,
+    Part,
+    ReasoningEffort,
+    ResponseFormat,
+    Settings,
+    TextPart,
+    ToolSpec,
+)
+from antiphon.errors import ParseError, Position, RequestError
+
+from .detect import Survey
+from .json_forms import Json
+from .loss import Loss
+
+HELD = ("messages", "tools", "response_format", "reasoning_effort")
+KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(ChatMessage))
+
+
+class ChatReader:
+    """Reads the messages of a request's body, or their list alone."""
+
+    path = "messages"
+
+    def __init__(self, survey: Survey) -> None:
+        survey.require(self.path)
+        request = survey.members
+        effort = request.get("reasoning_effort")
+        self.about = Conversation(
+            tools=tuple(tools_of(request.get("tools") or [])),
+            settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
+            response_format=response_format(request.get("response_format")),
+        )
+        self.unread = [Loss(key, "not part of a conversation") for key in request if key not in HELD]
+        self._waiting: dict[str, Message] = {}
+
+    def begin(self) -> Sequence[Message]:
+        return ()
+
+    def read(self, element: Any, index: int) -> Sequence[Message]:
+        messages = read_message(element, index, waiting=tuple(self._waiting.values()))
+        for message in messages:
+            if message.is_call and message.call_id:
+                self._waiting[message.call_id] = message
+            elif message.call_id:
+                self._waiting.pop(message.call_id, None)
+        path = f"{self.path}[{index}]"
+        self.unread += [Loss(f"{path}.{key}", "unknown") for key in element if key not in KNOWN]
+        if not any(message.parts for message in messages):
+            self.unread += [Loss(f"{path}.content", part.kind) for part in _media(element)]
+        return messages
+
+    def end(self) -> Sequence[Message]:
+        return ()
+
+
+def read_message(element: Any, index: int, *, waiting: Sequence[Message]) -> tuple[Message, ...]:
+    """The frames of one chat message; ``waiting`` are the calls that it may answer. Raises `ParseError` with a path."""
+    media = _media(element)
+    texts = {**element, "content": [part for part in element["content"] if _is_text(part)]} if media else element
+    try:
+        wire = decoded(texts, ChatMessage, f"messages[{index}]")
+        frames = to_messages([wire], earlier=waiting, first=index)
+    except RequestError as error:
+        raise ParseError(error.message, code=error.code, position=error.position, hint=error.hint) from None
+    return _with_parts(frames, _parts(element["content"])) if media else frames
+
+
+def _with_parts(frames: tuple[Message, ...], parts: tuple[Part, ...]) -> tuple[Message, ...]:
+    """The parts go to the frame that has the text; a message that only calls has none."""
+    return tuple(
+        frame if frame.is_call or frame.channel == Channel.ANALYSIS else replace(frame, parts=parts) for frame in frames
+    )
+
+
+def _is_text(part: Any) -> bool:
+    return not isinstance(part, dict) or part.get("type") in (*TEXT_PARTS, "refusal") or "type" not in part
+
+
+def _media(element: Any) -> list[OpaquePart]:
+    content = element.get("content") if isinstance(element, dict) else None
+    parts = content if isinstance(content, list) else []
+    return [OpaquePart(str(part["type"]), part) for part in parts if not _is_text(part)]
+
+
+def _parts(content: list[Json]) -> tuple[Part, ...]:
+    return tuple(
+        TextPart(part["refusal" if part["type"] == "refusal" else "text"])
+        if _is_text(part)
+        else OpaquePart(str(part["type"]), part)
+        for part in content
+    )
+
+
+def decoded(value: object, kind: type[Any], path: str) -> Any:
+    """A JSON value as a struct of the wire; through text, because some fields keep their own spelling."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value), type=kind)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        told, _, where = str(error).partition(" - at `$")
+        raise ParseError(told, code="wrong_value", position=Position(path=f"{path}{where.rstrip('`')}")) from None
+
+
+def tools_of(values: Sequence[Any]) -> Iterator[ToolSpec]:
+    for i, value in enumerate(values):
+        tool = decoded(value, Tool, f"tools[{i}]")
+        if tool.function is None:
+            raise ParseError("only function tools are read", code="wrong_value", position=Position(path=f"tools[{i}]"))
+        function = tool.function
+        yield ToolSpec(function.name, function.description or "", function.parameters, function.strict)
+
+
+def response_format(value: Any) -> ResponseFormat | None:
+    if value is None:
+        return None
+    wire = decoded(value, ResponseFormatObject, "response_format")
+    schema = wire.json_schema
+    if schema is None:
+        return ResponseFormat(wire.type)
+    return ResponseFormat(wire.type, schema.name, schema.description, schema.schema, schema.strict)
