@@ -58,6 +58,8 @@ def load(told: dict) -> object:  # type: ignore[type-arg]  # JSON
         setattr(params, name, value)
     params.model.path = told["model"]
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = told["threads"]
+    if not told["flash_attention"]:
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     if told["pooling"]:
         params.pooling_type = getattr(xllamacpp.llama_pooling_type, told["pooling"])
     return xllamacpp.Server(params)

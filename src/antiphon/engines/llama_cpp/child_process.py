@@ -151,6 +151,7 @@ def _told(
     pooling = settings.pooling.name if settings.embeddings else None
     return {
         "model": str(settings.model), "folder": str(folder), "threads": settings.thread_count(), "params": params,
+        "flash_attention": file.flash_attention(settings),
         "pooling": f"LLAMA_POOLING_TYPE_{pooling}" if pooling else None,
         "memory": None if settings.gpu_layers else need + cache * 2**20 + _HEADROOM,
     }  # fmt: skip

@@ -16,6 +16,8 @@ from .settings import LlamaCppSettings
 
 _OVERHEAD = 64 * 2**20
 """Bytes that any model needs besides its weights and its cache; deliberately low."""
+_MOST_SCORES = 256 * 2**20
+"""Bytes of attention scores that are worth the time that they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,26 @@ class ModelFile:
         width = sum(self._number(f"attention.{side}_length") or default for side in ("key", "value"))
         return total * width * 2 // (2 if self._number("attention.sliding_window") else 1)
 
+    def scores_bytes(self, settings: LlamaCppSettings) -> int:
+        """Bytes of the attention scores of one batch over a full context, at 32 bits, where they are kept whole."""
+        heads = self._value("attention.head_count")
+        most = max(map(_int, heads), default=0) if isinstance(heads, list) else _int(heads)
+        return settings.context * settings.batch * most * 4
+
+    def flash_attention(self, settings: LlamaCppSettings) -> bool:
+        """Whether attention is computed in one go, without its scores in memory.
+
+        On a processor that makes a short prompt after a long history (a session's next turn) half as fast again, and
+        tokens after one slower, too; so not there, unless the scores would take much memory. A GPU decides by itself.
+        """
+        on_processor = not settings.gpu_layers and not settings.embeddings
+        return not on_processor or self.scores_bytes(settings) > _MOST_SCORES
+
     def needs(self, settings: LlamaCppSettings) -> int:
         """The least memory, in bytes, with which the model can run as ``settings`` say."""
         cache = 0 if settings.embeddings else self.cache_bytes() * settings.context * settings.slots
-        return self.size + cache + _OVERHEAD
+        scores = 0 if self.flash_attention(settings) else self.scores_bytes(settings)
+        return self.size + cache + scores + _OVERHEAD
 
     def fragments(self) -> Fragments:
         """The vocabulary's parts of characters; none for a kind of vocabulary that we cannot spell."""
