@@ -6,6 +6,7 @@ import json
 import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import IO
 from urllib.error import HTTPError
@@ -82,6 +83,25 @@ def test_a_server_speaks_the_dialect_that_it_is_told_to_and_strictly(tmp_path: P
             request = Request(f"{url}/v1/chat/completions", body, headers)
             answer = json.load(told_by(request))
             assert answer["choices"][0]["finish_reason"] == word
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_the_server_allows_itself_as_many_open_files_as_it_takes_connections(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG)
+    few = "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (300, r.getrlimit(r.RLIMIT_NOFILE)[1]))"
+    server = subprocess.Popen(
+        [sys.executable, "-c", f"{few}; {PROGRAM[-1]}", "serve", "--port", "0", "--json"],
+        stdout=subprocess.PIPE, text=True,
+        env=environment(tmp_path, ANTIPHON_LIMITS_MAX_CONNECTIONS="5000"),
+    )  # fmt: skip
+    try:
+        assert server.stdout is not None
+        assert '"url"' in "".join(next(server.stdout) for _ in range(2))
+        told = Path(f"/proc/{server.pid}/limits").read_text()
+        (line,) = [line for line in told.splitlines() if line.startswith("Max open files")]
+        assert int(line.split()[3]) == 5000 + 256
     finally:
         server.kill()
         server.communicate()

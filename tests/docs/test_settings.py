@@ -8,11 +8,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from typer.main import get_group
 
+from antiphon.catalog import load_config, open_catalog
 from antiphon.catalog.config import Config
+from antiphon.cli.app import build_app
 
 TABLES = ("server", "limits", "log", "traces", "engine")
-PAGE = (Path(__file__).parents[2] / "docs/operations.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/operations.md").read_text("utf-8")
 
 
 def documented(table: str) -> dict[str, str]:
@@ -30,3 +34,22 @@ def test_every_key_stands_in_the_page_with_its_default(table: str) -> None:
     for key, default in defaults.items():
         if default or not isinstance(default, str):  # An empty default is a place, which the page tells in words.
             assert told[key] == f"`{default if isinstance(default, str) else json.dumps(default)}`", key
+
+
+def test_the_example_of_a_configuration_is_one(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    (tmp_path / "config.toml").write_text(example)
+    config = load_config({"ANTIPHON_HOME": str(tmp_path)}).config
+    assert open_catalog(config).default == "gpt-oss"
+    assert config.server.drain + 10 < int(re.findall(r"TimeoutStopSec=(\d+)", PAGE)[0])
+    assert config.limits.max_connections < int(re.findall(r"LimitNOFILE=(\d+)", PAGE)[0])
+    assert config.limits.turn_timeout < int(re.findall(r"proxy_read_timeout (\d+)s", PAGE)[0])
+    assert config.limits.idle_timeout > int(re.findall(r"keepalive_timeout (\d+)s", PAGE)[0])
+    assert config.limits.max_body == int(re.findall(r"client_max_body_size (\d+)m", PAGE)[0]) * 2**20
+
+
+def test_every_flag_of_the_server_stands_in_the_page_of_commands() -> None:
+    page = (ROOT / "docs/cli.md").read_text("utf-8").partition("## serve")[2].partition("\n## ")[0]
+    options = get_group(build_app("serve")).commands["serve"].params
+    flags = {flag for option in options for flag in (*option.opts, *option.secondary_opts) if flag.startswith("--")}
+    assert flags - set(re.findall(r"`(--[\w-]+)`", page)) == {"--config"}

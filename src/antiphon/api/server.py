@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import signal
 import socket
+import sys
 from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import Any
@@ -17,10 +18,16 @@ from antiphon.errors import ConfigError
 
 from .connection import Connection
 from .context import Context
+from .exchange import FAULTS
 from .tls import Certificate
+
+if sys.platform != "win32":
+    import resource
 
 UNSENT = 16 * 2**10
 """Bytes of one connection that the kernel may hold back for a slow reader."""
+SPARE_FILES = 256
+"""For all that is no connection: models, stores, engines."""
 GRACE = 2
 """Seconds in which streams that met the deadline may still say so."""
 
@@ -70,7 +77,20 @@ async def serving(
             code="keys_missing",
             hint="Make one with antiphon keys add NAME, or say --without-keys.",
         )
+    allow_files(context.limits.max_connections + SPARE_FILES)
     await Server(app, host=host, port=port, drain=drain, tls=tls, on_ready=on_ready, on_hangup=on_hangup).serve()
+
+
+def allow_files(count: int) -> None:
+    """Raises this process's own limit of open files, if it is less; each connection is one."""
+    if sys.platform == "win32":
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < count:
+        FAULTS.warning("this process may open %d files, and limits.max_connections needs %d", allowed, count)
 
 
 def is_loopback(host: str) -> bool:
