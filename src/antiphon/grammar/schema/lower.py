@@ -16,6 +16,7 @@ from antiphon.conversation import JsonSchema
 from antiphon.errors import RequestError
 
 from .arrays import lower_array
+from .cases import has_too_many_cases
 from .lowering import Lowering
 from .numbers import lower_number
 from .objects import lower_object
@@ -32,6 +33,8 @@ class Relaxed:
 
 def lowered(schema: JsonSchema) -> tuple[JsonSchema, tuple[Relaxed, ...]]:
     """The engine's schema, and what of the original it leaves open."""
+    if has_too_many_cases(schema):
+        return True, (_found(schema, _CHOICES),)
     try:
         form = jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
@@ -112,6 +115,9 @@ def _intersection(branches: list[CanonicalSchema], lowering: Lowering) -> Canoni
 
 
 _RARE = ("unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "if", "not", "oneOf", "allOf", "anyOf", "$ref")
+
+
+_CHOICES = ("oneOf", "dependentRequired", "dependentSchemas", "dependencies", "if", "not", "anyOf", "allOf")
 
 
 def _overlap(one: CanonicalSchema, other: CanonicalSchema, lowering: Lowering) -> bool:
