@@ -49,13 +49,12 @@ class ObligingEngine(ScriptedEngine):
         said: list[int] = []
         while not matcher.is_stopped() and len(said) < min(most, 2000):
             mask = matcher.compute_bitmask()
-            allowed = [id for id in range(TOKENIZER.size) if mask[id // 8] >> id % 8 & 1]
-            if not allowed:
-                break
-            closing = next((id for id in CLOSERS if id in allowed), None)
-            id = random.choice(allowed) if closing is None or random.random() < 0.2 else closing
-            matcher.consume_token(id)
-            said.append(id)
+            closing = next((id for id in CLOSERS if mask[id // 8] >> id % 8 & 1), None)
+            if closing is None or random.random() < 0.2:
+                allowed = [id for id in range(TOKENIZER.size) if mask[id // 8] >> id % 8 & 1]
+                closing = random.choice(allowed)
+            matcher.consume_token(closing)
+            said.append(closing)
         return said
 
 

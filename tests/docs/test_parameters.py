@@ -1,11 +1,16 @@
-"""The page of parameters says what the code does, and what an engine cannot do is refused by its name."""
+"""The page of parameters says what the code does; what an engine cannot do is refused by its name, and what is taken is
+described."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
+from antiphon.api import Limits
+from antiphon.api.openapi import document
 from antiphon.engines import EngineInfo
 from docs.declared import kinds
 from docs.parameters import ROUTES, Servers, asked, page
@@ -18,6 +23,12 @@ def test_the_page_of_parameters_is_current() -> None:
     assert PAGE.read_text("utf-8") == page(), "run: python tests/docs/parameters.py > docs/parameters.md"
 
 
+def described_as(kind: str) -> jsonschema_rs.Validator:
+    """The request as /openapi.json has it."""
+    whole = json.loads(document(Limits()))
+    return jsonschema_rs.validator_for({"$ref": f"#/components/schemas/{kind}", "components": whole["components"]})
+
+
 @pytest.mark.parametrize(
     "info",
     [
@@ -28,12 +39,14 @@ def test_the_page_of_parameters_is_current() -> None:
 )
 async def test_what_an_engine_cannot_honour_is_refused_by_its_name(info: EngineInfo) -> None:
     refused = set()
-    for _, path, _, samples, least in ROUTES:
+    for _, path, kind, samples, least in ROUTES:
         if path == "/v1/embeddings":
             continue
+        described = described_as(kind.__name__)
         for name, sample in samples.items():
             got = await asked(SERVERS.of(info), path, {**least, **sample})
             if got.status == 200:
+                described.validate({**least, **sample})
                 continue
             refused.add(name)
             assert got.status == 400, got.body

@@ -16,12 +16,60 @@ from .dialect import OPENAI
 from .limits import Limits
 
 Schema = dict[str, Any]
+NULL: Schema = {"type": "null"}
+
+
+def _one_of(*names: str, kinds: tuple[str, ...]) -> Schema:
+    """Just one of the fields is there."""
+    return {
+        "oneOf": [
+            {
+                "required": [name],
+                "properties": {other: {"type": kind} if other == name else NULL for other in names},
+            }
+            for name, kind in zip(names, kinds, strict=True)
+        ]
+    }
+
+
+def _there(name: str) -> Schema:
+    return {"required": [name], "properties": {name: {"not": NULL}}}
+
+
+def _for_roles(*roles: str, needs: str) -> Schema:
+    """What a message of these roles must have; none of them is an assistant's, which alone has calls."""
+    then = {"allOf": [_there(needs), {"properties": {"tool_calls": NULL}}]}
+    return {"if": {"properties": {"role": {"enum": list(roles)}}, "required": ["role"]}, "then": then}
+
+
+WHOLE: dict[str, Schema] = {
+    "TokenizeRequest": _one_of("prompt", "messages", kinds=("string", "array")),
+    "ParseRequest": _one_of("text", "ids", kinds=("string", "array")),
+    "ChatMessage": {
+        "allOf": [
+            _for_roles("system", "developer", "user", needs="content"),
+            _for_roles("tool", needs="tool_call_id"),
+            _for_roles("function", needs="name"),
+        ]
+    },
+    "ContentPart": {
+        "properties": {"type": {"enum": ["text", "input_text", "output_text", "refusal"], "default": "text"}},
+        "if": {"properties": {"type": {"const": "refusal"}}, "required": ["type"]},
+        "then": _there("refusal"),
+        "else": _there("text"),
+    },
+    "antiphon.api.schemas.chat.Tool": {"allOf": [_there("function"), {"properties": {"type": {"const": "function"}}}]},
+}
+"""What fields mean to each other."""
 REFUSED: Schema = {"type": "null", "description": "Known, and refused: nothing here can do it."}
 
 
 def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
     """The schemas of requests with their bounds; others as they are."""
     common, own = _common(limits), _own(limits)
+    for kind, told in WHOLE.items():
+        fields = schemas[kind].get("properties", {}) | told.get("properties", {})
+        schemas[kind] |= {**told, "properties": fields}
     for kind, schema in schemas.items():
         asks = kind.endswith(("Request", "Create", "Update")) or kind in own
         fields = {**common, **own.get(kind, {})} if asks else {}
@@ -72,7 +120,10 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
         "CompletionRequest": {
             "best_of": {"minimum": 1, "maximum": limits.max_n},
             "logprobs": _within(Range(0, MAX_LOGPROBS)),
-            "prompt": {"minItems": 1, "maxItems": limits.max_prompts},
+            "prompt": {"minLength": 1, "minItems": 1, "maxItems": limits.max_prompts},
+            "add_special_tokens": {"enum": [False, None]},
+            "min_tokens": {"maximum": 0},
+            "suffix": {"maxLength": 0},
             **dict.fromkeys(("prompt_logprobs", "truncate_prompt_tokens", "response_format"), REFUSED),
         },
         "EmbeddingRequest": {
@@ -84,10 +135,15 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
             "max_tool_calls": {"minimum": 0},
             "metadata": pairs,
             "prompt": REFUSED,
+            "modalities": {"items": {"enum": ["text"]}},
         },
         "ConversationCreate": {"metadata": pairs},
         "ConversationUpdate": {"metadata": pairs},
-        "InteractiveRequest": dict.fromkeys(("min_new_tokens", "image_url", "adapter_name"), REFUSED),
+        "InteractiveRequest": {
+            **dict.fromkeys(("min_new_tokens", "image_url", "adapter_name"), REFUSED),
+            "skip_special_tokens": {"enum": [True]},
+            "spaces_between_special_tokens": {"enum": [True]},
+        },
         "DetokenizeRequest": {"tokens": ids},
         "ParseRequest": {"ids": ids, "prompt_ids": ids},
         "FunctionDefinition": {"name": {"pattern": f"^{NAME.pattern}$"}},

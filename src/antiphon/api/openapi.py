@@ -177,9 +177,10 @@ def _operation(told: str, answer: type, *, body: type | None = None, events: typ
 
 def _events(kind: type | None = None) -> dict[str, Any]:
     """A stream, by one of its events, whose data is JSON (the last one's is ``[DONE]``)."""
-    data: dict[str, Any] = {"type": "string", "contentMediaType": "application/json"}
+    told: dict[str, Any] = {"contentMediaType": "application/json"}
     if kind is not None:
-        data["contentSchema"] = _schema(kind)["schema"]
+        told["contentSchema"] = {"anyOf": [_schema(kind)["schema"], _schema(ErrorBody)["schema"]]}
+    data = {"type": "string", "anyOf": [{"const": "[DONE]"}, told]}
     return {"schema": {"type": "object", "properties": {"data": data}, "required": ["data"]}}
 
 
