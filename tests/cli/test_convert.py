@@ -123,3 +123,14 @@ def test_memory_does_not_grow_with_the_transcript(tmp_path: Path, form: str) -> 
     peaks = [peak_memory(tmp_path, "convert", str(file), "--to", form) for file in (small, large)]
     assert peaks[1] < 200e6
     assert peaks[1] - peaks[0] < 8e6
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells a process its peak memory")
+def test_memory_does_not_grow_with_chat_json(tmp_path: Path) -> None:
+    pair = [{"role": "user", "content": "Why? " * 400}, {"role": "assistant", "content": "So. " * 600}]
+    peaks = []
+    for count in (500, 4000):
+        file = tmp_path / f"{count}.json"
+        file.write_text(json.dumps({"messages": pair * count}))
+        peaks.append(peak_memory(tmp_path, "convert", str(file), "--to", "openchatml"))
+    assert peaks[1] - peaks[0] < 8e6

@@ -137,14 +137,13 @@ class Calls:
 
     def read(self, value: Json) -> tuple[Message, ...]:
         """The frames that a reader gets from one chat message behind the others."""
-        waiting = [replace(call, call_id=id) for id, call in self._open.items()]
-        if value["role"] != "tool":
-            waiting = [call for call in waiting if call.call_id not in {c["id"] for c in value.get("tool_calls", ())}]
+        id = value.get("tool_call_id", "")
+        call = replace(self._open[id], call_id=id) if id in self._open else None
         try:
-            read = read_message(value, 0, waiting=waiting)
+            read = read_message(value, 0, answers=call)
         except ParseError as error:
             raise RenderError(f"chat JSON cannot say this: {error.message}", code=error.code) from None
-        self.close(value.get("tool_call_id", ""))
+        self.close(id)
         return read
 
     def close(self, call_id: str) -> None:

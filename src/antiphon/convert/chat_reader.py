@@ -53,7 +53,8 @@ class ChatReader:
         return ()
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
-        messages = read_message(element, index, waiting=tuple(self._waiting.values()))
+        call = self._waiting.get(str(element.get("tool_call_id"))) if isinstance(element, dict) else None
+        messages = read_message(element, index, answers=call)
         for message in messages:
             if message.is_call and message.call_id:
                 self._waiting[message.call_id] = message
@@ -69,13 +70,13 @@ class ChatReader:
         return ()
 
 
-def read_message(element: Any, index: int, *, waiting: Sequence[Message]) -> tuple[Message, ...]:
-    """The frames of one chat message; ``waiting`` are the calls that it may answer. Raises `ParseError` with a path."""
+def read_message(element: Any, index: int, *, answers: Message | None) -> tuple[Message, ...]:
+    """The frames of one chat message; ``answers`` is the call that waits for it. Raises `ParseError` with a path."""
     media = _media(element)
     texts = {**element, "content": [part for part in element["content"] if _is_text(part)]} if media else element
     try:
         wire = decoded(texts, ChatMessage, f"messages[{index}]")
-        frames = to_messages([wire], earlier=waiting, first=index)
+        frames = to_messages([wire], earlier=(answers,) if answers else (), first=index)
     except RequestError as error:
         raise ParseError(error.message, code=error.code, position=error.position, hint=error.hint) from None
     return _with_parts(frames, _parts(element["content"])) if media else frames

@@ -77,10 +77,11 @@ class Items:
 
     def read(self, item: InputItem, follower: InputItem | None = None) -> tuple[Message, ...]:
         """What the item says. Raises `ParseError` with its path."""
+        call = self._waiting.get(item.call_id or "")
         reader = ItemReader(
             token="convert",  # noqa: S106 - a part of ids
             unseal=_sealed,
-            before=tuple(self._waiting.values()),
+            before=(call,) if call else (),
             path=self._path,
             first=self._number,
         )
