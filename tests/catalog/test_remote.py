@@ -161,6 +161,8 @@ async def test_a_server_that_comes_back_is_asked_anew_what_it_is(unused_tcp_port
         await anext(model.engine.generate([1], Sampling(max_tokens=1)))
     with pytest.raises(OverloadedError, match=r"models\.there\.url"):
         await catalog.get("there")
+    with pytest.raises(OverloadedError, match="lost"):  # It is closed, so that nothing gathers.
+        await anext(model.engine.generate([1], Sampling(max_tokens=1)))
     second.name = "another"
     async with up(second):
         model = await catalog.get("there")

@@ -63,9 +63,10 @@ class Catalog:
         """
         own, entry = self._find(name)
         task = self._loading.get(own)
-        if task is not None and is_lost(task):
-            self._retired.append(self._loading.pop(own))  # replies may still come from it
-            task = None
+        if task is not None and (lost := lost_engine(task)):
+            del self._loading[own]
+            await lost.retire()
+            return await self.get(name)
         if task is None:
             task = self._loading[own] = asyncio.create_task(self._load_entry(own, entry))
         model = await asyncio.shield(task)  # one who goes away does not take the model from the others
@@ -84,7 +85,7 @@ class Catalog:
         for task in [self._loading.pop(name) for name in changed]:
             self._retired.append(task)
             engine = task.result().engine if is_ready(task) else None
-            if isinstance(engine, SleepingEngine):
+            if isinstance(engine, SleepingEngine | DistantEngine):
                 await engine.retire()
 
     async def aclose(self) -> None:
@@ -117,9 +118,10 @@ def is_ready(task: asyncio.Task[Model]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
 
 
-def is_lost(task: asyncio.Task[Model]) -> bool:
-    """Its server was gone, and may come back as another."""
-    return is_ready(task) and isinstance(engine := task.result().engine, DistantEngine) and engine.lost
+def lost_engine(task: asyncio.Task[Model]) -> DistantEngine | None:
+    """The engine of a model whose server was gone, and may come back as another."""
+    engine = task.result().engine if is_ready(task) else None
+    return engine if isinstance(engine, DistantEngine) and engine.lost else None
 
 
 def is_awake(model: Model) -> bool:

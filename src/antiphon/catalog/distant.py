@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 
 from antiphon.engines import Embeddings, Engine, EngineInfo, Sampling, Step
 from antiphon.errors import UNREACHABLE, EngineLostError, OverloadedError
@@ -14,6 +14,8 @@ class DistantEngine:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._users = 0
+        self._retired = False
         self.lost = False
 
     @property
@@ -30,20 +32,28 @@ class DistantEngine:
         affinity: str | None = None,
     ) -> AsyncGenerator[Step, None]:
         steps = self._engine.generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)
-        with self._noting_loss():
-            async with aclosing(steps):
-                async for step in steps:
-                    yield step
+        async with self._used(), aclosing(steps):
+            async for step in steps:
+                yield step
 
     async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
-        with self._noting_loss():
+        async with self._used():
             return await self._engine.embed(inputs)
+
+    async def retire(self) -> None:
+        """Nobody gets it any longer: it closes when the last reply has ended."""
+        self._retired = True
+        if self._users == 0:
+            await self.aclose()
 
     async def aclose(self) -> None:
         await self._engine.aclose()
 
-    @contextmanager
-    def _noting_loss(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _used(self) -> AsyncIterator[None]:
+        if self._retired and self._users == 0:
+            raise OverloadedError("the engine's server was lost", code=UNREACHABLE, hint="Try again: it is asked anew.")
+        self._users += 1
         try:
             yield
         except EngineLostError:
@@ -52,3 +62,7 @@ class DistantEngine:
         except OverloadedError as error:
             self.lost = self.lost or error.code == UNREACHABLE
             raise
+        finally:
+            self._users -= 1
+            if self._retired and self._users == 0:
+                await self.aclose()
