@@ -192,6 +192,20 @@ def test_byte_by_byte_the_answers_are_the_same(base: str, name: str) -> None:
         assert statuses(b"".join(iter(lambda: client.recv(65536), b""))) == expected
 
 
+def test_only_what_belongs_to_a_head_counts_as_one() -> None:
+    body = BODY + b" " * 10_000
+    whole = post(b"content-length: %d\r\n" % len(body), body)
+    with running(app(ids("ok", END), limits=Limits(max_head=1024))) as base, connected(base) as client:
+        client.sendall(get() + whole[:10])
+        answer = client.recv(65536)  # so that the server has seen the beginning of a head
+        client.sendall(whole[10:] + HIDDEN[:10])
+        while len(statuses(answer)) < 2:
+            answer += client.recv(65536)
+        client.sendall(HIDDEN[10:])
+        answer += b"".join(iter(lambda: client.recv(65536), b""))
+    assert statuses(answer) == [200, 200, 200]
+
+
 def test_a_body_behind_an_offer_is_never_taken_for_a_request(base: str) -> None:
     offer = b"connection: upgrade\r\nupgrade: h2c\r\ncontent-length: %d\r\n" % len(HIDDEN)
     with connected(base) as client:

@@ -71,7 +71,7 @@ class Connection(HttpToolsProtocol):
         if self._refusal is not None:
             return
         self._unset_keepalive_if_required()
-        begun = self._head
+        begun, scope = self._head, self.scope
         try:
             self._feed(data)
         except httptools.HttpParserError as error:
@@ -80,7 +80,7 @@ class Connection(HttpToolsProtocol):
                 own if isinstance(own, AntiphonError) else _malformed("This is not HTTP/1.1 as RFC 9112 has it.")
             )
             return
-        if begun and self._head == begun:  # All of it belongs to that one head.
+        if begun and self._head and self.scope is scope:  # All of it belongs to that one head.
             self._head += len(data)
             if self._head > self._limits.max_head:
                 self._refuse(_head_too_large(self._limits.max_head, self._limits.max_headers))
