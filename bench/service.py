@@ -236,7 +236,7 @@ def told(what: str, unit: str, runs: Rounds) -> Iterator[str]:
 async def measure(every: Every, streams: Sequence[int], tokens: int, rounds: int) -> None:
     timeout = aiohttp.ClientTimeout(total=600)
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), timeout=timeout, headers=HEADERS
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=2), timeout=timeout, headers=HEADERS
     ) as session:
         for _, served in every:
             await up(session, served)
