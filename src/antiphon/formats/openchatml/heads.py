@@ -25,8 +25,8 @@ _ROLES = {role.value: role for role in Role}
 class Heads:
     """Reads heads. They repeat, so they are kept; the memory is small and starts over when full."""
 
-    def __init__(self, tools: ToolNames | None = None) -> None:
-        self._tools = tools or ToolNames()
+    def __init__(self) -> None:
+        self._tools = ToolNames()
         self._read: dict[str | tuple[Piece, ...], Head] = {}
 
     def declare(self, tools: tuple[str, ...]) -> None:
