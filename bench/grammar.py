@@ -1,6 +1,7 @@
 """Grammars: how long they take to compile and to follow, beside plain llguidance and, where installed, xgrammar.
 
 python bench/grammar.py MODEL.gguf              # times, with the model's vocabulary
+python bench/grammar.py MODEL.gguf --decode     # tokens a second with a grammar and without, in the embedded engine
 python bench/grammar.py --coverage SCHEMAS.jsonl   # which schemas are held, and which instances accepted
 """
 
@@ -10,19 +11,24 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from functools import partial
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from llguidance import LLMatcher
 
 from antiphon.conversation import ResponseFormat, ToolSpec
+from antiphon.engines import Sampling
 from antiphon.engines.gguf_file import read_gguf_metadata
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.errors import RequestError
 from antiphon.formats import Format
 from antiphon.formats.openchatml import openchatml
@@ -139,6 +145,62 @@ def vocabulary_of(path: Path) -> tuple[Tokenizer, list[int]]:
     tokenizer = gguf_tokenizer(read_gguf_metadata(path))
     ends = [id for control in map(Control, OWN_ENDS) if (id := tokenizer.control_id(control)) is not None]
     return tokenizer, ends
+
+
+# -- decoding --------------------------------------------------------------------------------------------------------
+
+TOKENS = 96
+ROUNDS = 7
+
+
+async def decode(path: Path, tokenizer: Tokenizer, end_ids: list[int]) -> None:
+    """The same request under each grammar, a round of all of them at a time; medians, and each beside the first."""
+    spelled = openchatml(tokenizer.controls)
+    item = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "maximum": 130}}}
+    people = {"type": "array", "items": {**item, "required": ["name", "age"]}, "minItems": 20}
+    vocabulary = Vocabulary(tokenizer, end_ids)
+    shapes = {
+        "a turn": ReplyShape(tools=tools(2)),
+        "a schema": ReplyShape(response_format=ResponseFormat("json_schema", schema=people)),
+    }
+    grammars = {name: compile_grammar(spelled.grammar(shape), vocabulary).lark for name, shape in shapes.items()}
+    engine = await LlamaCppEngine.start(LlamaCppSettings(model=path, context=512, slots=1, threads=1, cache_mib=0))
+    prompt = tokenizer.encode("A list of all people in the house, with their names and ages, follows here:")
+    told: dict[str, list[tuple[float, float]]] = {name: [] for name in ("no grammar", *grammars)}
+    for seed in range(ROUNDS):
+        for name, times in told.items():
+            times.append(await pace(engine, prompt, grammars.get(name), seed))
+    await engine.aclose()
+    print(f"\n{ROUNDS} rounds of {TOKENS} tokens{'':<22}{'tokens/s':>12}{'ratio':>8}{'cpu ms/token':>16}{'ratio':>8}")
+    speeds = {
+        name: (median(rate for rate, _ in times), median(cpu for _, cpu in times)) for name, times in told.items()
+    }
+    free, free_cpu = speeds["no grammar"]
+    for name, (rate, cpu) in speeds.items():
+        print(f"{name:<42}{rate:>12.1f}{rate / free:>8.2f}{cpu * 1e3:>16.2f}{free_cpu / cpu:>8.2f}")
+
+
+async def pace(engine: LlamaCppEngine, prompt: list[int], grammar: str | None, seed: int) -> tuple[float, float]:
+    """Tokens a second after the first, and seconds of processor time that the engine's process took for each."""
+    # Without an end: a reply that stops early would be measured on other tokens.
+    sampling = Sampling(max_tokens=TOKENS, temperature=1.0, seed=seed, ignore_eos=grammar is None)
+    count, started, spent = 0, 0.0, 0.0
+    async with aclosing(engine.generate(prompt, sampling, grammar=grammar)) as steps:
+        async for step in steps:
+            if not count:
+                started, spent = time.perf_counter(), children_time()
+            count += len(step.ids)
+    tokens = max(1, count - 1)
+    return tokens / (time.perf_counter() - started), (children_time() - spent) / tokens
+
+
+def children_time() -> float:
+    """Seconds of processor time of this process's living children: the engine is the only one."""
+    ticks = 0
+    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 # -- coverage ---------------------------------------------------------------------------------------------------------
@@ -266,10 +328,13 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("model", nargs="?", type=Path)
     arguments.add_argument("--coverage", type=Path)
+    arguments.add_argument("--decode", action="store_true")
     given = arguments.parse_args()
     if given.coverage:
         coverage(given.coverage)
-    if given.model:
+    if given.model and given.decode:
+        asyncio.run(decode(given.model, *vocabulary_of(given.model)))
+    elif given.model:
         speed(*vocabulary_of(given.model))
 
 
