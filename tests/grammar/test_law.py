@@ -375,3 +375,19 @@ def test_an_answer_spelled_out_ends_with_a_spelled_control_and_whatever_end_toke
     events = CASES[case].read(answer)
     assert [event for event in events if isinstance(event, Incident)] == []
     assert [event.message.text for event in events if isinstance(event, MessageEnded)] == ["Yes."]
+
+
+@pytest.mark.parametrize("case", ["hermes", "hermes, spelled", "hermes, thinking"])
+def test_where_reasoning_is_required_blanks_are_no_thought(case: str) -> None:
+    thinks, tokenizer = compiled(case, "reasoning required"), CASES[case].tokenizer
+    opened = [] if case == "hermes, thinking" else ids_of("<think>", tokenizer)
+    closed = [*ids_of("</think>", tokenizer), *b"42", tokenizer.controls[EOS]]
+    for blank in (b"", b"\n", b"\n\n", b" "):
+        assert thinks.matcher().consume([*opened, *blank, *closed]) is not None
+    for thought in (b"Hm", b"\nHm.\n"):
+        assert thinks.matcher().consume([*opened, *thought, *closed]) is None
+
+
+def ids_of(spelling: str, tokenizer: ByteTokenizer) -> list[int]:
+    owned = tokenizer.controls.get(Control(spelling))
+    return list(spelling.encode()) if owned is None else [owned]

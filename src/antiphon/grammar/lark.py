@@ -17,7 +17,7 @@ from antiphon.tokens import Control
 
 from .ecma import spelled_out
 from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
-from .text import text_without
+from .text import SOMETHING, text_without
 
 HEADER = "%llguidance {}"
 
@@ -83,7 +83,8 @@ class _Writer:
     def _text(self, node: AnyText) -> str:
         spelled = {str(c) for c in (*node.avoid, node.until) if c is not None and self._id(c) is None}
         closed = node.until is not None and self._id(node.until) is None
-        text = self._rule("TEXT", text_without(spelled, limit=node.limit, escaped=node.escaped, closed=closed))
+        pattern = text_without(spelled, limit=node.limit, escaped=node.escaped, closed=closed)
+        text = self._rule("TEXT", f"{pattern} & {SOMETHING}" if node.said else pattern)
         if node.until is None:
             return text
         if not closed:

@@ -7,6 +7,9 @@ from collections.abc import Collection
 
 _SPECIAL = re.compile(r"[][\\^$.|?*+(){}/&~\-#]")
 
+SOMETHING = r"/\S(?s:.*)/"
+"""A text that does not begin with a blank, and is not empty."""
+
 
 def quote(text: str) -> str:
     """The text as a pattern of itself, fit to stand between slashes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from antiphon.conversation import ToolSpec
@@ -44,7 +45,8 @@ class _TaggedGrammar:
             raise UnsupportedError("this model has no way to reason apart", position=Position(path="reasoning"))
         if reasoning is None:
             return outcome
-        thought = chain(self._text(reasoning.close, self._shape.max_reasoning), optional(choice("\n\n", "\n")))
+        must = self._shape.reasoning == "required"
+        thought = chain(self._thought(reasoning.close, must=must), optional(choice("\n\n", "\n")))
         if begins_in_reasoning:
             return chain(thought, outcome)
         opened = chain(self._mark(reasoning.open), thought)
@@ -113,6 +115,13 @@ class _TaggedGrammar:
         if asked is not None:
             return chain(asked, EndOfTurn())
         return chain(self._text(None, self._shape.max_text), EndOfTurn())
+
+    def _thought(self, close: str, *, must: bool) -> Grammar:
+        """Readers take blanks between the tags for no thought, as models write them that do not want to think."""
+        limit = self._shape.max_reasoning
+        if not must:
+            return self._text(close, limit)
+        return chain(optional(choice("\n")), replace(self._text(close, limit), said=True))
 
     def _text(self, until: str | None, limit: int | None) -> AnyText:
         return AnyText(None if until is None else self._mark(until), self._avoid, limit)
