@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterator
 from dataclasses import replace
 
-from antiphon.conversation import Conversation, Message, Settings, ToolNamespace
+from antiphon.conversation import Conversation, DeveloperContent, Message, Settings, SystemContent, ToolNamespace
 from antiphon.errors import RenderError
 from antiphon.formats.openchatml import (
     DocumentHeader,
@@ -99,6 +99,7 @@ class TranscriptTarget:
         return self._header(envelope), self._held_of(about)
 
     def write(self, message: Message) -> list[Written]:
+        _check_parts(message)
         if self._writer is None:
             self._waiting.add(message)
             self._way.note(message)
@@ -123,14 +124,7 @@ class TranscriptTarget:
         return Written(text)
 
     def _frame(self, writer: Writer, message: Message, as_written: Message) -> Written:
-        as_written = without_media(as_written)
-        if as_written.parts and any(not hasattr(part, "text") for part in as_written.parts):
-            raise RenderError(
-                "OpenChatML carries text only, and a message has a part of another kind",
-                code="unsupported_part",
-                hint="Convert to harmony first, which writes system and developer content as text.",
-            )
-        text = writer.write(as_written)
+        text = writer.write(without_media(as_written))
         found = self._reader.feed(text)
         return Written(text, (message,), tuple(item for item in found if isinstance(item, Message)))
 
@@ -142,4 +136,14 @@ class TranscriptTarget:
             builtins=tuple(ToolNamespace(namespace.name) for namespace in about.builtins),
             settings=Settings(reasoning_effort=about.settings.reasoning_effort),
             extra=extra,
+        )
+
+
+def _check_parts(message: Message) -> None:
+    """Media are left out, and reported; a form that Harmony writes itself has no text here."""
+    if any(isinstance(part, SystemContent | DeveloperContent) for part in message.parts):
+        raise RenderError(
+            "OpenChatML carries text only, and a message has a part of another kind",
+            code="unsupported_part",
+            hint="Convert to harmony first, which writes system and developer content as text.",
         )
