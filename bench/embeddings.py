@@ -12,13 +12,13 @@ from pathlib import Path
 import aiohttp
 
 from antiphon.api import create_app
-from antiphon.api.server import Server
-from antiphon.catalog import EngineConfig, builtin_catalogue, load_config
+from antiphon.api.http.server import Server
 from antiphon.catalog.embedded import load_embedded
 from antiphon.catalog.format_choice import builtin_formats
 from antiphon.catalog.static import StaticCatalog
-from antiphon.catalog.store import ModelStore
+from antiphon.config import EngineConfig, builtin_catalogue, load_config
 from antiphon.generation import plan_embedding
+from antiphon.models.store import ModelStore
 
 NAME = "all-minilm-l6-v2"
 TEXTS = [f"Sentence {i} speaks of {('cats', 'bread', 'stars', 'taxes')[i % 4]} and of little else." for i in range(64)]

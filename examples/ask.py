@@ -5,7 +5,8 @@ python examples/ask.py
 
 import asyncio
 
-from antiphon.catalog import Config, ModelEntry, open_catalog
+from antiphon.catalog import open_catalog
+from antiphon.config import Config, ModelEntry
 from antiphon.conversation import Conversation, Message, Role, TextDelta
 from antiphon.generation import TurnRequest, plan_turn, run_turn
 

@@ -57,9 +57,9 @@ def minilm_path() -> Path:
 
 def stored_model(name: str) -> Path:
     """A model of the catalogue. Skips the test when it is not here and cannot be fetched."""
-    from antiphon.catalog.config import load_config  # here, so that tests of other rooms do not load the catalogue
-    from antiphon.catalog.entries import builtin_catalogue
-    from antiphon.catalog.store import ModelStore
+    from antiphon.config.config import load_config  # here, so that tests of other rooms do not load the catalogue
+    from antiphon.config.entries import builtin_catalogue
+    from antiphon.models.store import ModelStore
 
     where = {name: value for name in ("ANTIPHON_HOME", "ANTIPHON_CONFIG") if (value := os.environ.get(name))}
     store, entry = ModelStore(Path(load_config(where).config.store.folder)), builtin_catalogue()[name]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from antiphon.api.keys import new_key
+from antiphon.api.gate.keys import new_key
 from antiphon.errors import ConfigError, EngineLostError
 from antiphon.observe.logs import set_up_log
-from api.kit import END, START, app, chat, ids, post, request, running, scripted, serving, until
 from api.test_stream import Breaking
+from kit.api import END, START, app, chat, ids, post, request, running, scripted, serving, until
 
 SECRET, ALICE = new_key("alice")
 SAID = "the model said this"

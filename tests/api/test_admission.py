@@ -18,8 +18,8 @@ import pytest
 from antiphon.api import Limits, create_app
 from antiphon.errors import ModelError, OverloadedError
 from antiphon.generation import Model
-from api.kit import END, app, ids, in_process, scripted
-from api.kit import model as model_of
+from kit.api import END, app, ids, in_process, scripted
+from kit.api import model as model_of
 
 SLOW = ids("word " * 200, END)
 
@@ -165,7 +165,7 @@ async def test_those_who_wait_enter_when_the_room_grows() -> None:
 
 PROGRAM = """
 import sys
-from api.kit import app, ids, scripted, END
+from kit.api import app, ids, scripted, END
 from antiphon.api import serve
 engine = scripted(ids("word " * int(sys.argv[1]), END), delay=0.02)
 serve(app(engine), port=0, drain=5, on_ready=lambda url: print(url, flush=True))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.api import Limits
-from api.kit import END, Got, app, chat, ids, request, running, scripted
+from kit.api import END, Got, app, chat, ids, request, running, scripted
 
 ENGINE = scripted(ids("Fine.", END), context=400)
 LIMITS = Limits(max_body=2**20, max_messages=100)

@@ -10,10 +10,10 @@ from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from api.bad_requests import Bad, bad_requests
-from api.kit import chat, request, running
-from clients.obedient import counting
-from clients.obliging import obliging
+from kit.api import chat, request, running
+from kit.bad_requests import Bad, bad_requests
+from kit.obedient import counting
+from kit.obliging import obliging
 
 ALL = list(bad_requests())
 QUICK = 5.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.api.keys import new_key
+from antiphon.api.gate.keys import new_key
 from antiphon.errors import ConfigError
-from api.kit import END, Got, app, ids, request, running
+from kit.api import END, Got, app, ids, request, running
 
 PAGE = "https://chat.example"
 SECRET, KEY = new_key("alice")

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from antiphon.api import Limits
 from antiphon.api.openapi import document
-from api.kit import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted
+from kit.api import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted
 
 HELLO = ids("Hello, wörld", END)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from antiphon.api import Limits, create_app
 from antiphon.catalog.static import StaticCatalog
-from api.kit import post, request, running
-from clients.obedient import counting
+from kit.api import post, request, running
+from kit.obedient import counting
 
 
 def test_tokens_of_embeddings_are_counted_by_their_model() -> None:

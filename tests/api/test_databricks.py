@@ -10,9 +10,6 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
-from antiphon.api.dialect import Dialect
-from antiphon.api.dialects import DIALECTS, databricks
-from antiphon.api.dialects.databricks import CHAT, NUMBERS, PARAMETERS, EndpointMode
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import FinishReason
 from antiphon.engines import ScriptedEngine
@@ -20,8 +17,11 @@ from antiphon.errors import EngineError
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import Piece
-from api.kit import CALL, CHATML, END, TOKENIZER, UNCALL, Got, app, call, ids, model, request, running, scripted
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.dialects import DIALECTS, databricks
+from antiphon.wire.dialects.databricks import CHAT, NUMBERS, PARAMETERS, EndpointMode
 from api.test_stream import Breaking
+from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, Got, app, call, ids, model, request, running, scripted
 
 PATH = "/serving-endpoints/small/invocations"
 HELLO = ids("Hello", END)

@@ -17,17 +17,18 @@ import pytest
 import pytest_asyncio
 
 from antiphon.api import create_app
-from antiphon.catalog import Config, ModelEntry, StoreConfig, open_catalog
-from antiphon.catalog.config import EngineConfig
-from antiphon.catalog.entries import builtin_catalogue
+from antiphon.catalog import open_catalog
 from antiphon.catalog.format_choice import builtin_formats
 from antiphon.catalog.static import StaticCatalog
+from antiphon.config import Config, ModelEntry, StoreConfig
+from antiphon.config.config import EngineConfig
+from antiphon.config.entries import builtin_catalogue
 from antiphon.engines import Embeddings, EngineInfo, ScriptedEngine
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model, embed, plan_embedding
 from antiphon.tokens import ByteTokenizer, Control
-from api.kit import END, Got, app, ids, model, post_in_process, scripted, serving
 from conftest import corpus_file
+from kit.api import END, Got, app, ids, model, post_in_process, scripted, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 Vector = Sequence[float]

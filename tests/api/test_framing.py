@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from antiphon.api import Limits
-from antiphon.api.keys import new_key
+from antiphon.api.gate.keys import new_key
 from antiphon.engines import ScriptedEngine
-from api.kit import END, app, ids, request, running, scripted
+from kit.api import END, app, ids, request, running, scripted
 
 BODY = b'{"messages": [{"role": "user", "content": "Hi"}]}'
 LENGTH = b"content-length: %d\r\n" % len(BODY)

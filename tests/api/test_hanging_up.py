@@ -8,7 +8,7 @@ import json
 import tracemalloc
 
 from antiphon.api import Limits
-from api.kit import END, app, ids, scripted, serving, until
+from kit.api import END, app, ids, scripted, serving, until
 
 ENDLESS = ids("word " * 1500)
 

@@ -15,7 +15,7 @@ from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import Piece
-from api.kit import CALL, CHATML, END, TOKENIZER, UNCALL, Got, chat, ids, model, request, running, scripted
+from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, Got, chat, ids, model, request, running, scripted
 
 CITY = {
     "type": "object",

@@ -20,7 +20,7 @@ from antiphon.formats.template import ReplyTags, tags, template_format
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import gguf_tokenizer
-from api.kit import serving
+from kit.api import serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

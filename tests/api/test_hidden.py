@@ -11,11 +11,11 @@ import pytest
 
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
-from api.kit import END, THINK, UNTHINK, call, ids, request, running, scripted
-from api.responses_kit import CALL, FINAL, PREAMBLE, WEATHER, harmony_ids, responses_app
-from api.responses_kit import CHANNEL as OSS_CHANNEL
-from api.responses_kit import END as OSS_END
-from api.responses_kit import MESSAGE as OSS_MESSAGE
+from kit.api import END, THINK, UNTHINK, call, ids, request, running, scripted
+from kit.responses import CALL, FINAL, PREAMBLE, WEATHER, harmony_ids, responses_app
+from kit.responses import CHANNEL as OSS_CHANNEL
+from kit.responses import END as OSS_END
+from kit.responses import MESSAGE as OSS_MESSAGE
 
 SECRET = "the quick brown secret"
 THOUGHT = (OSS_CHANNEL, "analysis", OSS_MESSAGE, SECRET, OSS_END)

@@ -13,9 +13,9 @@ from starlette.types import Message, Receive, Scope, Send
 from antiphon.api import Limits
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
-from antiphon.sessions import MemoryStore
+from antiphon.store import MemoryStore
 from antiphon.tokens import decode
-from api.kit import END, TOKENIZER, Got, app, ids, post_in_process, scripted, until
+from kit.api import END, TOKENIZER, Got, app, ids, post_in_process, scripted, until
 
 SYSTEM = "You are brief."
 

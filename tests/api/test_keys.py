@@ -16,9 +16,9 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from antiphon.api import Scope, serve
-from antiphon.api.keys import Key, KeyFile, Keyring, new_key
+from antiphon.api.gate.keys import Key, KeyFile, Keyring, new_key
 from antiphon.errors import ConfigError, NotFoundError
-from api.kit import END, THINK, UNTHINK, Got, app, ids, request, running
+from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
 
 SECRET, ALICE = new_key("alice")
 ADMIN_SECRET, ADMIN = new_key("admin", [Scope.ADMIN])

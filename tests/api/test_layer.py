@@ -17,7 +17,7 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model
 from antiphon.tokens import ByteTokenizer, Control, Piece
-from api.kit import END, START, THINK, UNTHINK, Got, app, call, chat, ids, post, post_in_process, running, scripted
+from kit.api import END, START, THINK, UNTHINK, Got, app, call, chat, ids, post, post_in_process, running, scripted
 
 ENGINE = scripted(ids(THINK, "hm", UNTHINK, "Fine.", END), context=400)
 CHAT: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|>"}]

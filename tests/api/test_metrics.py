@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from antiphon.api import Limits, Scope
-from antiphon.api.keys import new_key
-from api.kit import END, app, chat, ids, request, running, scripted
+from antiphon.api.gate.keys import new_key
+from kit.api import END, app, chat, ids, request, running, scripted
 
 
 def test_metrics_count_requests_and_tokens_and_hold_no_content() -> None:

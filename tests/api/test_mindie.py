@@ -11,14 +11,14 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
-from antiphon.api.dialects import mindie
-from antiphon.api.errors import error_event
+from antiphon.api.http.errors import error_event
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import FinishReason
 from antiphon.engines import EngineEnd, Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
-from api.kit import END, Got, app, call, ids, model, request, running, scripted
+from antiphon.wire.dialects import mindie
 from api.test_stream import Breaking
+from kit.api import END, Got, app, call, ids, model, request, running, scripted
 
 HELLO = ids("Hello", END)
 STRICT = mindie(strict=True)

@@ -19,8 +19,8 @@ from antiphon.formats import Format
 from antiphon.formats.openchatml import openchatml
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer
-from api.kit import CHATML, END, TOKENIZER, Got, post_in_process, scripted
-from api.responses_kit import HARMONY, VOCABULARY
+from kit.api import CHATML, END, TOKENIZER, Got, post_in_process, scripted
+from kit.responses import HARMONY, VOCABULARY
 
 FORMATS: dict[str, tuple[Format, ByteTokenizer]] = {
     "chatml": (CHATML, TOKENIZER),

@@ -10,7 +10,7 @@ import pytest
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.tokens import decode
-from api.kit import END, TOKENIZER, Got, app, chat, post, request, running, scripted
+from kit.api import END, TOKENIZER, Got, app, chat, post, request, running, scripted
 
 TEXTS = [
     "\x00", "a\x00b\x7f\x1b[31m", "\ufffe\uffff", "\U0010ffff", "e\u0301 vs \u00e9", "\u202eright to left\u202c",

@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
 from antiphon.engines import Sampling
-from api.kit import END, app, call, ids, running, scripted
+from kit.api import END, app, call, ids, running, scripted
 
 HELLO = ids("Hello there, friend.", END)
 ASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hi"}]

@@ -10,9 +10,9 @@ import pytest
 
 from antiphon.api import Limits
 from antiphon.api.openapi import document
-from api.bad_requests import GOOD
-from api.kit import post, running
 from api.test_bad_requests import application
+from kit.api import post, running
+from kit.bad_requests import GOOD
 
 LIMITS = Limits()
 SCHEMAS = json.loads(document(LIMITS))["components"]["schemas"]

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from antiphon.formats.openchatml import read
-from api.kit import END, THINK, UNTHINK, app, call, ids, running
+from kit.api import END, THINK, UNTHINK, app, call, ids, running
 
 TRANSCRIPT = 'version: "2.2"\n<|start|>user<|message|>Hello <<|end|><|end|>\n'
 THOUGHT = (THINK, "Hm.", UNTHINK)

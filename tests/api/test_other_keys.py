@@ -7,11 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon.api.keys import new_key
+from antiphon.api.gate.keys import new_key
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.tokens import decode
-from api.kit import END, TOKENIZER, Got, app, call, ids, request, running, scripted, serving, until
+from kit.api import END, TOKENIZER, Got, app, call, ids, request, running, scripted, serving, until
 
 ALICE_SECRET, ALICE = new_key("alice")
 BOB_SECRET, BOB = new_key("bob")

@@ -20,7 +20,7 @@ from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
 from antiphon.tokens import gguf_tokenizer
-from api.kit import serving, until
+from kit.api import serving, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 FRANCE: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from api.kit import END as CHATML_END
-from api.kit import call, ids, running, scripted
-from api.responses_kit import (
+from kit.api import END as CHATML_END
+from kit.api import call, ids, running, scripted
+from kit.responses import (
     FINAL,
     PREAMBLE,
     THOUGHT,

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from antiphon.api.keys import Key
-from antiphon.api.seal import Seal
+from antiphon.api.gate.keys import Key
 from antiphon.conversation import Channel, Message, Role
 from antiphon.errors import RequestError
-from api.kit import END as CHATML_END
-from api.kit import Got, ids, request, running, scripted
-from api.responses_kit import FINAL, THOUGHT, WEATHER_TOOL, harmony_ids, oss_app, respond, responses_app
+from antiphon.wire.sealed import Seal
+from kit.api import END as CHATML_END
+from kit.api import Got, ids, request, running, scripted
+from kit.responses import FINAL, THOUGHT, WEATHER_TOOL, harmony_ids, oss_app, respond, responses_app
 
 HELLO = ids("Hello there.", CHATML_END)
 USER = {"role": "user", "content": "Hi"}

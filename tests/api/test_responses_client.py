@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.generation.compile import ReplyCompiler
-from api.kit import CHATML, TOKENIZER, ids, model, running, scripted
-from api.kit import END as CHATML_END
-from api.responses_kit import FINAL, THOUGHT, WEATHER, WEATHER_TOOL, harmony_ids, responses_app
+from kit.api import CHATML, TOKENIZER, ids, model, running, scripted
+from kit.api import END as CHATML_END
+from kit.responses import FINAL, THOUGHT, WEATHER, WEATHER_TOOL, harmony_ids, responses_app
 
 CALLED = harmony_ids(*THOUGHT, *WEATHER)
 ANSWERED = harmony_ids(*FINAL)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from api.kit import END as CHATML_END
-from api.kit import call, ids, running, scripted
-from api.responses_kit import WEATHER_TOOL, checked_response, events_of, respond, responses_app, text_of
+from kit.api import END as CHATML_END
+from kit.api import call, ids, running, scripted
+from kit.responses import WEATHER_TOOL, checked_response, events_of, respond, responses_app, text_of
 
 
 def read(prompt: Sequence[int]) -> str:

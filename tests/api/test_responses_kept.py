@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.sessions import Key, MemoryStore, Record, SqliteStore
-from api.kit import END as CHATML_END
-from api.kit import ids, request, running, scripted
-from api.responses_kit import events_of, respond, responses_app
+from antiphon.store import Key, MemoryStore, Record, SqliteStore
+from kit.api import END as CHATML_END
+from kit.api import ids, request, running, scripted
+from kit.responses import events_of, respond, responses_app
 
 HELLO = ids("Hello there.", CHATML_END)
 ROOT = Path(__file__).parent.parent
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 @contextmanager
 def crashing(folder: Path) -> Iterator[str]:
     """A server in a process of its own, which is killed in the end."""
-    command = [sys.executable, "-m", "api.crashing_server", str(folder)]
+    command = [sys.executable, "-m", "kit.crashing_server", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         try:

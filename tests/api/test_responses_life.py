@@ -14,10 +14,10 @@ import pytest
 from antiphon.api import Limits
 from antiphon.engines import ScriptedEngine
 from antiphon.errors import EngineLostError
-from antiphon.sessions import MemoryStore
-from api.kit import END as CHATML_END
-from api.kit import Got, ids, request, running, scripted, serving, until
-from api.responses_kit import events_of, respond, responses_app, text_of
+from antiphon.store import MemoryStore
+from kit.api import END as CHATML_END
+from kit.api import Got, ids, request, running, scripted, serving, until
+from kit.responses import events_of, respond, responses_app, text_of
 
 HELLO = ids("Hello there, friend.", CHATML_END)
 ENDLESS = ids("word " * 1500)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.tokens import Piece
-from api.kit import END as CHATML_END
-from api.kit import THINK, UNTHINK, call, ids, post_in_process, scripted
-from api.responses_kit import (
+from kit.api import END as CHATML_END
+from kit.api import THINK, UNTHINK, call, ids, post_in_process, scripted
+from kit.responses import (
     CALL,
     CHANNEL,
     CONSTRAIN,

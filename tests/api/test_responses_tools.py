@@ -13,9 +13,9 @@ from antiphon.conversation import PYTHON, JsonSchema, ToolNamespace, ToolSpec
 from antiphon.tokens import Piece
 from antiphon.tools import FunctionTools, Toolbox, ToolCall, ToolOutput
 from antiphon.tools.browser import Browser, Corpus
-from api.kit import END as CHATML_END
-from api.kit import call, ids, running, scripted
-from api.responses_kit import (
+from kit.api import END as CHATML_END
+from kit.api import call, ids, running, scripted
+from kit.responses import (
     CALL,
     CHANNEL,
     CONSTRAIN,

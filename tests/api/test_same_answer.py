@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.kit import CALL, END, THINK, UNCALL, UNTHINK, app, call, ids, in_process, scripted
+from kit.api import CALL, END, THINK, UNCALL, UNTHINK, app, call, ids, in_process, scripted
 
 TEXTS = st.text(alphabet=st.sampled_from('ab \n{}"é漢🜂<|>/'), min_size=1, max_size=12)
 ARGUMENTS = st.dictionaries(st.sampled_from("xyz"), TEXTS, max_size=2).map(json.dumps)

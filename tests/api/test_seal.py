@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.api.seal import Seal, kept_key
 from antiphon.conversation import Message, Role
 from antiphon.errors import ConfigError, RequestError
+from antiphon.wire.sealed import Seal, kept_key
 
 THOUGHT = Message(role=Role.ASSISTANT, text="secret", channel="analysis")
 

@@ -13,7 +13,7 @@ import pytest
 from antiphon.engines import Sampling
 from antiphon.tokens import decode
 from antiphon.tools import FunctionTools, Toolbox
-from api.kit import END, TOKENIZER, app, call, ids, running, scripted
+from kit.api import END, TOKENIZER, app, call, ids, running, scripted
 
 
 def shout(text: str) -> str:

@@ -17,7 +17,7 @@ from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
 from antiphon.tokens import gguf_tokenizer
-from api.kit import post_in_process
+from kit.api import post_in_process
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GUIDE = "You are a patient librarian who answers in a few plain words and never invents the title of a book. " * 3

@@ -15,9 +15,9 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
-from antiphon.sessions import Key, MemoryStore, Record, SessionLimits, SqliteStore
+from antiphon.store import Key, MemoryStore, Record, SessionLimits, SqliteStore
 from antiphon.tokens import decode
-from api.kit import END, TOKENIZER, Got, app, call, ids, in_process, scripted, serving, until
+from kit.api import END, TOKENIZER, Got, app, call, ids, in_process, scripted, serving, until
 
 
 def echo(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:

@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from antiphon.api import Limits
-from api.kit import END, app, ids, in_process, scripted, serving, until
+from kit.api import END, app, ids, in_process, scripted, serving, until
 
 ASK = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "stream": True, "max_tokens": 200_000}).encode()
 REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(ASK), ASK)

@@ -37,7 +37,7 @@ import pkgutil, importlib, antiphon
 for module in pkgutil.walk_packages(antiphon.__path__, "antiphon."):
     if not module.name.endswith(("__main__", ".interpreter", ".child")):
         importlib.import_module(module.name)
-from api.kit import END, app, chat, ids, running
+from kit.api import END, app, chat, ids, running
 with running(app(ids("Fine.", END))) as base:
     assert chat(base).status == 200
 print("nobody was asked")

@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 
 from antiphon.api import Limits
-from antiphon.api.sse import Outbox
+from antiphon.api.http.sse import Outbox
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.errors import AntiphonError, EngineError, EngineLostError, OverloadedError, TokenError
-from api.kit import END, app, chat, ids, request, running, scripted
+from kit.api import END, app, chat, ids, request, running, scripted
 
 
 class Breaking(ScriptedEngine):

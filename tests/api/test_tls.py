@@ -20,10 +20,10 @@ from cryptography.x509.oid import NameOID
 from openai import AsyncOpenAI
 
 from antiphon.api import Limits, serve
-from antiphon.api.server import Server
-from antiphon.api.tls import Certificate, certificate
+from antiphon.api.http.server import Server
+from antiphon.api.http.tls import Certificate, certificate
 from antiphon.errors import ConfigError
-from api.kit import END, app, ids
+from kit.api import END, app, ids
 
 REPLY = ids("Paris.", END)
 

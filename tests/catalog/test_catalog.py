@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.catalog import Catalog, Config, ModelEntry, StoreConfig, load_config, open_catalog
+from antiphon.catalog import Catalog, open_catalog
 from antiphon.catalog.format_choice import HARMONY_CONTROLS, builtin_formats, choose_format
-from antiphon.catalog.model_text import ModelText, gguf_text
+from antiphon.config import Config, ModelEntry, StoreConfig, load_config
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import ScriptedEngine
 from antiphon.engines.gguf_file import GgufValue
 from antiphon.errors import ConfigError, ModelError, NotFoundError, TemplateError
 from antiphon.generation import Model, TurnRequest, collect, plan_turn, run_turn
+from antiphon.models.text import ModelText, gguf_text
 from antiphon.tokens import ByteTokenizer, Control, spell
 
 SCRIPTED = ModelEntry(engine="scripted", reply="Hello there.", aliases=("greeter",))

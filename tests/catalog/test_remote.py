@@ -12,13 +12,15 @@ import pytest
 from aiohttp import web
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from antiphon.catalog import Config, ModelEntry, StoreConfig, load_config, open_catalog
+from antiphon.catalog import open_catalog
 from antiphon.catalog.catalog import Catalog
-from antiphon.catalog.model_text import O200K, read_model_text
+from antiphon.config import Config, ModelEntry, StoreConfig, load_config
+from antiphon.config.entries import O200K
 from antiphon.conversation import Conversation, JsonSchema, Message, ResponseFormat, Role
 from antiphon.engines import Sampling
 from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, OverloadedError
 from antiphon.generation import TurnRequest, collect, embed, plan_embedding, prepare_turn, run_turn
+from antiphon.models.text import read_model_text
 from antiphon.tokens import Control
 from engines.test_vllm import CONTEXT, Vllm
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from antiphon.api.errors import answer_to
-from antiphon.catalog import Catalog, Config, ModelEntry, StoreConfig, open_catalog
-from antiphon.catalog.config import EngineConfig
+from antiphon.api.http.errors import answer_to
+from antiphon.catalog import Catalog, open_catalog
 from antiphon.catalog.residence import Residence, SleepingEngine
+from antiphon.config import Config, ModelEntry, StoreConfig
+from antiphon.config.config import EngineConfig
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.errors import EngineError, ModelError, OverloadedError

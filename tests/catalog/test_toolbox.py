@@ -13,7 +13,7 @@ from antiphon.catalog.toolbox import ToolSettings, open_toolbox
 from antiphon.errors import ConfigError
 from antiphon.tools import ToolCall
 
-SERVER = Path(__file__).parent.parent / "tools" / "mcp_server.py"
+SERVER = Path(__file__).parent.parent / "kit" / "mcp_server.py"
 
 
 @pytest.fixture

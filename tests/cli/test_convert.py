@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.program import antiphon
 from cli.test_validate import frames, peak_memory
+from kit.program import antiphon
 
 TRANSCRIPT = """---
 version: "2.2"

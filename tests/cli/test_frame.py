@@ -12,7 +12,7 @@ import pytest
 
 from antiphon import __version__
 from antiphon.cli.app import COMMANDS, run
-from cli.program import antiphon
+from kit.program import antiphon
 
 
 def loaded_modules(arguments: Sequence[str]) -> set[str]:

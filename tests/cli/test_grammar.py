@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.program import antiphon
+from kit.program import antiphon
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 HEAD = "<|channel|>final<|message|>"

@@ -13,8 +13,8 @@ from typing import IO
 import pytest
 
 from antiphon.tokens import ControlScanner, encode_pieces, o200k_harmony
-from cli.program import PROGRAM, antiphon, environment
-from harmony_corpora import DIALECTS, Dialect, rows
+from kit.harmony_corpora import DIALECTS, Dialect, rows
+from kit.program import PROGRAM, antiphon, environment
 
 REPLY = (
     "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from antiphon.api.keys import KeyFile, Keyring
-from cli.program import antiphon
+from antiphon.api.gate.keys import KeyFile, Keyring
+from kit.program import antiphon
 
 
 def test_a_key_is_shown_once_listed_by_name_and_removed(tmp_path: Path) -> None:

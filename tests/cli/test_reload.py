@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from antiphon.api.keys import KeyFile, new_key
-from cli.program import PROGRAM, environment
+from antiphon.api.gate.keys import KeyFile, new_key
+from kit.program import PROGRAM, environment
 
 FIRST = """
 model = "demo"

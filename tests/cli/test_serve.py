@@ -12,7 +12,7 @@ from typing import IO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from cli.program import PROGRAM, antiphon, environment
+from kit.program import PROGRAM, antiphon, environment
 
 CONFIG = """
 model = "demo"

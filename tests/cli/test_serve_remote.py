@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 from urllib.request import Request
 
-from cli.program import PROGRAM, antiphon, environment
 from cli.test_serve import told_by
+from kit.program import PROGRAM, antiphon, environment
 
 CONFIG = """
 model = "demo"

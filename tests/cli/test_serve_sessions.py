@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from cli.program import PROGRAM, environment
+from kit.program import PROGRAM, environment
 
 CONFIG = """
 model = "demo"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.program import PROGRAM, antiphon, environment
+from kit.program import PROGRAM, antiphon, environment
 
 CONTROLS = ("<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>")
 

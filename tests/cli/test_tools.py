@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.program import antiphon
+from kit.program import antiphon
 
 CONFIG = """
 model = "calling"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.program import antiphon, environment
+from kit.program import antiphon, environment
 
 GOOD = 'version: "2.2"\n<|start|>user<|message|>Hi<|end|>\n<|start|>assistant<|message|>Hello<|return|>\n'
 BAD = 'version: "2.2"\n<|start|>moderator<|message|>Hello<|end|>\n<|start|>user<|message|>Hi'

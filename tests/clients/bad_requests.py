@@ -1,4 +1,4 @@
-"""Every request of ``tests/api/bad_requests.py`` against the default model behind ``antiphon serve``: what came back.
+"""Every request of ``tests/kit/bad_requests.py`` against the default model behind ``antiphon serve``: what came back.
 
 The exit code tells whether each was refused, at once, with an error body, and a good request is answered afterwards.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
-from api.bad_requests import Bad, bad_requests  # noqa: E402
-from api.kit import Got, chat, post, request  # noqa: E402
 from clients.run import REAL, running  # noqa: E402
+from kit.api import Got, chat, post, request  # noqa: E402
+from kit.bad_requests import Bad, bad_requests  # noqa: E402
 
 SHAPES = ({"error"}, {"error_code", "message"})
 """An error body's keys: OpenAI's, and Databricks' on its own route."""

@@ -25,9 +25,9 @@ from urllib.request import urlopen
 import jsonschema_rs
 import openai
 
-from antiphon.catalog.config import load_config
-from antiphon.catalog.entries import builtin_catalogue
-from antiphon.catalog.store import ModelStore
+from antiphon.config.config import load_config
+from antiphon.config.entries import builtin_catalogue
+from antiphon.models.store import ModelStore
 
 ROOT = Path(__file__).parents[2]
 HOME = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".vllm").absolute()

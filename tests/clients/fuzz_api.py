@@ -17,10 +17,10 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 from antiphon.api import create_app  # noqa: E402
 from antiphon.catalog.static import StaticCatalog  # noqa: E402
 from antiphon.generation import Model  # noqa: E402
-from api.kit import running  # noqa: E402
-from clients.obedient import counting  # noqa: E402
-from clients.obliging import obliging  # noqa: E402
 from clients.run import KEPT, uv  # noqa: E402
+from kit.api import running  # noqa: E402
+from kit.obedient import counting  # noqa: E402
+from kit.obliging import obliging  # noqa: E402
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 

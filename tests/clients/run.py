@@ -62,7 +62,7 @@ class Outcome:
         return [self.client, self.version, *cells, ", ".join(self.failed) or "-"]
 
 
-OBEDIENT = Served((sys.executable, HERE / "obedient.py"), "small oss count", obedient=True, env={})
+OBEDIENT = Served((sys.executable, HERE.parent / "kit" / "obedient.py"), "small oss count", obedient=True, env={})
 REAL = Served(
     (sys.executable, "-c", "from antiphon.cli import main; main()", "serve", "--port", "0", "--json"),
     "smollm2 smollm2 minilm",

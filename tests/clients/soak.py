@@ -258,12 +258,12 @@ def serve(path: str | None, delay: float, store: Path) -> None:
     from starlette.routing import Route
 
     from antiphon.api import Limits, create_app
-    from antiphon.api.server import Server, on_loop
+    from antiphon.api.http.server import Server, on_loop
     from antiphon.catalog.static import StaticCatalog
     from antiphon.engines import ScriptedEngine
     from antiphon.generation import Model
-    from antiphon.sessions import SqliteStore
-    from api.kit import ids, model, scripted
+    from antiphon.store import SqliteStore
+    from kit.api import ids, model, scripted
 
     chosen: Model = model(scripted(ids("word " * 1500), delay=delay))
 

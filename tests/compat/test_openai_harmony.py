@@ -22,7 +22,7 @@ from antiphon.compat.openai_harmony import (
     ToolNamespaceConfig,
     load_harmony_encoding,
 )
-from harmony_corpora import DIALECTS, Dialect, Row, rows
+from kit.harmony_corpora import DIALECTS, Dialect, Row, rows
 
 ENCODING = load_harmony_encoding(HarmonyEncodingName.HARMONY_GPT_OSS)
 ERRORS = {"HarmonyError": HarmonyError, "RuntimeError": RuntimeError, "ValueError": ValueError}

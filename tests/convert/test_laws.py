@@ -12,7 +12,7 @@ from antiphon.convert.convert import source_named, target_named
 from antiphon.convert.loss import same
 from antiphon.errors import RenderError
 from antiphon.formats.openchatml import write_bytes
-from formats.openchatml.strategies import conversations
+from kit.openchatml import conversations
 
 FORMS = ("openchatml", "harmony", "harmony-ids", "harmony-json", "chat", "responses")
 

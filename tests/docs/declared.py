@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
-from antiphon.api.dialect import OPENAI, Dialect
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Embeddings, EngineInfo, Sampling, Step, llama_server, vllm
 from antiphon.engines.llama_client import Model as LlamaModel
@@ -19,9 +18,10 @@ from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tools import FunctionTools, Toolbox
-from api.kit import CHATML, TOKENIZER
-from clients.obedient import CountingEngine, counting
-from clients.obliging import ENDS, ObligingEngine, obliging
+from antiphon.wire.dialect import OPENAI, Dialect
+from kit.api import CHATML, TOKENIZER
+from kit.obedient import CountingEngine, counting
+from kit.obliging import ENDS, ObligingEngine, obliging
 
 LLAMA = LlamaModel(context=8192, slots=4, vocabulary=TOKENIZER.size, ends=ENDS)
 

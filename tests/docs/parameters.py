@@ -15,17 +15,17 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import msgspec
 from starlette.applications import Starlette
 
-from antiphon.api.dialect import OPENAI, Dialect
-from antiphon.api.dialects import spoken
-from antiphon.api.schemas.chat import ChatRequest
-from antiphon.api.schemas.completions import CompletionRequest
-from antiphon.api.schemas.embeddings import EmbeddingRequest
-from antiphon.api.schemas.interactive import InteractiveRequest
-from antiphon.api.schemas.responses import ResponsesRequest
 from antiphon.engines import EngineInfo
-from api.kit import Got, post_in_process
+from antiphon.wire.chat.schema import ChatRequest
+from antiphon.wire.completions.schema import CompletionRequest
+from antiphon.wire.dialect import OPENAI, Dialect
+from antiphon.wire.dialects import spoken
+from antiphon.wire.embeddings.schema import EmbeddingRequest
+from antiphon.wire.interactive.schema import InteractiveRequest
+from antiphon.wire.responses.schema import ResponsesRequest
 from docs.declared import Kind, application, kinds
 from docs.samples import CHAT, COMPLETIONS, EMBEDDINGS, INTERACTIVE, RESPONSES, USER, Samples
+from kit.api import Got, post_in_process
 
 ROUTES: tuple[tuple[str, str, type[msgspec.Struct], Samples, dict[str, object]], ...] = (
     ("Chat completions", "/v1/chat/completions", ChatRequest, CHAT, {"messages": [USER]}),

@@ -12,8 +12,8 @@ LIST = Path(__file__).with_name("public_names.txt")
 told in the changelog."""
 
 ROOMS = (
-    "api", "catalog", "conversation", "engines", "formats", "formats.harmony", "formats.openchatml", "formats.template",
-    "generation", "grammar", "tokens", "tools",
+    "api", "catalog", "config", "conversation", "engines", "formats", "formats.harmony", "formats.openchatml",
+    "formats.template", "generation", "grammar", "models", "store", "tokens", "tools",
 )  # fmt: skip
 
 

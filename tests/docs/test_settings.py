@@ -10,9 +10,10 @@ import msgspec
 import pytest
 from typer.main import get_group
 
-from antiphon.catalog import load_config, open_catalog
-from antiphon.catalog.config import Config
+from antiphon.catalog import open_catalog
 from antiphon.cli.app import build_app
+from antiphon.config import load_config
+from antiphon.config.config import Config
 
 TABLES = ("server", "limits", "log", "traces", "engine")
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from antiphon.engines.llama_cpp import LlamaCppEngine
 from antiphon.engines.llama_server import LlamaServerEngine
 from antiphon.tokens import gguf_tokenizer
 from engines.conftest import FRANCE
-from engines.contract import EngineContract
+from kit.engine_contract import EngineContract
 
 
 class TestScriptedEngine(EngineContract):

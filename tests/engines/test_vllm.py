@@ -16,7 +16,7 @@ from antiphon.engines import Engine, EngineEnd, Sampling, Step
 from antiphon.engines.vllm import VllmEngine
 from antiphon.errors import EngineError, EngineLostError, OverloadedError, RequestError, UnsupportedError
 from antiphon.tokens import ByteTokenizer
-from engines.contract import GREEDY, EngineContract, ids_of, steps_of
+from kit.engine_contract import GREEDY, EngineContract, ids_of, steps_of
 
 SAYS = [3, 1, 4, 15, 9, 2, 6, 5, 35, 8]
 END, CONTEXT = 8, 32

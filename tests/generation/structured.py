@@ -19,9 +19,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from antiphon.catalog.config import load_config
-from antiphon.catalog.entries import builtin_catalogue
-from antiphon.catalog.store import ModelStore
+from antiphon.config.config import load_config
+from antiphon.config.entries import builtin_catalogue
 from antiphon.conversation import FinishReason, MessageEnded
 from antiphon.engines import Embeddings, Engine, EngineInfo, Sampling, Step
 from antiphon.engines.gguf_file import read_gguf_metadata
@@ -34,8 +33,9 @@ from antiphon.formats.template import ReplyTags, tags, template_format
 from antiphon.generation import Model, Plan, Reply, collect, plan_turn, run_turn
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.generation.held import shape_of
+from antiphon.models.store import ModelStore
 from antiphon.tokens import Control, PieceDecoder, Tokenizer, gguf_tokenizer
-from generation.configurations import CONFIGURATIONS, MOST, THINKING, Configuration
+from kit.configurations import CONFIGURATIONS, MOST, THINKING, Configuration
 
 SLOTS = 6
 CLOSERS = ("<|return|>", "<|end|>")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.catalog.config import load_config
 from antiphon.catalog.loading import open_catalog
+from antiphon.config.config import load_config
 from antiphon.conversation import Conversation, Message, Role, ToolChoice, TurnEnded
 from antiphon.generation import TurnRequest, prepare_turn
 from antiphon.generation.rounds import Rounds

@@ -11,8 +11,8 @@ import pytest_asyncio
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.tokens import gguf_tokenizer
-from generation.configurations import CONFIGURATIONS
 from generation.structured import ENDS, Check, format_named
+from kit.configurations import CONFIGURATIONS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SHORT = ("a schema", "a choice")

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.api import Limits
 from antiphon.engines import Sampling, ScriptedEngine, Step
-from api.kit import app, chat, ids, post, running
+from kit.api import app, chat, ids, post, running
 
 
 class Stuck(ScriptedEngine):

@@ -12,7 +12,7 @@ import tiktoken
 
 from antiphon.tokens import Control, PieceDecoder, TableTokenizer, o200k_harmony, tiktoken_tokenizer, well_formed
 from antiphon.tokens.bpe import O200kRanks
-from tokens.strings import varied_strings
+from kit.strings import varied_strings
 
 
 @pytest.fixture(scope="module", params=["tiktoken", "splintr"])

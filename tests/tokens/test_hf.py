@@ -11,7 +11,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from antiphon.errors import TokenError
 from antiphon.tokens import Control, PieceDecoder, hf_tokenizer, well_formed
-from tokens.strings import TEXT, varied_strings
+from kit.strings import TEXT, varied_strings
 
 SPECIAL = ("<|im_start|>", "<|im_end|>")
 TAGS = ("<think>", "<tool_call>", "[INST]")

@@ -17,7 +17,7 @@ from antiphon.errors import ConfigError
 from antiphon.tools import Router, ToolCall, ToolLimits
 from antiphon.tools.mcp import McpServer, McpTools, read_mcp_config
 
-SERVER = McpServer(command=sys.executable, args=(str(Path(__file__).with_name("mcp_server.py")),))
+SERVER = McpServer(command=sys.executable, args=(str(Path(__file__).parents[1] / "kit" / "mcp_server.py"),))
 
 
 @pytest.fixture

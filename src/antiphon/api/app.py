@@ -17,23 +17,24 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from antiphon.config import Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, RequestError
 from antiphon.observe import Metrics, Tracing
-from antiphon.sessions import MemoryStore, SessionLimits, Sessions, Store
+from antiphon.store import MemoryStore, SessionLimits, Sessions, Store
+from antiphon.wire.dialect import OPENAI, Dialect
+from antiphon.wire.dialects import DIALECTS
+from antiphon.wire.sealed import KEY_BYTES, Seal
 
-from .access import PREFIXES, Access
-from .admission import Admission
-from .archive import Archive
 from .context import Context
-from .cors import cors
-from .dialect import OPENAI, Dialect
-from .dialects import DIALECTS
-from .exchange import FAULTS, KEY, Envelope, Exchange
-from .idempotency import Idempotency
-from .keys import Key, Keyring
-from .limits import Limits
+from .gate.access import PREFIXES, Access
+from .gate.admission import Admission
+from .gate.idempotency import Idempotency
+from .gate.keys import Key, Keyring
+from .gate.rates import Rates
+from .http.cors import cors
+from .http.exchange import FAULTS, KEY, Envelope, Exchange
 from .openapi import document
-from .rates import Rates
+from .responses.archive import Archive
 from .routes.chat import ChatCompletions
 from .routes.completions import Completions
 from .routes.conversations import Conversations
@@ -47,7 +48,6 @@ from .routes.models import Models
 from .routes.openchatml import OpenChatMLTurns
 from .routes.responses import Responses
 from .rules import Rules
-from .seal import KEY_BYTES, Seal
 from .source import ModelSource, ServerTools
 
 

@@ -17,15 +17,15 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.errors import AntiphonError
 from antiphon.generation import Model
+from antiphon.wire.fields import check_fields, warnings
+from antiphon.wire.json import decode, encode
 
-from .client import read_json, while_connected
 from .context import Context
-from .convert.fields import check_fields, warnings
-from .errors import INTERNAL, ClientGone, error_event
-from .exchange import FAULTS, KEY, Exchange
-from .lifecycle import Work
-from .sse import HEADERS, KEEP_ALIVE, Outbox, StreamForm, fill, send_events
-from .wire import decode, encode
+from .http.client import read_json, while_connected
+from .http.errors import INTERNAL, ClientGone, error_event
+from .http.exchange import FAULTS, KEY, Exchange
+from .http.lifecycle import Work
+from .http.sse import HEADERS, KEEP_ALIVE, Outbox, StreamForm, fill, send_events
 
 Wire = TypeVar("Wire", bound=msgspec.Struct)
 Result = TypeVar("Result")

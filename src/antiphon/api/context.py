@@ -7,23 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
+from antiphon.config import Limits
 from antiphon.errors import NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
 from antiphon.observe import Metrics, Tracing
-from antiphon.sessions import Sessions
+from antiphon.store import Sessions
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.sealed import Seal
 
-from .admission import Admission
-from .archive import Archive
-from .dialect import Dialect
-from .exchange import Exchange
-from .idempotency import Idempotency
-from .keys import Keyring, Scope
-from .lifecycle import Lifecycle
-from .limits import Limits
-from .rates import Rates
+from .gate.admission import Admission
+from .gate.idempotency import Idempotency
+from .gate.keys import Keyring, Scope
+from .gate.rates import Rates
+from .http.exchange import Exchange
+from .http.lifecycle import Lifecycle
+from .responses.archive import Archive
+from .responses.runs import Runs
 from .rules import Rules
-from .runs import Runs
-from .seal import Seal
 from .source import ModelSource, ServerTools
 from .watch import RequestFilter
 

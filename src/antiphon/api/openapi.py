@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 
 from antiphon import __version__
-
-from .bounds import bound
-from .limits import Limits
-from .schemas.chat import ChatChunk, ChatCompletion, ChatRequest
-from .schemas.completions import Completion, CompletionRequest
-from .schemas.embeddings import EmbeddingList, EmbeddingRequest
-from .schemas.errors import ErrorBody
-from .schemas.interactive import InteractiveAnswer, InteractiveRequest
-from .schemas.layer import (
+from antiphon.config import Limits
+from antiphon.wire.bounds import bound
+from antiphon.wire.chat.schema import ChatChunk, ChatCompletion, ChatRequest
+from antiphon.wire.completions.schema import Completion, CompletionRequest
+from antiphon.wire.embeddings.schema import EmbeddingList, EmbeddingRequest
+from antiphon.wire.errors import ErrorBody
+from antiphon.wire.interactive.schema import InteractiveAnswer, InteractiveRequest
+from antiphon.wire.models import ModelCard, ModelList
+from antiphon.wire.native.schema import (
     Detokenized,
     DetokenizeRequest,
     Parsed,
@@ -26,9 +26,8 @@ from .schemas.layer import (
     TokenizeRequest,
     Tokens,
 )
-from .schemas.models import ModelCard, ModelList
-from .schemas.response_items import ItemList
-from .schemas.responses import (
+from antiphon.wire.responses.item_schema import ItemList
+from antiphon.wire.responses.schema import (
     Conversation,
     ConversationCreate,
     ConversationUpdate,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .limits import Limits
+from antiphon.config import Limits
 
 
 @dataclass(slots=True)

@@ -11,10 +11,10 @@ from antiphon.formats import Format
 from antiphon.generation import ChoiceEvent, Plan, TurnRequest, prepare_turn
 from antiphon.generation.rounds import Rounds
 from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
+from antiphon.wire.chat.messages import refused
+from antiphon.wire.chat.schema import ChatRequest
 
 from .context import Context
-from .convert.messages import refused
-from .schemas.chat import ChatRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from antiphon.conversation import End, Message, MessageEnded, TurnEnded
 from antiphon.errors import ConflictError
 from antiphon.generation import ChoiceEvent, Plan, run_turn
-from antiphon.sessions import OpenSession, Sessions
+from antiphon.store import OpenSession, Sessions
 
-from .lifecycle import Work
+from .http.lifecycle import Work
 
 
 class SessionCancelled(ConflictError):
@@ -78,11 +78,6 @@ async def session_turn(
     cancelled = SessionCancelled(f"The request of the session {name!r} was cancelled.")
     async with sessions.turn(name, owner=owner, start=start, stop=lambda: work.stop(cancelled)) as session:
         yield SessionTurn(session, ends, work)
-
-
-def session_name(id: int | str | None) -> str | None:
-    """The session that a request names; -1 and "" name none."""
-    return None if id in (None, "", -1, "-1") else str(id)
 
 
 def as_history(said: Sequence[Message]) -> Iterator[Message]:

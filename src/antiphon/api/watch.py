@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator
 
+from antiphon.config import Limits
 from antiphon.conversation import TurnEnded
 from antiphon.generation import ChoiceEvent
 from antiphon.observe import Metrics, Tracing, TurnWatcher, watched
 
-from .exchange import Exchange
-from .limits import Limits
-from .rates import Rates
+from .gate.rates import Rates
+from .http.exchange import Exchange
 
 
 class RequestFilter:

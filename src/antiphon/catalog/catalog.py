@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+from antiphon.config.entries import Catalogue, ModelEntry, find_entry
 from antiphon.errors import NotFoundError, near
 from antiphon.generation import Model
 
 from .distant import DistantEngine
-from .entries import Catalogue, ModelEntry, find_entry
 from .residence import SleepingEngine
 
 Load = Callable[[str, ModelEntry], Awaitable[Model]]

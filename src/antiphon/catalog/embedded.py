@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
+from antiphon.config.config import EngineConfig
+from antiphon.config.entries import ModelEntry
 from antiphon.engines.gguf_file import GgufValue
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings, read_model_file
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import FormatRegistry
 from antiphon.generation import Model
+from antiphon.models.text import gguf_text
 
-from .config import EngineConfig
-from .entries import ModelEntry
 from .loading import DEFAULT_CONTEXT, format_of, model_of
-from .model_text import gguf_text
 from .residence import Residence, SleepingEngine
 
 

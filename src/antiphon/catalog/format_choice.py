@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from antiphon.config.entries import ModelEntry
 from antiphon.errors import ConfigError, ModelError, TemplateError
 from antiphon.formats import Format, FormatRegistry
 from antiphon.formats.harmony import Harmony, harmony
@@ -18,10 +19,8 @@ from antiphon.formats.template import (
     register_templates,
     template_format,
 )
+from antiphon.models.text import ModelText
 from antiphon.tokens import Control
-
-from .entries import ModelEntry
-from .model_text import ModelText
 
 log = logging.getLogger("antiphon.catalog")
 

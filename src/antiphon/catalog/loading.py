@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
+from antiphon.config.config import Config
+from antiphon.config.entries import ModelEntry, find_entry
 from antiphon.engines import Engine, ScriptedEngine
 from antiphon.errors import ConfigError, ModelError
 from antiphon.formats import Format, FormatRegistry, SamplingDefaults
 from antiphon.generation import EmbeddingSpec, Model
+from antiphon.models.store import ModelStore
+from antiphon.models.text import ModelText
 from antiphon.tokens import ByteTokenizer, ControlScanner, encode_pieces
 
 from .catalog import Catalog
-from .config import Config
-from .entries import ModelEntry, find_entry
 from .format_choice import FALLBACK, KNOWN_CONTROLS, builtin_formats, choose_format
-from .model_text import ModelText
 from .residence import Later, Residence, loop_later
-from .store import ModelStore
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.generation.compile import ReplyCompiler

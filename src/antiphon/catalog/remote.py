@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import assert_never
 
+from antiphon.config.entries import ModelEntry
 from antiphon.engines.llama_server import LlamaServerEngine
 from antiphon.engines.vllm import VllmEngine
 from antiphon.errors import UNREACHABLE, ConfigError, EngineError, ModelError, OverloadedError
 from antiphon.formats import FormatRegistry
 from antiphon.generation import Model
+from antiphon.models.text import ModelText, read_model_text
 
 from .distant import DistantEngine
-from .entries import ModelEntry
 from .loading import format_of, model_of
-from .model_text import ModelText, read_model_text
 
 log = logging.getLogger("antiphon.catalog")
 

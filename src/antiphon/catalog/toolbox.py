@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+from antiphon.config.config import ToolsConfig
 from antiphon.errors import ConfigError, near
 from antiphon.tools import FunctionTools, Toolbox, ToolLimits, ToolSet
 from antiphon.tools.browser import Backend, Browser, Corpus, SearxNG, Web
 from antiphon.tools.mcp import McpTools, read_mcp_config
 from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
-
-from .config import ToolsConfig
 
 BUILTINS = ("browser", "python")
 THREADS = 16

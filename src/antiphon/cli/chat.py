@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from antiphon.catalog.entries import find_entry
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
+from antiphon.config.entries import find_entry
 
 from .options import (
     ConfigOption,

@@ -18,11 +18,11 @@ from pathlib import Path
 import msgspec
 import typer
 
-from antiphon.catalog.config import Config
-from antiphon.catalog.entries import ModelEntry, find_entry
 from antiphon.catalog.loading import open_catalog
-from antiphon.catalog.store import ModelStore, file_digest, writable
+from antiphon.config.config import Config
+from antiphon.config.entries import ModelEntry, find_entry
 from antiphon.errors import AntiphonError
+from antiphon.models.store import ModelStore, file_digest, writable
 
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
 

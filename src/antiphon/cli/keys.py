@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from antiphon.api.keys import Key, KeyFile, Scope, new_key
+from antiphon.api.gate.keys import Key, KeyFile, Scope, new_key
 from antiphon.errors import ConfigError
 
 from .options import ConfigOption, JsonOption, configure, print_json, print_table

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.catalog.entries import ModelEntry
-from antiphon.catalog.store import InstalledModel, ModelStore
+from antiphon.config.entries import ModelEntry
+from antiphon.models.store import InstalledModel, ModelStore
 
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json, print_table
 

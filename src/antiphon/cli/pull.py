@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from antiphon.catalog.config import Config
-from antiphon.catalog.entries import ModelEntry, find_entry
-from antiphon.catalog.sources import Progress
-from antiphon.catalog.store import InstalledModel, ModelStore
+from antiphon.config.config import Config
+from antiphon.config.entries import ModelEntry, find_entry
+from antiphon.models.sources import Progress
+from antiphon.models.store import InstalledModel, ModelStore
 
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
 

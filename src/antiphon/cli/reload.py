@@ -15,12 +15,13 @@ import msgspec
 from starlette.applications import Starlette
 
 from antiphon.api.context import Context
-from antiphon.api.keys import Key, KeyFile
-from antiphon.api.server import Server
-from antiphon.api.tls import Certificate, certificate
-from antiphon.catalog import Catalog, Config, open_catalog
-from antiphon.catalog.config import Key as ConfigKey
-from antiphon.catalog.config import flatten
+from antiphon.api.gate.keys import Key, KeyFile
+from antiphon.api.http.server import Server
+from antiphon.api.http.tls import Certificate, certificate
+from antiphon.catalog import Catalog, open_catalog
+from antiphon.config import Config
+from antiphon.config.config import Key as ConfigKey
+from antiphon.config.config import flatten
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.observe.logs import set_up_log
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from antiphon.catalog.entries import find_entry
-from antiphon.catalog.store import ModelStore
+from antiphon.config.entries import find_entry
 from antiphon.errors import NotFoundError
+from antiphon.models.store import ModelStore
 
 from .options import ConfigOption, JsonOption, configure, print_json
 

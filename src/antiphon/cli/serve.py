@@ -13,19 +13,19 @@ import typer
 
 from antiphon import __version__
 from antiphon.api import create_app
-from antiphon.api.dialect import Dialect
-from antiphon.api.dialects import spoken
-from antiphon.api.keys import KeyFile
-from antiphon.api.seal import kept_key
-from antiphon.api.server import on_loop, serving
-from antiphon.api.tls import certificate
-from antiphon.catalog.config import MEMORY, DialectConfig, SessionsConfig
-from antiphon.catalog.entries import find_entry
+from antiphon.api.gate.keys import KeyFile
+from antiphon.api.http.server import on_loop, serving
+from antiphon.api.http.tls import certificate
 from antiphon.catalog.loading import open_catalog
-from antiphon.catalog.server import TracesConfig
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
+from antiphon.config.config import MEMORY, DialectConfig, SessionsConfig
+from antiphon.config.entries import find_entry
+from antiphon.config.server import TracesConfig
 from antiphon.observe import Exported, Tracing
-from antiphon.sessions import MemoryStore, SessionLimits, SqliteStore, Store
+from antiphon.store import MemoryStore, SessionLimits, SqliteStore, Store
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.dialects import spoken
+from antiphon.wire.sealed import kept_key
 
 from .options import (
     ConfigOption,

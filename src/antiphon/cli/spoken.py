@@ -6,15 +6,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from antiphon.catalog.config import Config
-from antiphon.catalog.entries import find_entry
 from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats, choose_format
 from antiphon.catalog.loading import with_flags
-from antiphon.catalog.model_text import read_model_text
-from antiphon.catalog.store import ModelStore
+from antiphon.config.config import Config
+from antiphon.config.entries import find_entry
 from antiphon.errors import ConfigError, ModelError, RequestError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
+from antiphon.models.store import ModelStore
+from antiphon.models.text import read_model_text
 from antiphon.tokens import Tokenizer, o200k_harmony
 
 from .choices import Dialect, Types

@@ -116,8 +116,8 @@ def read_chat_request(source: object) -> Conversation:
     """The conversation of a chat completions request, read as our server reads it. Raises `RequestError`."""
     # Only here: a program that reads no request need not wait for the HTTP room.
     from antiphon.api import OPENAI, Limits
-    from antiphon.api.convert.chat import Reading, to_turn
-    from antiphon.api.schemas.chat import ChatRequest
+    from antiphon.wire.chat.read import Reading, to_turn
+    from antiphon.wire.chat.schema import ChatRequest
 
     request = msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest)  # from text: it keeps raw JSON
     return to_turn(request, Reading(OPENAI, Limits())).conversation

@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 
-from antiphon.api.convert.messages import TEXT_PARTS, to_messages
-from antiphon.api.schemas.chat import ChatMessage, ResponseFormatObject, Tool
 from antiphon.conversation import (
     Channel,
     Conversation,
@@ -23,6 +21,8 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import ParseError, Position, RequestError
+from antiphon.wire.chat.messages import TEXT_PARTS, to_messages
+from antiphon.wire.chat.schema import ChatMessage, ResponseFormatObject, Tool
 
 from .detect import Survey
 from .json_forms import Json

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon.api.convert.response_items import CALLS, ItemReader
-from antiphon.api.schemas.response_items import InputItem
 from antiphon.conversation import (
     FUNCTIONS,
     Channel,
@@ -18,6 +16,8 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import ParseError, RenderError, RequestError
+from antiphon.wire.responses.item_schema import InputItem
+from antiphon.wire.responses.items import CALLS, ItemReader
 
 from .chat import Calls, refuse_content
 from .chat_reader import decoded

@@ -24,7 +24,7 @@ from antiphon.formats.harmony import Harmony, HarmonyParser, parse_completion
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.tokens import Control, ControlScanner, Piece, Tokenizer, spell
 from conftest import corpus_file
-from harmony_corpora import codes, ended
+from kit.harmony_corpora import codes, ended
 
 pytestmark = pytest.mark.corpus
 Guide = dict[int, Any]

@@ -20,8 +20,8 @@ from antiphon.errors import AntiphonError, ParseError
 from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import Harmony, ReferenceParser, read_conversation
 from antiphon.tokens import Control, Tokenizer, encode_pieces
-from harmony_corpora import Dialect, as_json
-from harmony_oracles import oracle
+from kit.harmony_corpora import Dialect, as_json
+from kit.harmony_oracles import oracle
 
 BOTH = pytest.mark.parametrize("dialect", ["a", "b"])
 CASES = 500 * int(os.environ.get("HARMONY_FUZZ", "1"))

@@ -24,7 +24,7 @@ from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import Harmony, HarmonyParser, StreamParser, TokenDeltas, parse_completion
 from antiphon.formats.harmony.controls import CALL, CONTROLS, RETURN, START
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces
-from harmony_corpora import codes, ended, events
+from kit.harmony_corpora import codes, ended, events
 
 ODD = (Control("<|endoftext|>"), Control("<|reserved_200013|>"))
 BYTES = ByteTokenizer((*CONTROLS, *ODD))

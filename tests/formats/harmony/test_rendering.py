@@ -26,7 +26,7 @@ from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats.harmony import Harmony, harmony, read_conversation, write_conversation
 from antiphon.formats.harmony.controls import CONTROLS, RETURN, START
 from antiphon.tokens import ByteTokenizer, Control, encode_pieces, spell
-from harmony_corpora import rows
+from kit.harmony_corpora import rows
 
 
 def prompt(conversation: Conversation, history: HistoryPolicy = HistoryPolicy.GUIDE, **options: Any) -> str:

@@ -10,7 +10,7 @@ from antiphon.conversation import Conversation, End, Message, Role, Settings, To
 from antiphon.formats.harmony import Harmony, HarmonyParser
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.tokens import ControlScanner, Tokenizer, encode_pieces, spell
-from harmony_corpora import codes, ended
+from kit.harmony_corpora import codes, ended
 
 TIDES = ToolSpec(
     "tides",

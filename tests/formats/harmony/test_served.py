@@ -16,7 +16,7 @@ from antiphon.formats.harmony import harmony
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.generation import Model
 from antiphon.tokens import ControlScanner, encode_pieces, o200k_harmony
-from api.kit import running
+from kit.api import running
 
 TOKENIZER = o200k_harmony()
 HARMONY = harmony(TOKENIZER.controls)

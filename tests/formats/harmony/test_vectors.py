@@ -9,7 +9,7 @@ from antiphon.errors import AntiphonError
 from antiphon.formats.harmony import Harmony, HarmonyParser, ReferenceParser, read_message
 from antiphon.formats.harmony.controls import END
 from antiphon.tokens import Tokenizer, encode_pieces, spell
-from harmony_corpora import DIALECTS, Dialect, codes, ended, events, read_strictly, render, role_of, rows
+from kit.harmony_corpora import DIALECTS, Dialect, codes, ended, events, read_strictly, render, role_of, rows
 
 BOTH = pytest.mark.parametrize("dialect", ["a", "b"])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.formats.openchatml.conformance import Case, check, read_cases, run_conformance
-from formats.openchatml.clauses import PAGE, page, table
+from kit.openchatml_clauses import PAGE, page, table
 
 SUITE = Path(__file__).parents[2] / "spec" / "openchatml"
 
@@ -262,5 +262,5 @@ def test_an_implementation_that_raises_fails_that_case_and_no_other() -> None:
 
 
 def test_the_pages_table_names_a_test_for_each_clause() -> None:
-    assert PAGE.read_text("utf-8") == page(), "write it anew: python tests/formats/openchatml/clauses.py"
+    assert PAGE.read_text("utf-8") == page(), "write it anew: python tests/kit/openchatml_clauses.py"
     assert "|  |" not in table()

@@ -29,7 +29,7 @@ from antiphon.formats import Format, HistoryPolicy, Parser
 from antiphon.formats.openchatml import OpenChatML, Reader, openchatml, read
 from antiphon.formats.openchatml.spelling import CONTROLS, STRUCTURE
 from antiphon.tokens import ByteTokenizer, Control, Piece, PieceDecoder, encode_pieces, spell, well_formed
-from formats.openchatml.strategies import SPELLINGS, TRICKY, conversations, texts
+from kit.openchatml import SPELLINGS, TRICKY, conversations, texts
 
 SPELLED = openchatml([Control("<|im_end|>")])
 SPOKEN = openchatml(CONTROLS)

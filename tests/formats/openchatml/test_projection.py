@@ -10,7 +10,7 @@ from hypothesis import given
 from antiphon.conversation import Conversation, End, Message, Role, visible_to_user
 from antiphon.errors import ParseError
 from antiphon.formats.openchatml import from_json, message_to_json, to_json, turn_to_json, write
-from formats.openchatml.strategies import conversations
+from kit.openchatml import conversations
 
 CALL = Message(
     role=Role.ASSISTANT, text='{"location":"SF"}', recipient="functions.lookup_weather", channel="commentary",

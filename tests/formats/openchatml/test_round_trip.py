@@ -19,7 +19,7 @@ from antiphon.formats.openchatml.spelling import (
     spell_literal,
     unescape,
 )  # fmt: skip
-from formats.openchatml.strategies import SPELLINGS, TRICKY, conversations, texts, transcripts, values
+from kit.openchatml import SPELLINGS, TRICKY, conversations, texts, transcripts, values
 
 
 @pytest.mark.spec("OCM-37", "OCM-71")

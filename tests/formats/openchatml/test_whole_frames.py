@@ -11,7 +11,7 @@ from antiphon.formats.openchatml import Finding, Reader, iter_read
 from antiphon.formats.openchatml.head import ToolNames
 from antiphon.formats.openchatml.head_reader import read_head
 from antiphon.formats.openchatml.heads import canonical_head, split
-from formats.openchatml.strategies import SPELLINGS, TRICKY, transcripts
+from kit.openchatml import SPELLINGS, TRICKY, transcripts
 
 HEADS = [
     "user",

@@ -10,16 +10,17 @@ from starlette.datastructures import Headers
 
 from antiphon.api.call import Call, Posted
 from antiphon.api.context import Context
-from antiphon.api.convert.answer import Finished, Projection, Whole
-from antiphon.api.convert.chat import Reading, to_turn
-from antiphon.api.convert.chunks import AnswerHead, ChunkWriter, completion
-from antiphon.api.convert.sampling import streams
-from antiphon.api.schemas.chat import ChatCompletion, ChatRequest
 from antiphon.api.served import Served, served, served_events
-from antiphon.api.session import SessionTurn, session_name, session_turn
-from antiphon.api.sse import DONE
+from antiphon.api.session import SessionTurn, session_turn
 from antiphon.conversation import Usage
 from antiphon.generation import ChoiceEvent, Model, Plan, held, merge_usage, plan_turn, run_turn
+from antiphon.wire.chat.read import Reading, to_turn
+from antiphon.wire.chat.schema import ChatCompletion, ChatRequest
+from antiphon.wire.chat.write import AnswerHead, ChunkWriter, completion
+from antiphon.wire.fields import session_name
+from antiphon.wire.projection import Finished, Projection, Whole
+from antiphon.wire.sampling import streams
+from antiphon.wire.sse import DONE
 
 
 class ChatCompletions(Posted):

@@ -12,19 +12,19 @@ import msgspec
 from starlette.datastructures import Headers
 
 from antiphon.api.call import Call, Posted
-from antiphon.api.convert.chat import Reading
-from antiphon.api.convert.chunks import completion_usage
-from antiphon.api.convert.completion_text import ChoiceText, LogprobWriter, Part, likelihood
-from antiphon.api.convert.completions import CompletionOrder, read_completion
-from antiphon.api.convert.sampling import streams
-from antiphon.api.dialect import Dialect
-from antiphon.api.interleave import interleave
-from antiphon.api.schemas.chat import CompletionUsage
-from antiphon.api.schemas.completions import Completion, CompletionChoice, CompletionRequest
-from antiphon.api.sse import DONE, event
-from antiphon.api.wire import encode
 from antiphon.conversation import FinishReason, Usage
 from antiphon.generation import held, merge_usage, run_turn
+from antiphon.generation.interleave import interleave
+from antiphon.wire.chat.read import Reading
+from antiphon.wire.chat.schema import CompletionUsage
+from antiphon.wire.chat.write import completion_usage
+from antiphon.wire.completions.read import CompletionOrder, read_completion
+from antiphon.wire.completions.schema import Completion, CompletionChoice, CompletionRequest
+from antiphon.wire.completions.write import ChoiceText, LogprobWriter, Part, likelihood
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.json import encode
+from antiphon.wire.sampling import streams
+from antiphon.wire.sse import DONE, event
 
 
 class Completions(Posted):

@@ -10,23 +10,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from antiphon.api.client import read_json
 from antiphon.api.context import Context
-from antiphon.api.convert.response_items import Entry, ItemReader
-from antiphon.api.convert.responses import check_metadata
-from antiphon.api.exchange import KEY, Exchange
-from antiphon.api.listing import listed
-from antiphon.api.schemas.response_items import InputItem
-from antiphon.api.schemas.responses import (
+from antiphon.api.http.client import read_json
+from antiphon.api.http.exchange import KEY, Exchange
+from antiphon.api.responses.listing import listed
+from antiphon.conversation import Message
+from antiphon.errors import NotFoundError, Position, RequestError
+from antiphon.wire.json import decode, encode
+from antiphon.wire.responses.item_schema import InputItem
+from antiphon.wire.responses.items import Entry, ItemReader
+from antiphon.wire.responses.read import check_metadata
+from antiphon.wire.responses.schema import (
     Conversation,
     ConversationCreate,
     ConversationUpdate,
     DeletedConversation,
     ItemsCreate,
 )
-from antiphon.api.wire import decode, encode
-from antiphon.conversation import Message
-from antiphon.errors import NotFoundError, Position, RequestError
 
 MOST_ITEMS = 20
 """As many as one request may add."""

@@ -8,11 +8,11 @@ from base64 import b64encode
 from collections.abc import Sequence
 
 from antiphon.api.call import Call, Posted
-from antiphon.api.convert.messages import refused
-from antiphon.api.limits import Limits
-from antiphon.api.schemas.completions import Prompt
-from antiphon.api.schemas.embeddings import EmbeddingList, EmbeddingObject, EmbeddingRequest, EmbeddingUsage
+from antiphon.config import Limits
 from antiphon.generation import embed, plan_embedding
+from antiphon.wire.chat.messages import refused
+from antiphon.wire.completions.schema import Prompt
+from antiphon.wire.embeddings.schema import EmbeddingList, EmbeddingObject, EmbeddingRequest, EmbeddingUsage
 
 
 class MakeEmbeddings(Posted):

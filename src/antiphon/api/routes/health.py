@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from antiphon import __version__
 from antiphon.api.context import Context
-from antiphon.api.wire import encode
+from antiphon.wire.json import encode
 
 
 class Health:

@@ -9,18 +9,19 @@ from contextlib import aclosing
 import msgspec
 
 from antiphon.api.call import Call, Posted
-from antiphon.api.convert.answer import Finished, Projection, Said
-from antiphon.api.convert.interactive import InteractiveTurn, check_possible, ends_session, plan_interactive
-from antiphon.api.convert.messages import refused
-from antiphon.api.errors import api_error
-from antiphon.api.schemas.errors import ErrorDetail
-from antiphon.api.schemas.interactive import InteractiveAnswer, InteractiveRequest
-from antiphon.api.session import SessionTurn, session_name, session_turn
-from antiphon.api.sse import StreamForm
-from antiphon.api.wire import encode
+from antiphon.api.http.errors import api_error
+from antiphon.api.http.sse import StreamForm
+from antiphon.api.session import SessionTurn, session_turn
 from antiphon.conversation import FinishReason
 from antiphon.errors import AntiphonError
 from antiphon.generation import held
+from antiphon.wire.chat.messages import refused
+from antiphon.wire.errors import ErrorDetail
+from antiphon.wire.fields import session_name
+from antiphon.wire.interactive.read import InteractiveTurn, check_possible, ends_session, plan_interactive
+from antiphon.wire.interactive.schema import InteractiveAnswer, InteractiveRequest
+from antiphon.wire.json import encode
+from antiphon.wire.projection import Finished, Projection, Said
 
 JSON_LINES = (
     (b"content-type", b"application/x-ndjson; charset=utf-8"),

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from antiphon.api.client import read_json
 from antiphon.api.context import Context
-from antiphon.api.errors import ClientGone
-from antiphon.api.wire import decode, encode
+from antiphon.api.http.client import read_json
+from antiphon.api.http.errors import ClientGone
 from antiphon.errors import RequestError
+from antiphon.wire.json import decode, encode
 
 
 class Task(msgspec.Struct):

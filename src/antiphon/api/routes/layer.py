@@ -6,10 +6,10 @@ from starlette.routing import Route
 
 from antiphon.api.call import Call, Posted
 from antiphon.api.context import Context
-from antiphon.api.convert.chat import Reading
-from antiphon.api.convert.layer import known_ids, parse, render, tokenize
-from antiphon.api.schemas.layer import Detokenized, DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
 from antiphon.tokens import decode
+from antiphon.wire.chat.read import Reading
+from antiphon.wire.native.schema import Detokenized, DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
+from antiphon.wire.native.write import known_ids, parse, render, tokenize
 
 
 def layer_routes(context: Context, prefix: str) -> list[Route]:

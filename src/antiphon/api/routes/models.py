@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.api.context import Context
-from antiphon.api.schemas.models import ModelCard, ModelList
-from antiphon.api.wire import encode
 from antiphon.errors import NotFoundError, Position, near
+from antiphon.wire.json import encode
+from antiphon.wire.models import ModelCard, ModelList
 
 
 class Models:

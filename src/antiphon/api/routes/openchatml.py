@@ -11,13 +11,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from antiphon.api.call import Call, Posted
-from antiphon.api.client import read_body
-from antiphon.api.convert.transcript import TranscriptOrder, continued, read_transcript
-from antiphon.api.sse import HEADERS, KEEP_ALIVE, StreamForm
+from antiphon.api.http.client import read_body
+from antiphon.api.http.sse import HEADERS, KEEP_ALIVE, StreamForm
 from antiphon.conversation import DebugCapability
 from antiphon.errors import AntiphonError, Position, RequestError
 from antiphon.formats.openchatml import EventStream, sse
 from antiphon.generation import Plan, collect, held, plan_turn, run_turn
+from antiphon.wire.transcript.read import TranscriptOrder, continued, read_transcript
 
 MEDIA_TYPE = "text/x-openchatml; charset=utf-8"
 STREAMS = {"true": True, "1": True, "false": False, "0": False}

@@ -13,19 +13,19 @@ from starlette.routing import Route
 
 from antiphon.api.call import Call, Posted
 from antiphon.api.context import Context
-from antiphon.api.convert.messages import refused
-from antiphon.api.convert.responses import (
+from antiphon.api.http.exchange import KEY, Exchange
+from antiphon.api.responses.answer import Answer, EventsResponse, again, json_response, replayed, settled
+from antiphon.api.responses.listing import listed
+from antiphon.api.responses.request import Reader
+from antiphon.api.responses.respond import Responder
+from antiphon.api.responses.runs import Run
+from antiphon.wire.chat.messages import refused
+from antiphon.wire.responses.read import (
     check_possible,
     conversation_id,
     plan_response,
 )
-from antiphon.api.exchange import KEY, Exchange
-from antiphon.api.listing import listed
-from antiphon.api.respond import Responder
-from antiphon.api.response_answer import Answer, EventsResponse, again, json_response, replayed, settled
-from antiphon.api.response_request import Reader
-from antiphon.api.runs import Run
-from antiphon.api.schemas.responses import (
+from antiphon.wire.responses.schema import (
     DeletedResponse,
     Response,
     ResponsesRequest,

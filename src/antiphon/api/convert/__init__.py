@@ -1,1 +1,0 @@
-"""Wire structs ⇄ conversations and events."""

@@ -1,0 +1,1 @@
+"""Who may come in, how much each may ask for, and who waits."""

@@ -1,0 +1,86 @@
+"""Who may come in: every path needs a key, but for those that are named here."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from antiphon.api.http.exchange import KEY, Exchange
+from antiphon.api.rules import Rules
+from antiphon.errors import AccessError, OverloadedError
+
+from .keys import ANYBODY, Keyring, Principal
+from .keys import Scope as KeyScope
+from .rates import Rates
+
+PREFIXES = ("/v1", "", "/v1/v1")
+"""Some clients drop the version from their base URL, some say it twice."""
+
+PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in ("/health", "/livez", "/readyz", "/version"))
+METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
+"""For the scope admin. Everything else is inference, routes of tomorrow too."""
+
+
+class Access:
+    """Looks at the path that the router will look at, never at a URL that is built from the Host header."""
+
+    def __init__(self, app: ASGIApp, *, keys: Keyring, rates: Rates, rules: Rules) -> None:
+        self._app = app
+        self._keys = keys
+        self._rates = rates
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or self._is_public(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        exchange: Exchange = scope[KEY]
+        try:
+            exchange.principal = self._admitted(scope)
+            if scope["path"] in METRICS:
+                await self._app(scope, receive, send)
+            else:
+                await self._limited(exchange, scope, receive, send)
+        except (AccessError, OverloadedError) as error:  # Those of the application are answered inside of it.
+            await exchange.refusal(error)(scope, receive, send)
+
+    def _is_public(self, path: str) -> bool:
+        return path in PUBLIC or (self._rules.public_metrics and path in METRICS)
+
+    async def _limited(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+        owner = exchange.owner
+        exchange.also = lambda: self._rates.headers(owner)
+        with self._rates.request(owner):
+            await self._app(scope, receive, send)
+
+    def _admitted(self, scope: Scope) -> Principal:
+        if self._keys.open:
+            return ANYBODY
+        principal = self._principal(scope["headers"])
+        wanted = KeyScope.ADMIN if scope["path"] in METRICS else KeyScope.INFERENCE
+        if wanted not in principal.scopes:
+            raise AccessError(f"This key lacks the scope {wanted}.")
+        return principal
+
+    def _principal(self, headers: list[tuple[bytes, bytes]]) -> Principal:
+        """Whose key was sent. One answer for whatever is wrong with it, so that nothing can be learned from trying."""
+        told = set(_credentials(headers))
+        principal = self._keys.principal(told.pop() or b"") if len(told) == 1 else None
+        if principal is None:
+            raise AccessError(
+                "The API key is missing or not known here.",
+                code="invalid_api_key",
+                hint="Send it as Authorization: Bearer KEY.",
+            )
+        return principal
+
+
+def _credentials(headers: list[tuple[bytes, bytes]]) -> list[bytes | None]:
+    """The key of every header that may hold one; None for another kind of authorization."""
+    told: list[bytes | None] = []
+    for name, value in headers:
+        if name == b"x-api-key":
+            told.append(value.strip())
+        elif name == b"authorization":
+            kind, _, secret = value.strip().partition(b" ")
+            told.append(secret.strip() if kind.lower() == b"bearer" else None)
+    return told

@@ -1,0 +1,144 @@
+"""How much each key may ask for: requests and tokens a minute, and requests at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from antiphon.api.rules import Rules
+from antiphon.errors import OverloadedError
+
+from .keys import Keyring
+
+
+class Bucket:
+    """``rate`` a minute, which may be taken at once when they were saved up. Times are in seconds."""
+
+    def __init__(self, rate: int, now: float) -> None:
+        self.rate = rate
+        self._level = float(rate)
+        self._at = now
+
+    def level(self, now: float) -> float:
+        self._level = min(self.rate, self._level + (now - self._at) * self.rate / 60)
+        self._at = now
+        return self._level
+
+    def take(self, amount: int, now: float) -> None:
+        """May leave a debt: what an answer costs is known when it is whole."""
+        self._level = self.level(now) - amount
+
+    def wait(self, now: float) -> float:
+        """Seconds until one may be taken; 0 is now."""
+        return max(0.0, (1 - self.level(now)) * 60 / self.rate)
+
+    def reset(self, now: float) -> float:
+        """Seconds until it is full again."""
+        return (self.rate - self.level(now)) * 60 / self.rate
+
+
+@dataclass(slots=True)
+class Account:
+    """What one key used. None: without limit; ``most`` 0: any number at once, those ``behind`` included."""
+
+    requests: Bucket | None
+    tokens: Bucket | None
+    most: int
+    running: int = 0
+    behind: int = 0
+
+
+class Rates:
+    """The accounts of all keys, by name; a server without keys has one for everybody. ``clock`` never goes back."""
+
+    def __init__(self, rules: Rules, keys: Keyring, clock: Callable[[], float]) -> None:
+        self._rules = rules
+        self._keys = keys
+        self._clock = clock
+        self._accounts: dict[str, Account] = {}
+
+    @contextmanager
+    def request(self, name: str) -> Iterator[None]:
+        """Runs the body as one request of that key. Raises `OverloadedError` (``rate_limit_exceeded``)."""
+        account, now = self._account(name), self._clock()
+        for bucket, what in ((account.requests, "requests"), (account.tokens, "tokens")):
+            if bucket is not None and (wait := bucket.wait(now)) > 0:
+                message = f"This key may use {bucket.rate} {what} a minute."
+                raise OverloadedError(message, code="rate_limit_exceeded", retry_after=wait)
+        if account.most and account.running >= account.most:
+            message = f"This key may have {account.most} requests at once."
+            raise OverloadedError(message, code="rate_limit_exceeded")
+        if account.requests is not None:
+            account.requests.take(1, now)
+        account.running += 1
+        try:
+            yield
+        finally:
+            account.running -= 1
+
+    @contextmanager
+    def behind(self, name: str) -> Iterator[None]:
+        """Runs the body as work of that key that outlives its request: `check` counts it as one that runs."""
+        account = self._account(name)
+        account.behind += 1
+        try:
+            yield
+        finally:
+            account.behind -= 1
+
+    def check(self, name: str) -> None:
+        """Whether a request that runs may ask for work; to look at what runs in the background is always free.
+
+        Raises `OverloadedError` (``rate_limit_exceeded``).
+        """
+        account = self._account(name)
+        if account.most and account.running + account.behind > account.most:
+            message = f"This key may have {account.most} requests at once, and {account.behind} run in the background."
+            raise OverloadedError(message, code="rate_limit_exceeded")
+
+    def charge(self, name: str, tokens: int) -> None:
+        """That key used so many tokens."""
+        account = self._account(name)
+        if account.tokens is not None:
+            account.tokens.take(tokens, self._clock())
+
+    def headers(self, name: str) -> dict[str, str]:
+        """OpenAI's ``x-ratelimit-…`` headers of a key that has limits."""
+        account, now = self._account(name), self._clock()
+        told: dict[str, str] = {}
+        for bucket, what in ((account.requests, "requests"), (account.tokens, "tokens")):
+            if bucket is not None:
+                told[f"x-ratelimit-limit-{what}"] = str(bucket.rate)
+                told[f"x-ratelimit-remaining-{what}"] = str(max(0, int(bucket.level(now))))
+                told[f"x-ratelimit-reset-{what}"] = duration(bucket.reset(now))
+        return told
+
+    def _account(self, name: str) -> Account:
+        """Made anew when the key's limits were changed."""
+        key, limits = self._keys.named(name), self._rules.limits
+        own = (key.requests_per_minute, key.tokens_per_minute, key.concurrent) if key else (None, None, None)
+        usual = (limits.requests_per_minute, limits.tokens_per_minute, limits.concurrent_per_key)
+        requests, tokens, most = (usual[i] if value is None else value for i, value in enumerate(own))
+        account = self._accounts.get(name)
+        if account is None:
+            account = self._accounts[name] = Account(None, None, most)
+        now = self._clock()
+        account.requests = _bucket(account.requests, requests, now)
+        account.tokens = _bucket(account.tokens, tokens, now)
+        account.most = most
+        return account
+
+
+def _bucket(bucket: Bucket | None, rate: int, now: float) -> Bucket | None:
+    if bucket is not None and bucket.rate == rate:
+        return bucket
+    return Bucket(rate, now) if rate else None
+
+
+def duration(seconds: float) -> str:
+    """As OpenAI writes times: ``17ms``, ``1s``, ``6m0s``."""
+    if seconds < 1:
+        return f"{round(seconds * 1000)}ms"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

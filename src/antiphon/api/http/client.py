@@ -1,0 +1,91 @@
+"""The other end of the connection: what it sends, and whether it is still there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TypeVar
+
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope
+
+from antiphon.config import Limits
+from antiphon.errors import OverloadedError, RequestError
+
+from .errors import ClientGone
+
+Result = TypeVar("Result")
+
+DISCARD = 16
+"""Up to so many times the limit a body is read and thrown away: a client that still sends would not hear the answer."""
+
+
+async def read_json(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+    """The body, whole. Raises `RequestError` for a body of another kind or size, `ClientGone` when it never comes."""
+    headers = Headers(scope=scope)
+    kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise RequestError(
+            "The body must be JSON.", code="unsupported_media_type", hint="Send content-type: application/json."
+        )
+    return await read_body(scope, receive, limits)
+
+
+async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+    """The same for a body of any kind."""
+    headers = Headers(scope=scope)
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise RequestError("Compressed bodies are not read.", code="unsupported_media_type")
+    told = headers.get("content-length", "0")
+    if told.isdecimal() and int(told) > DISCARD * limits.max_body:
+        raise _too_large(limits)
+    try:
+        async with asyncio.timeout(limits.body_timeout):
+            return await _read(receive, limits)
+    except TimeoutError:
+        message = f"The body did not come within {limits.body_timeout:g} seconds."
+        raise OverloadedError(message, code="body_timeout") from None
+
+
+async def _read(receive: Receive, limits: Limits) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size <= limits.max_body:
+            chunks.append(chunk)
+        elif size > DISCARD * limits.max_body:
+            break
+        more = message.get("more_body", False)
+    if size > limits.max_body:
+        raise _too_large(limits)
+    return b"".join(chunks)
+
+
+def _too_large(limits: Limits) -> RequestError:
+    return RequestError(f"The body is larger than {limits.max_body} bytes.", code="body_too_large")
+
+
+async def while_connected(receive: Receive, work: Coroutine[object, object, Result]) -> Result:
+    """The work's result. A client that hangs up ends the work at once: `ClientGone`."""
+    worker = asyncio.ensure_future(work)
+    watcher = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait((worker, watcher), return_when=asyncio.FIRST_COMPLETED)
+        if worker.done():
+            return worker.result()
+        raise ClientGone
+    finally:
+        worker.cancel()
+        watcher.cancel()
+        await asyncio.gather(worker, watcher, return_exceptions=True)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,257 @@
+"""One connection: uvicorn's, held to the limits of size and time that uvicorn does not have."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httptools
+from starlette.applications import Starlette
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from antiphon.api.context import Context
+from antiphon.errors import AntiphonError, OverloadedError, RequestError
+
+from .errors import error_response
+
+LINGER = 1.0
+"""Seconds in which a client that was refused may read why: what it still sends would reset the connection."""
+PIPELINE = 16
+"""Requests that may wait behind the one that is being answered."""
+
+
+class Connection(HttpToolsProtocol):
+    """Bounds the head of a request in size and time, the silence of a reader, and the number of connections.
+
+    What cannot be read is answered after the requests before it, and ends the connection: nothing behind it is read.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        assert isinstance(self.config.app, Starlette)
+        context: Context = self.config.app.state.context
+        self._context = context
+        self._limits = context.limits
+        self.timeout_keep_alive = self._limits.idle_timeout  # type: ignore[assignment]  # a timer takes fractions
+        self._running: RequestResponseCycle | None = None
+        self._refusal: AntiphonError | None = None
+        self._head = 0
+        """Bytes of the head that is being read, about; 0: none is."""
+        self._fields = 0
+        self._in_body = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unsent = 0
+        self._reader_deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def _idle(self) -> bool:
+        return self._running is None or self._running.response_complete
+
+    # What the socket says
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        if len(self.connections) > self._limits.max_connections:
+            self._refuse(
+                OverloadedError("This server has all the connections that it takes.", code="too_many_connections")
+            )
+        else:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_deadline()
+        _cancel(self._reader_deadline)
+        if self._running is not None and not self._running.response_complete:
+            # uvicorn tells only the last request, which may be one that waits behind this.
+            self._running.disconnected = True
+            self._running.message_event.set()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refusal is not None:
+            return
+        self._unset_keepalive_if_required()
+        begun, scope = self._head, self.scope
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            own = error.__context__
+            self._refuse(
+                own if isinstance(own, AntiphonError) else _malformed("This is not HTTP/1.1 as RFC 9112 has it.")
+            )
+            return
+        if begun and self._head and self.scope is scope:  # All of it belongs to that one head.
+            self._head += len(data)
+            if self._head > self._limits.max_head:
+                self._refuse(_head_too_large(self._limits.max_head, self._limits.max_headers))
+                return
+        if not self._in_body and (self._head or self._idle):
+            self._await_head()
+
+    def _feed(self, data: bytes) -> None:
+        """httptools stops where a client offers another protocol; the request is read anew without the offer."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as stop:
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self._feed(self._without_offer() + data[stop.args[0] :])
+
+    def _without_offer(self) -> bytes:
+        lines = [self.scope["method"].encode() + b" " + self.url + b" HTTP/1.1"]
+        for name, value in self.headers:
+            if name == b"connection":
+                value = b",".join(word for word in value.split(b",") if word.strip().lower() != b"upgrade")
+            if name != b"upgrade":
+                lines.append(name + b": " + value)
+        return b"\r\n".join([*lines, b"", b""])
+
+    # What httptools reads
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head, self._fields = 1, 0
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._limits.max_url:
+            raise RequestError(f"The URL is longer than {self._limits.max_url} bytes.", code="uri_too_long")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_body:
+            return  # A trailer is no header: whoever looked at the head did not see it.
+        super().on_header(name, value)
+        self._fields += len(name) + len(value) + 4
+        limits = self._limits
+        if self._fields > limits.max_head or len(self.headers) > limits.max_headers:
+            raise _head_too_large(limits.max_head, limits.max_headers)
+
+    def on_headers_complete(self) -> None:
+        version, method = self.parser.get_http_version(), self.parser.get_method()
+        _check_framing(version, self.headers)
+        if method == b"CONNECT":
+            raise _malformed("This is no proxy.")
+        if len(self.pipeline) >= PIPELINE:
+            raise _malformed(f"More than {PIPELINE} requests came at once on one connection.")
+        if self.parser.should_upgrade():
+            self.scope["method"] = method.decode("ascii")
+            return
+        super().on_headers_complete()
+        self._forget_deadline()
+        self._head, self._in_body = 0, True
+
+    def on_message_complete(self) -> None:
+        if self._in_body:
+            self._in_body = False
+            self._forget_deadline()
+            super().on_message_complete()
+
+    # What the application says
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing() or not self._idle:
+            return
+        if self._refusal is not None:
+            self._tell(self._refusal)
+        elif self._in_body:
+            self._await_head()  # The rest of a body that nobody reads gets as long.
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        _cancel(self._reader_deadline)
+
+    # Limits of time
+
+    def _await_head(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self._limits.head_timeout, self._late)
+
+    def _forget_deadline(self) -> None:
+        _cancel(self._deadline)
+        self._deadline = None
+
+    def _late(self) -> None:
+        if self._head:
+            self._refuse(OverloadedError("The head of the request did not come in time.", code="head_timeout"))
+        else:
+            self.transport.close()
+
+    def _await_reader(self) -> None:
+        self._unsent = self.transport.get_write_buffer_size()
+        self._reader_deadline = self.loop.call_later(self._limits.send_timeout, self._look_at_reader)
+
+    def _look_at_reader(self) -> None:
+        """A reader that is slow but reads is borne; it is `turn_timeout` that ends what takes too long."""
+        if self.transport.get_write_buffer_size() < self._unsent:
+            self._await_reader()
+        else:
+            self._context.metrics.refused_connections.labels("send_timeout").inc()
+            self.transport.abort()
+
+    # Refusing
+
+    def _refuse(self, error: AntiphonError) -> None:
+        """Tells ``error`` when what came before is answered. Nothing more is read."""
+        self._refusal = error
+        self._forget_deadline()
+        if self._in_body:
+            self._break_off(error)
+        elif self._idle:
+            self._tell(error)
+
+    def _break_off(self, error: AntiphonError) -> None:
+        """The body of the last request is malformed: its application, if it runs, gets no more of it."""
+        if self.pipeline and self.pipeline[0][0] is self.cycle:
+            self.pipeline.popleft()
+            return
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        if self.cycle.response_started:
+            self.transport.close()
+        else:
+            self._tell(error)
+
+    def _tell(self, error: AntiphonError) -> None:
+        self._context.metrics.refused_connections.labels(error.code).inc()
+        answer = error_response(error, self._context.dialect)
+        headers = [field for field in answer.raw_headers if field[0] != b"connection"]
+        lines = [name + b": " + value for name, value in (*self.server_state.default_headers, *headers)]
+        head = STATUS_LINE[answer.status_code] + b"\r\n".join([*lines, b"connection: close", b"", b""])
+        self.transport.write(head + bytes(answer.body))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._deadline = self.loop.call_later(LINGER, self.transport.close)
+
+
+def _check_framing(version: str, headers: list[tuple[bytes, bytes]]) -> None:
+    """What llhttp lets pass and a proxy before us may read in another way. Raises `RequestError`."""
+    if version not in ("1.0", "1.1"):
+        raise RequestError("Only HTTP/1.0 and HTTP/1.1 are spoken here.", code="http_version_not_supported")
+    names = [name for name, _ in headers]
+    if names.count(b"host") != 1 and (version == "1.1" or b"host" in names):
+        raise _malformed("A request has one Host header.")
+    codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
+    if codings and (codings != [b"chunked"] or version == "1.0"):
+        raise _malformed("The one transfer coding that is read is chunked.")
+
+
+def _malformed(message: str) -> RequestError:
+    return RequestError(message, code="malformed_http")
+
+
+def _head_too_large(size: int, count: int) -> RequestError:
+    return RequestError(f"The head may have {size} bytes and {count} headers.", code="head_too_large")
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()

@@ -1,0 +1,145 @@
+"""One table: which error is which HTTP status. The dialect of the route writes the body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from antiphon.errors import (
+    AccessError,
+    AntiphonError,
+    ConflictError,
+    EngineError,
+    EngineLostError,
+    FormatError,
+    ModelError,
+    NotFoundError,
+    OverloadedError,
+    RequestError,
+    TemplateError,
+    VisibilityError,
+)
+from antiphon.wire.dialect import OPENAI, ApiError, Dialect
+from antiphon.wire.json import encode
+from antiphon.wire.sse import event
+
+
+class ClientGone(Exception):
+    """The client hung up; there is nobody to answer. nginx's 499 in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How an error is answered. ``retry``: False tells clients that trying again is no use; None says nothing."""
+
+    status: int
+    type: str
+    retry: bool | None = None
+
+
+BY_CODE = {
+    "invalid_api_key": Answer(401, "authentication_error"),
+    "unknown_url": Answer(404, "invalid_request_error"),
+    "model_not_found": Answer(404, "invalid_request_error"),
+    "model_not_here": Answer(404, "invalid_request_error"),
+    "method_not_allowed": Answer(405, "invalid_request_error"),
+    "queue_timeout": Answer(408, "engine_overloaded"),
+    "body_timeout": Answer(408, "invalid_request_error"),
+    "head_timeout": Answer(408, "invalid_request_error"),
+    "body_too_large": Answer(413, "invalid_request_error"),
+    "uri_too_long": Answer(414, "invalid_request_error"),
+    "unsupported_media_type": Answer(415, "invalid_request_error"),
+    "head_too_large": Answer(431, "invalid_request_error"),
+    "http_version_not_supported": Answer(505, "invalid_request_error"),
+    "too_many_connections": Answer(503, "engine_overloaded"),
+    "queue_full": Answer(429, "engine_overloaded"),
+    "rate_limit_exceeded": Answer(429, "rate_limit_error"),
+    "first_token_timeout": Answer(504, "server_error"),
+    "turn_timeout": Answer(504, "server_error"),
+    "model_memory": Answer(503, "server_error", retry=False),
+    "loading": Answer(503, "engine_overloaded"),
+    "draining": Answer(503, "engine_overloaded"),
+}
+"""Codes that say more than their class."""
+
+BY_CLASS: dict[type[AntiphonError], Answer] = {
+    VisibilityError: Answer(403, "permission_error"),
+    AccessError: Answer(403, "permission_error"),
+    ConflictError: Answer(409, "invalid_request_error"),
+    NotFoundError: Answer(404, "invalid_request_error"),
+    RequestError: Answer(400, "invalid_request_error"),
+    FormatError: Answer(400, "invalid_request_error"),
+    TemplateError: Answer(400, "invalid_request_error"),
+    OverloadedError: Answer(503, "engine_overloaded"),
+    EngineLostError: Answer(503, "server_error", retry=True),
+    EngineError: Answer(500, "server_error"),
+    ModelError: Answer(500, "server_error", retry=False),
+    AntiphonError: Answer(500, "server_error", retry=False),
+}
+"""The nearest class in an error's family decides."""
+
+RETRY_AFTER_LOST = 1.0
+"""Seconds; a lost engine is started again at once."""
+
+
+def answer_to(error: AntiphonError) -> Answer:
+    """The table's row for ``error``: by its code first, by its class else."""
+    if error.code in BY_CODE:
+        return BY_CODE[error.code]
+    return next(BY_CLASS[family] for family in type(error).__mro__ if family in BY_CLASS)
+
+
+def api_error(error: AntiphonError, dialect: Dialect = OPENAI) -> ApiError:
+    """What the client is told. Our own mistakes are told without details: those are for the log."""
+    answer = answer_to(error)
+    return ApiError(
+        status=dialect.statuses.get(answer.status, answer.status),
+        type=answer.type,
+        code=error.code,
+        message=sentences(error.message, error.hint),
+        param=error.param if isinstance(error, RequestError) else None,
+    )
+
+
+def sentences(message: str, hint: str | None) -> str:
+    """What is wrong, and what to do about it."""
+    if hint is None:
+        return message
+    return f"{message} {hint}" if message.endswith((".", "!", "?")) else f"{message}. {hint}"
+
+
+def error_body(error: AntiphonError, dialect: Dialect = OPENAI) -> object:
+    """What the client reads."""
+    return dialect.error_body(api_error(error, dialect))
+
+
+def error_event(error: AntiphonError, dialect: Dialect = OPENAI) -> bytes:
+    """The last event of a stream that broke."""
+    write = dialect.error_event or dialect.error_body
+    return event(encode(write(api_error(error, dialect))))
+
+
+def error_response(error: AntiphonError, dialect: Dialect = OPENAI, *, allow: str | None = None) -> Response:
+    """The whole answer, with ``retry-after`` where trying again later helps."""
+    answer, told = answer_to(error), api_error(error, dialect)
+    headers: dict[str, str] = {}
+    if allow is not None:
+        headers["allow"] = allow
+    if answer.retry is not None:
+        headers["x-should-retry"] = "true" if answer.retry else "false"
+    seconds = error.retry_after if isinstance(error, OverloadedError) else None
+    if isinstance(error, EngineLostError):
+        seconds = RETRY_AFTER_LOST
+    if seconds is not None:
+        headers["retry-after"] = str(max(1, round(seconds)))
+        headers["retry-after-ms"] = str(round(seconds * 1000))
+    if answer.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if answer.status in (408, 413):
+        headers["connection"] = "close"
+    return Response(encode(dialect.error_body(told)), told.status, headers, "application/json")
+
+
+INTERNAL = AntiphonError("The server made a mistake; it is in its log under this request's id.", code="internal_error")
+"""What is told of an error that nobody foresaw: nothing of its text, which may hold content or paths."""

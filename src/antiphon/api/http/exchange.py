@@ -1,0 +1,208 @@
+"""One request and its answer, seen from outside: its id, headers, times, and one line in the access log."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from antiphon.api.gate.keys import NOBODY, Principal
+from antiphon.api.rules import Rules
+from antiphon.errors import AntiphonError
+from antiphon.observe import Metrics
+from antiphon.observe.access import AccessLine
+from antiphon.observe.logs import ACCESS
+from antiphon.wire.dialect import OPENAI, Dialect
+
+from .errors import INTERNAL, error_response
+
+FAULTS = logging.getLogger("antiphon.api")
+KEY = "antiphon.exchange"
+METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"})
+GONE = 499
+"""The status of a request whose client hung up, as nginx writes it."""
+_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Filled in as the request goes through. Times are of `time.perf_counter`, in seconds."""
+
+    id: str
+    method: str
+    path: str
+    principal: Principal = NOBODY
+    started: float = field(default_factory=time.perf_counter)
+    status: int = 0
+    model: str | None = None
+    stream: bool = False
+    planned: float | None = None
+    admitted: float | None = None
+    first_event: float | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    error: str | None = None
+    ignored: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    dialect: Dialect = OPENAI
+    traceparent: str | None = None
+    debug: bool = False
+    counted: bool = False
+    also: Callable[[], Mapping[str, str]] = dict
+    """More headers, made when the answer begins."""
+
+    @classmethod
+    def of(cls, scope: Scope, *, dialect: Dialect, debug: bool) -> Exchange:
+        headers = Headers(scope=scope)
+        given = headers.get("x-client-request-id") or headers.get("x-request-id") or ""
+        id = given if _SANE_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
+        return cls(
+            id, scope["method"], scope["path"], dialect=dialect, debug=debug, traceparent=headers.get("traceparent")
+        )
+
+    @property
+    def owner(self) -> str:
+        """Whose things it may see: the name of its API key."""
+        return self.principal.name
+
+    def headers(self) -> dict[str, str]:
+        """What every answer carries."""
+        spent = (time.perf_counter() - self.started) * 1000
+        told = {
+            "x-request-id": self.id,
+            "openai-version": "2020-10-01",
+            "openai-processing-ms": str(round(spent)),
+            "server-timing": ", ".join(f"{name};dur={ms:.1f}" for name, ms in self._timing(spent)),
+        }
+        if self.model is not None:
+            told["openai-model"] = _token(self.model)
+            told["x-antiphon-stream"] = "true" if self.stream else "false"
+        if self.warnings:
+            told["x-antiphon-warning"] = "; ".join(self.warnings)
+        if self.debug and self.ignored:
+            told["x-antiphon-ignored"] = ", ".join(_token(name) for name in self.ignored[:20])
+        return {**told, **self.also()}
+
+    def _timing(self, spent: float) -> list[tuple[str, float]]:
+        steps = (("plan", self.planned), ("queue", self.admitted), ("first", self.first_event))
+        told, before = [], self.started
+        for name, moment in steps:
+            if moment is not None:
+                told.append((name, (moment - before) * 1000))
+                before = moment
+        return [*told, ("total", spent)]
+
+    def spent(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
+        """A turn, or an embedding, took so many tokens; None: its engine does not tell."""
+        self.prompt_tokens = (self.prompt_tokens or 0) + prompt
+        self.completion_tokens = (self.completion_tokens or 0) + completion
+        if cached is not None:
+            self.cached_tokens = (self.cached_tokens or 0) + cached
+
+    def refusal(self, error: AntiphonError, *, allow: str | None = None) -> Response:
+        """The answer that tells ``error``, in the dialect of the request."""
+        self.error = error.code
+        return error_response(error, self.dialect, allow=allow)
+
+    def line(self, route: str) -> AccessLine:
+        """What the access log tells of it."""
+        return AccessLine(
+            id=self.id,
+            method=self.method if self.method in METHODS else "other",
+            route=route,
+            status=self.status,
+            total_ms=_ms(time.perf_counter() - self.started),
+            key=self.principal.name,
+            model=self.model,
+            error=self.error,
+            stream=self.stream,
+            gone=self.status == GONE,
+            prompt_tokens=self.prompt_tokens,
+            cached_tokens=self.cached_tokens,
+            completion_tokens=self.completion_tokens,
+            queue_ms=_ms(self.admitted - self.planned) if self.admitted and self.planned else None,
+            ttft_ms=_ms(self.first_event - self.started) if self.first_event else None,
+        )
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 1)
+
+
+def _token(text: str) -> str:
+    """Text for a header's value: printable ASCII, bounded."""
+    return re.sub(r"[^!-~]", "?", text)[:256].replace(",", "?")
+
+
+class Envelope:
+    """The outermost layer: every answer has the headers, every request its line, every error a body."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        metrics: Metrics,
+        patterns: Mapping[object, str],
+        dialect: Dialect = OPENAI,
+        dialects: Sequence[Dialect] = (),
+        rules: Rules,
+    ) -> None:
+        """``patterns`` has the pattern of each endpoint's path, which is what metrics call it."""
+        self._app = app
+        self._metrics = metrics
+        self._patterns = patterns
+        self._dialect = dialect
+        self._places = [(f"{place}/", spoken) for spoken in dialects for place in spoken.places]
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = scope[KEY] = Exchange.of(scope, dialect=self._spoken(scope["path"]), debug=self._rules.debug)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                MutableHeaders(scope=message).update(exchange.headers())
+            elif not message.get("more_body", False):
+                self._count(exchange, scope)  # Before the last byte: who has its answer finds it in the metrics.
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception:
+            FAULTS.exception("%s failed", exchange.id)
+            if exchange.status:
+                raise
+            await exchange.refusal(INTERNAL)(scope, receive, send_with_headers)
+        finally:
+            if ACCESS.isEnabledFor(logging.INFO):
+                ACCESS.info(exchange.line(self._route(scope)))
+            self._count(exchange, scope)
+
+    def _count(self, exchange: Exchange, scope: Scope) -> None:
+        if exchange.counted:
+            return
+        exchange.counted = True
+        metrics, route = self._metrics, self._route(scope)
+        method = exchange.method if exchange.method in METHODS else "other"
+        metrics.requests.labels(route, method, str(exchange.status)).inc()
+        metrics.seconds.labels(route).observe(time.perf_counter() - exchange.started)
+        metrics.ignored_fields.inc(len(exchange.ignored))
+        metrics.clients_gone.inc(exchange.status == GONE)
+
+    def _route(self, scope: Scope) -> str:
+        return self._patterns.get(scope.get("endpoint"), "other")
+
+    def _spoken(self, path: str) -> Dialect:
+        """The dialect of the place, in which errors are told as well."""
+        return next((spoken for place, spoken in self._places if path.startswith(place)), self._dialect)

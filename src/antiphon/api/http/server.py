@@ -1,0 +1,188 @@
+"""Runs an application on a socket until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+
+from antiphon.api.context import Context
+from antiphon.errors import ConfigError
+
+from .connection import Connection
+from .exchange import FAULTS
+from .tls import Certificate
+
+if sys.platform != "win32":
+    import resource
+
+UNSENT = 16 * 2**10
+"""Bytes of one connection that the kernel may hold back for a slow reader."""
+SPARE_FILES = 256
+"""For all that is no connection: models, stores, engines."""
+GRACE = 2
+"""Seconds in which streams that met the deadline may still say so."""
+
+
+def serve(
+    app: Starlette,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    drain: float = 30.0,
+    without_keys: bool = False,
+    tls: Certificate | None = None,
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
+    """`serving`, on an event loop of its own."""
+    work = serving(app, host=host, port=port, drain=drain, without_keys=without_keys, tls=tls, on_ready=on_ready)
+    on_loop(work)
+
+
+def on_loop(work: Coroutine[Any, Any, None]) -> None:
+    """Runs ``work`` on the fastest event loop that is here."""
+    with asyncio.Runner(loop_factory=uvicorn.Config("", loop="auto", log_config=None).get_loop_factory()) as runner:
+        runner.run(work)
+
+
+async def serving(
+    app: Starlette,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    drain: float = 30.0,
+    without_keys: bool = False,
+    tls: Certificate | None = None,
+    on_ready: Callable[[str], None] | None = None,
+    on_hangup: Callable[[Server], None] | None = None,
+) -> None:
+    """Serves until SIGTERM or SIGINT: then takes nothing new and gives what runs ``drain`` seconds to end.
+
+    ``on_ready`` is told the base URL once the socket is open (``port`` 0 takes a free one), and ``on_hangup`` each
+    SIGHUP. A second signal to stop ends all at once.
+    Raises `ConfigError` for a host that is not this machine's alone where there are no keys, unless ``without_keys``.
+    """
+    context: Context = app.state.context
+    if context.keys.open and not without_keys and not is_loopback(host):
+        raise ConfigError(
+            f"{host} can be reached from other machines, and this server has no API keys",
+            code="keys_missing",
+            hint="Make one with antiphon keys add NAME, or say --without-keys.",
+        )
+    allow_files(context.limits.max_connections + SPARE_FILES)
+    await Server(app, host=host, port=port, drain=drain, tls=tls, on_ready=on_ready, on_hangup=on_hangup).serve()
+
+
+def allow_files(count: int) -> None:
+    """Raises this process's own limit of open files, if it is less; each connection is one."""
+    if sys.platform == "win32":
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < count:
+        FAULTS.warning("this process may open %d files, and limits.max_connections needs %d", allowed, count)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach ``host``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _bound_unsent(listener: socket.socket) -> None:
+    """What a client does not read waits in our buffers, which are bounded and watched, and not in the kernel's."""
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which tells the application that it stops, and ends with exit code 0 when it did as it was told."""
+
+    def __init__(
+        self,
+        app: Starlette,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        drain: float = 30.0,
+        tls: Certificate | None = None,
+        on_ready: Callable[[str], None] | None = None,
+        on_hangup: Callable[[Server], None] | None = None,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=host,
+                port=port,
+                loop="auto",
+                http=Connection,
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=int(drain) + GRACE,
+                ssl_certfile=tls.chain if tls else None,
+                ssl_keyfile=tls.key if tls else None,
+            )
+        )
+        self._context: Context = app.state.context
+        self._drain = drain
+        self._on_ready = on_ready
+        self._on_hangup = on_hangup
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens, once it does."""
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        scheme = "https" if self.config.ssl else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    def present(self, tls: Certificate) -> None:
+        """New connections get this certificate; the server must have begun with one."""
+        assert self.config.ssl is not None
+        tls.load(self.config.ssl)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        for server in self.servers if self.started else ():
+            for listener in server.sockets:
+                _bound_unsent(listener)
+        if self._on_hangup is not None and hasattr(signal, "SIGHUP"):
+            self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup, self)
+        if self._on_ready is not None and not self.should_exit:
+            self._on_ready(self.url)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        lifecycle = self._context.lifecycle
+        lifecycle.drain()
+        deadline = asyncio.get_running_loop().call_later(self._drain, lifecycle.stop)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            deadline.cancel()
+        if self.force_exit:  # uvicorn would leave the engines and the store as they are
+            await self.lifespan.shutdown()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        lifecycle = self._context.lifecycle
+        lifecycle.drain()
+        if self.should_exit and self._loop is not None:
+            self.force_exit = True
+            self._loop.call_soon_threadsafe(lifecycle.stop)
+        self.should_exit = True

@@ -1,0 +1,1 @@
+"""Responses and conversations while they are made, and as they are kept."""

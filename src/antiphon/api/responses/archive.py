@@ -1,0 +1,215 @@
+"""Responses and conversations that are kept between requests, each for its owner alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from antiphon.errors import ConflictError, NotFoundError, Position, RequestError
+from antiphon.store import Key, Record, Store, pack, unpack
+from antiphon.wire.json import encode
+from antiphon.wire.responses.items import Entry
+from antiphon.wire.responses.schema import Response
+
+DAY = 24 * 3600.0
+SWEEP = 3600.0
+
+
+class StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An item and its messages. ``output``: the model said it. ``gone``: the id of an item that was deleted."""
+
+    item: dict[str, Any] | None = None
+    messages: list[bytes] = []
+    output: bool = False
+    gone: str = ""
+
+
+class StoredResponse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``thread`` is the id of the first response of the chain; it names the engine's cache and the tools' state."""
+
+    response: Response
+    thread: str
+    conversation: str = ""
+
+
+class StoredConversation(msgspec.Struct, frozen=True):
+    metadata: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was said before a request, oldest first."""
+
+    entries: tuple[Entry, ...] = ()
+    thread: str | None = None
+
+
+@dataclass(slots=True)
+class Archive:
+    """``clock`` gives Unix time in seconds; a response is kept for ``lifetime`` seconds after it was last gone on from.
+
+    Another owner's things are not there: every read says `NotFoundError` for them, as for what never was.
+    """
+
+    store: Store
+    clock: Callable[[], float]
+    lifetime: float = 30 * DAY
+    _busy: set[Key] = field(default_factory=set)
+    _swept: float = 0.0
+
+    async def keep(
+        self,
+        owner: str,
+        stored: StoredResponse,
+        *,
+        inputs: Iterable[Entry] = (),
+        outputs: Iterable[Entry] = (),
+    ) -> None:
+        """Writes a response and appends its items; when this returned, a crash does not lose them."""
+        now = self.clock()
+        await self._sweep(now)
+        entries = [_packed(entry, output=False) for entry in inputs] + [_packed(e, output=True) for e in outputs]
+        record = Record(encode(stored), now, now + self.lifetime)
+        await self.store.put(Key("response", owner, stored.response.id), record, *entries)
+
+    async def response(self, owner: str, id: str) -> StoredResponse:
+        record = await self._record(Key("response", owner, id))
+        if record is None:
+            raise NotFoundError(f"There is no response {id[:80]!r}.", position=Position(path="response_id"))
+        return msgspec.json.decode(record.value, type=StoredResponse)
+
+    async def has(self, owner: str, id: str) -> bool:
+        return await self._record(Key("response", owner, id)) is not None
+
+    async def forget(self, owner: str, id: str) -> None:
+        await self.response(owner, id)
+        await self.store.delete(Key("response", owner, id))
+
+    async def items(self, owner: str, id: str, *, output: bool | None = None) -> list[Entry]:
+        """A response's own items: what was sent, what was said, or both."""
+        stored = await self._entries(Key("response", owner, id))
+        return [_unpacked(entry) for entry in stored if output is None or entry.output is output]
+
+    async def past(self, owner: str, id: str) -> Past:
+        """Everything up to the end of response ``id``, through all that it went on from."""
+        chain: list[list[Entry]] = []
+        thread, next = None, id
+        while next:
+            stored = await self._earlier(owner, next)
+            thread = stored.thread
+            chain.append(await self.items(owner, next))
+            next = stored.response.previous_response_id or ""
+        return Past(tuple(entry for entries in reversed(chain) for entry in entries), thread)
+
+    async def _earlier(self, owner: str, id: str) -> StoredResponse:
+        key = Key("response", owner, id)
+        record = await self._record(key)
+        if record is None:
+            raise _unusable(id, "is not kept here", code="previous_response_not_found")
+        stored = msgspec.json.decode(record.value, type=StoredResponse)
+        if stored.response.status in ("queued", "in_progress"):
+            raise _unusable(id, "is not finished yet", code="previous_response_not_finished")
+        if stored.conversation:
+            raise _unusable(id, f"belongs to the conversation {stored.conversation!r}", hint="Name the conversation.")
+        if record.expires is not None and record.expires - self.clock() < self.lifetime / 2:
+            await self.store.put(key, Record(record.value, record.created, self.clock() + self.lifetime))
+        return stored
+
+    async def create_conversation(self, owner: str, id: str, metadata: dict[str, str], entries: Sequence[Entry]) -> int:
+        """Writes a new conversation; the time of its making."""
+        now = self.clock()
+        packed = [_packed(entry, output=False) for entry in entries]
+        await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), now), *packed)
+        return int(now)
+
+    async def conversation(self, owner: str, id: str) -> tuple[dict[str, str], int]:
+        """Its metadata, and when it was made."""
+        record = await self._record(Key("conversation", owner, id))
+        if record is None:
+            raise NotFoundError(f"There is no conversation {id[:80]!r}.", position=Position(path="conversation"))
+        return msgspec.json.decode(record.value, type=StoredConversation).metadata, int(record.created)
+
+    async def update_conversation(self, owner: str, id: str, metadata: dict[str, str]) -> None:
+        await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), self.clock()))
+
+    async def forget_conversation(self, owner: str, id: str) -> None:
+        await self.conversation(owner, id)
+        await self.store.delete(Key("conversation", owner, id))
+
+    async def conversation_items(self, owner: str, id: str) -> list[Entry]:
+        """What is in it, oldest first."""
+        await self.conversation(owner, id)
+        stored = await self._entries(Key("conversation", owner, id))
+        gone = {entry.gone for entry in stored if entry.gone}
+        entries = (_unpacked(entry) for entry in stored if not entry.gone)
+        return [entry for entry in entries if not entry.id or entry.id not in gone]
+
+    async def add_items(self, owner: str, id: str, entries: Sequence[Entry], *, output: bool = False) -> None:
+        metadata, created = await self.conversation(owner, id)
+        packed = [_packed(entry, output=output) for entry in entries]
+        await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), created), *packed)
+
+    async def delete_item(self, owner: str, id: str, item: str) -> None:
+        """What is appended stays, so a deletion is appended too."""
+        metadata, created = await self.conversation(owner, id)
+        gone = msgspec.msgpack.encode(StoredEntry(gone=item))
+        await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), created), gone)
+
+    @asynccontextmanager
+    async def alone(self, owner: str, id: str) -> AsyncIterator[None]:
+        """One request at a time goes on with a conversation. Raises `ConflictError` for a second."""
+        key = Key("conversation", owner, id)
+        if not id:
+            yield
+            return
+        if key in self._busy:
+            raise ConflictError(
+                f"Another response goes on with the conversation {id!r}.",
+                code="conversation_locked",
+                position=Position(path="conversation"),
+                hint="Wait for it, or cancel it.",
+            )
+        self._busy.add(key)
+        try:
+            yield
+        finally:
+            self._busy.discard(key)
+
+    async def _sweep(self, now: float) -> None:
+        """What expired goes, now and then."""
+        if now - self._swept >= SWEEP:
+            self._swept = now
+            await self.store.expire(now)
+
+    async def _record(self, key: Key) -> Record | None:
+        record = await self.store.get(key)
+        if record is not None and record.expires is not None and record.expires <= self.clock():
+            await self.store.delete(key)
+            return None
+        return record
+
+    async def _entries(self, key: Key) -> list[StoredEntry]:
+        return [msgspec.msgpack.decode(entry, type=StoredEntry) for entry in await self.store.entries(key)]
+
+
+def _packed(entry: Entry, *, output: bool) -> bytes:
+    item = None if entry.item is None else dict(entry.item)
+    return msgspec.msgpack.encode(StoredEntry(item, [pack(message) for message in entry.messages], output))
+
+
+def _unpacked(stored: StoredEntry) -> Entry:
+    return Entry(stored.item, tuple(map(unpack, stored.messages)))
+
+
+def _metadata(metadata: dict[str, str]) -> bytes:
+    return msgspec.json.encode(StoredConversation(metadata))
+
+
+def _unusable(id: str, why: str, *, code: str = "invalid_value", hint: str | None = None) -> RequestError:
+    return RequestError(
+        f"The response {id[:80]!r} {why}.", code=code, position=Position(path="previous_response_id"), hint=hint
+    )

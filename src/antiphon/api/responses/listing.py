@@ -1,0 +1,50 @@
+"""Pages of items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from antiphon.errors import Position, RequestError
+from antiphon.wire.json import encode
+from antiphon.wire.responses.item_schema import ItemList
+from antiphon.wire.responses.items import Entry
+
+MOST = 100
+USUAL = 20
+
+
+def listed(entries: Sequence[Entry], query: Mapping[str, str], *, newest_first: bool) -> ItemList:
+    """One page: ``limit`` items (20 unless told, at most 100) after the item ``after``, in the ``order`` asked for."""
+    items = [entry.item for entry in entries if entry.item is not None]
+    order = query.get("order", "desc" if newest_first else "asc")
+    if order not in ("asc", "desc"):
+        raise _refused("order", f"{order[:32]!r} is neither asc nor desc.")
+    if order == "desc":
+        items.reverse()
+    after = query.get("after")
+    if after:
+        ids = [item["id"] for item in items]
+        if after not in ids:
+            raise _refused("after", f"there is no item {after[:80]!r}.")
+        items = items[ids.index(after) + 1 :]
+    page = items[: _limit(query.get("limit"))]
+    return ItemList(
+        data=[msgspec.Raw(encode(item)) for item in page],
+        first_id=page[0]["id"] if page else "",
+        last_id=page[-1]["id"] if page else "",
+        has_more=len(items) > len(page),
+    )
+
+
+def _limit(told: str | None) -> int:
+    if told is None:
+        return USUAL
+    if not told.isascii() or not told.isdecimal() or not 1 <= int(told[:4]) <= MOST or len(told) > 3:
+        raise _refused("limit", f"must be a number from 1 to {MOST}.")
+    return int(told)
+
+
+def _refused(name: str, message: str) -> RequestError:
+    return RequestError(f"{name}: {message}", code="invalid_value", position=Position(path=name))

@@ -1,1 +1,0 @@
-"""The JSON of the wire, as msgspec structs."""

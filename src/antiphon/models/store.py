@@ -1,0 +1,182 @@
+"""The model files of this machine: one folder a model, whole or not there at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from filelock import FileLock, Timeout
+
+from antiphon.config.entries import ModelEntry
+from antiphon.errors import ModelError
+
+from .sources import FileSource, Progress, parse_source
+
+RECORD = "model.json"
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+class InstalledModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What lies in the store under a name: ``file`` is a name in its folder, ``size`` is in bytes.
+
+    ``sha256`` is of the file that was fetched; one that was converted has another."""
+
+    name: str
+    file: str
+    source: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStore:
+    """``folder/NAME/`` holds a whole model and its record. A pull works in ``folder/.partial/NAME`` under a lock and
+    ends with one rename, so that several processes may pull, run and remove models at once."""
+
+    folder: Path
+
+    def installed(self) -> Iterator[InstalledModel]:
+        """The models that are here, by name."""
+        for record in sorted(self.folder.glob(f"*/{RECORD}")):
+            yield msgspec.json.decode(record.read_bytes(), type=InstalledModel)
+
+    def find(self, name: str) -> InstalledModel | None:
+        """The model of that name, when it is here."""
+        if not NAME.fullmatch(name):
+            return None
+        try:
+            return msgspec.json.decode((self.folder / name / RECORD).read_bytes(), type=InstalledModel)
+        except FileNotFoundError:
+            return None
+
+    def path(self, name: str, entry: ModelEntry) -> Path | None:
+        """The model's file when it is on this machine: in the store, or in its own place (a source that is a path)."""
+        here = self.find(name)
+        if here:
+            return self.folder / name / here.file
+        source = parse_source(entry.source) if entry.source else None
+        return source.path if isinstance(source, FileSource) and source.path.is_file() else None
+
+    def pull(
+        self,
+        name: str,
+        entry: ModelEntry,
+        progress: Progress = lambda done, total: None,
+        *,
+        waiting: Callable[[], None] = lambda: None,
+    ) -> InstalledModel:
+        """Fetches the model unless it is here. ``waiting`` is called once when another process pulls it already.
+
+        Raises `ModelError` when the source fails, or gives another file than the catalogue says.
+        """
+        if entry.source is None:
+            raise ModelError(f"{name!r} has no file to fetch: its engine is {entry.engine}")
+        with self._locked(name, waiting):
+            here = self.find(name)
+            if here and (entry.sha256 is None or here.sha256 == entry.sha256):
+                return here
+            return self._fetch(name, entry, entry.source, progress)
+
+    def remove(self, name: str) -> bool:
+        """Deletes the model's files; False when there were none. A process that runs the model keeps its open file."""
+        with self._locked(name, lambda: None):
+            shutil.rmtree(self._work(name, ""), ignore_errors=True)
+            here = self.find(name) is not None
+            self._discard(name)
+            return here
+
+    def _fetch(self, name: str, entry: ModelEntry, source: str, progress: Progress) -> InstalledModel:
+        partial = self._work(name, "")
+        partial.mkdir(exist_ok=True)
+        file = parse_source(source, companions=companions_of(entry)).fetch(partial, progress)
+        digest = file_digest(file)
+        if entry.sha256 and digest != entry.sha256:
+            shutil.rmtree(partial)
+            raise ModelError(
+                f"{source} gave another file than expected: sha256 {digest}, not {entry.sha256}",
+                code="model_digest",
+                hint="Nothing was kept. Pull again; if it stays so, the source has changed.",
+            )
+        file = converted(entry, file)
+        whole = self._work(name, ".whole")
+        shutil.rmtree(whole, ignore_errors=True)
+        whole.mkdir()
+        file.rename(whole / file.name)
+        size = (whole / file.name).stat().st_size
+        model = InstalledModel(name=name, file=file.name, source=source, sha256=digest, size=size)
+        (whole / RECORD).write_bytes(msgspec.json.format(msgspec.json.encode(model)))
+        self._discard(name)
+        whole.rename(self.folder / name)
+        shutil.rmtree(partial)
+        return model
+
+    def _discard(self, name: str) -> None:
+        """A folder cannot be replaced or deleted in one step, so the old one steps aside first."""
+        if (self.folder / name).exists():
+            aside = self._work(name, ".old")
+            shutil.rmtree(aside, ignore_errors=True)
+            (self.folder / name).rename(aside)
+            shutil.rmtree(aside)
+
+    def _work(self, name: str, ending: str) -> Path:
+        return self.folder / ".partial" / f"{name}{ending}"
+
+    @contextmanager
+    def _locked(self, name: str, waiting: Callable[[], None]) -> Iterator[None]:
+        """Holds the lock of one model's folders. What the disk refuses here is told with the folder's name."""
+        if not NAME.fullmatch(name):
+            raise ModelError(f"{name!r} is not a model's name", hint="Letters, digits, '.', '_' and '-'.")
+        lock = FileLock(self._work(name, ".lock"))
+        try:
+            (self.folder / ".partial").mkdir(parents=True, exist_ok=True)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                waiting()
+                lock.acquire()
+            with lock:
+                lock.release()  # the first acquire; the second, of `with`, holds
+                yield
+        except OSError as error:
+            raise ModelError(
+                f"the model store {self.folder} cannot be written: {error.strerror or error}",
+                code="model_store",
+                hint="Set ANTIPHON_HOME to a folder with room that you may write.",
+            ) from None
+
+
+def companions_of(entry: ModelEntry) -> Sequence[str]:
+    """What the conversion of an entry's file needs beside it."""
+    return ("config.json", "vocab.txt") if entry.convert == "bert" else ()
+
+
+def converted(entry: ModelEntry, file: Path) -> Path:
+    """The GGUF file that the fetched one is made into, or the file as it is. Raises `ModelError`."""
+    if entry.convert is None:
+        return file
+    try:
+        # An optional extra with a slow import, and seldom needed.
+        from .bert_gguf import bert_to_gguf
+    except ImportError:
+        hint = "pip install antiphon[local]"
+        raise ModelError(f"{file.name} needs gguf to convert it", code="model_not_converted", hint=hint) from None
+    return bert_to_gguf(file)
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def writable(folder: Path) -> bool:
+    """Whether models can be kept in ``folder``, or in the first of its parents that exists."""
+    place = next(p for p in (folder, *folder.parents) if p.exists())
+    return os.access(place, os.W_OK)

@@ -1,0 +1,132 @@
+"""What a model's files say of its text: its vocabulary, its chat template, its special tokens and its ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from antiphon.config.entries import O200K
+from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
+from antiphon.errors import ModelError, TokenError
+from antiphon.formats.raw import RawFormat
+from antiphon.tokens import Control, Tokenizer, gguf_tokenizer, hf_tokenizer, o200k_harmony
+
+TOKENIZER_FILE = "tokenizer.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelText:
+    """``special`` are the spellings of ``bos_token``, ``eos_token`` …, as Jinja templates know them.
+
+    ``sentences`` frames a text that is embedded, and ``dimensions`` are its embedding's, where the files tell.
+    """
+
+    tokenizer: Tokenizer
+    template: str | None = None
+    special: Mapping[str, str] = field(default_factory=dict)
+    end_ids: frozenset[int] = frozenset()
+    sentences: RawFormat | None = None
+    dimensions: int = 0
+
+
+def read_model_text(source: str) -> ModelText:
+    """Of a GGUF file, a ``tokenizer.json``, a Hugging Face folder that has one, or ``o200k_harmony``.
+
+    Reads files and builds a vocabulary, so it takes a moment. Errors: `ModelError`, for files that cannot be read and
+    kinds of vocabularies that are not covered.
+    """
+    if source == O200K:
+        tokenizer = o200k_harmony()
+        ends = (tokenizer.control_id(Control(name)) for name in ("<|return|>", "<|call|>", "<|endoftext|>"))
+        return ModelText(tokenizer=tokenizer, end_ids=frozenset(id for id in ends if id is not None))
+    path = Path(source).expanduser()
+    try:
+        if path.suffix == ".gguf":
+            return gguf_text(read_gguf_metadata(path))
+        return folder_text(path if path.is_dir() else path.parent)
+    except TokenError as error:
+        raise ModelError(f"{path.name}: {error.message}", code=error.code) from None
+    except OSError as error:
+        hint = f"Name a GGUF file, a folder with a {TOKENIZER_FILE}, or {O200K}."
+        raise ModelError(f"no tokenizer at {path}: {error.strerror}", code="tokenizer_not_here", hint=hint) from None
+
+
+def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
+    """Of a GGUF file's metadata. Raises `TokenError` for a vocabulary that is not covered."""
+    tokenizer = gguf_tokenizer(metadata)
+    template, tokens = metadata.get("tokenizer.chat_template"), metadata.get("tokenizer.ggml.tokens")
+    ids = {
+        role: metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "eot", "unknown", "padding")
+    }
+    names = {"bos": "bos", "eos": "eos", "unknown": "unk", "padding": "pad"}
+    size = metadata.get(f"{metadata.get('general.architecture')}.embedding_length")
+    return ModelText(
+        tokenizer=tokenizer,
+        template=template if isinstance(template, str) and template.strip() else None,
+        special={
+            f"{names[role]}_token": str(tokens[id])
+            for role, id in ids.items()
+            if role in names and isinstance(tokens, list) and isinstance(id, int) and 0 <= id < len(tokens)
+        },
+        end_ids=frozenset(id for role in ("eos", "eot") if isinstance(id := ids[role], int)),
+        sentences=_sentences(metadata, tokenizer),
+        dimensions=size if isinstance(size, int) else 0,
+    )
+
+
+def _sentences(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFormat:
+    """What frames each text that is embedded: of BERT's kind [CLS] and [SEP], of others what the file says to add."""
+    bert = metadata.get("tokenizer.ggml.model") == "bert"
+    frame: dict[str, list[Control]] = {"bos": [], "eos": []}
+    for role, controls in frame.items():
+        id = metadata.get(f"tokenizer.ggml.{role}_token_id")
+        piece = tokenizer.piece(id) if isinstance(id, int) else b""
+        if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", bert):
+            controls.append(piece)
+    return RawFormat(tokenizer.controls.keys(), begin=frame["bos"], end=frame["eos"])
+
+
+def folder_text(folder: Path) -> ModelText:
+    """Of a Hugging Face folder; all its files but ``tokenizer.json`` may be missing. Raises `OSError`, `TokenError`."""
+    tokenizer = hf_tokenizer((folder / TOKENIZER_FILE).read_text("utf-8"))
+    settings, generation = _json(folder / "tokenizer_config.json"), _json(folder / "generation_config.json")
+    special = {role: spelled for role in ("bos_token", "eos_token", "unk_token", "pad_token")
+               if (spelled := _spelling(settings.get(role)))}  # fmt: skip
+    eos = generation.get("eos_token_id")
+    ends = {id for id in (eos if isinstance(eos, list) else [eos]) if isinstance(id, int)}
+    named = tokenizer.control_id(Control(special["eos_token"])) if "eos_token" in special else None
+    return ModelText(
+        tokenizer=tokenizer,
+        template=_template(folder, settings.get("chat_template")),
+        special=special,
+        end_ids=frozenset(ends if named is None else ends | {named}),
+    )
+
+
+def _template(folder: Path, told: Any) -> str | None:
+    """The chat template: a file of its own in newer folders, else the settings' text, or the default of its list."""
+    alone = folder / "chat_template.jinja"
+    if alone.is_file():
+        return alone.read_text("utf-8")
+    if isinstance(told, list):
+        told = next((one.get("template") for one in told if one.get("name") == "default"), None)
+    return told if isinstance(told, str) and told.strip() else None
+
+
+def _spelling(token: Any) -> str | None:
+    """A special token, which older folders describe as a table."""
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise ModelError(f"{path} is not JSON: {error}", code="tokenizer_malformed") from None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,155 @@
+"""What the description tells of a request's fields beyond their types: where numbers lie, how long texts and lists are.
+
+Each keyword speaks of one type only, so it may stand beside any choice of types, null included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antiphon.config import Limits
+from antiphon.generation import BIAS, MAX_STOP_LENGTH, RANGES, Range
+
+from .chat.read import NAME
+from .completions.read import MAX_LOGPROBS
+from .dialect import OPENAI
+from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
+
+Schema = dict[str, Any]
+NULL: Schema = {"type": "null"}
+
+
+def _one_of(*names: str, kinds: tuple[str, ...]) -> Schema:
+    """Just one of the fields is there."""
+    return {
+        "oneOf": [
+            {
+                "required": [name],
+                "properties": {other: {"type": kind} if other == name else NULL for other in names},
+            }
+            for name, kind in zip(names, kinds, strict=True)
+        ]
+    }
+
+
+def _there(name: str) -> Schema:
+    return {"required": [name], "properties": {name: {"not": NULL}}}
+
+
+def _for_roles(*roles: str, needs: str) -> Schema:
+    """What a message of these roles must have; none of them is an assistant's, which alone has calls."""
+    then = {"allOf": [_there(needs), {"properties": {"tool_calls": NULL}}]}
+    return {"if": {"properties": {"role": {"enum": list(roles)}}, "required": ["role"]}, "then": then}
+
+
+WHOLE: dict[str, Schema] = {
+    "TokenizeRequest": _one_of("prompt", "messages", kinds=("string", "array")),
+    "ParseRequest": _one_of("text", "ids", kinds=("string", "array")),
+    "ChatMessage": {
+        "allOf": [
+            _for_roles("system", "developer", "user", needs="content"),
+            _for_roles("tool", needs="tool_call_id"),
+            _for_roles("function", needs="name"),
+        ]
+    },
+    "ContentPart": {
+        "properties": {"type": {"enum": ["text", "input_text", "output_text", "refusal"], "default": "text"}},
+        "if": {"properties": {"type": {"const": "refusal"}}, "required": ["type"]},
+        "then": _there("refusal"),
+        "else": _there("text"),
+    },
+    "antiphon.wire.chat.schema.Tool": {"allOf": [_there("function"), {"properties": {"type": {"const": "function"}}}]},
+}
+"""What fields mean to each other."""
+REFUSED: Schema = {"type": "null", "description": "Known, and refused: nothing here can do it."}
+
+
+def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
+    """The schemas of requests with their bounds; others as they are."""
+    common, own = _common(limits), _own(limits)
+    for kind, told in WHOLE.items():
+        fields = schemas[kind].get("properties", {}) | told.get("properties", {})
+        schemas[kind] |= {**told, "properties": fields}
+    for kind, schema in schemas.items():
+        asks = kind.endswith(("Request", "Create", "Update")) or kind in own
+        fields = {**common, **own.get(kind, {})} if asks else {}
+        for name, told in schema.get("properties", {}).items():
+            found = fields.get(name)
+            if found is not None:
+                schema["properties"][name] = found if found is REFUSED else {**told, **found}
+    return schemas
+
+
+def _common(limits: Limits) -> dict[str, Schema]:
+    """By the names that mean the same wherever they stand."""
+    text = {"minLength": 1, "maxLength": MAX_STOP_LENGTH}
+    return {
+        **{name: _within(allowed) for name, allowed in RANGES.items() if name != "logprobs"},
+        "max_completion_tokens": _within(RANGES["max_tokens"]),
+        "request_output_len": _within(RANGES["max_tokens"]),
+        "top_logprobs": _within(RANGES["logprobs"]),
+        "n": {"minimum": 1, "maximum": limits.max_n},
+        "stop": {**text, "maxItems": OPENAI.max_stops, "items": {"type": "string", **text}},
+        "logit_bias": {
+            "maxProperties": limits.max_logit_bias,
+            "propertyNames": {"pattern": "^[0-9]{1,10}$"},
+            "additionalProperties": {"type": "number", **_within(BIAS)},
+        },
+        "messages": {"minItems": 1, "maxItems": limits.max_messages},
+        "tools": {"maxItems": OPENAI.max_tools},
+    }
+
+
+def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
+    """By the request, and in it by the field."""
+    ids = {"items": {"type": "integer", "minimum": 0}}
+    pairs = {
+        "maxProperties": MAX_METADATA,
+        "propertyNames": {"maxLength": MAX_KEY},
+        "additionalProperties": {"type": "string", "maxLength": MAX_VALUE},
+    }
+    chat: dict[str, Schema] = {
+        **dict.fromkeys(("chat_template", "functions", "function_call", "audio", "web_search_options"), REFUSED),
+        "best_of": {"minimum": 1, "maximum": 1},
+        "modalities": {"items": {"enum": ["text"]}},
+        "store": {"enum": [False, None]},
+    }
+    return {
+        "ChatRequest": chat,
+        "RenderRequest": chat,
+        "CompletionRequest": {
+            "best_of": {"minimum": 1, "maximum": limits.max_n},
+            "logprobs": _within(Range(0, MAX_LOGPROBS)),
+            "prompt": {"minLength": 1, "minItems": 1, "maxItems": limits.max_prompts},
+            "add_special_tokens": {"enum": [False, None]},
+            "min_tokens": {"maximum": 0},
+            "suffix": {"maxLength": 0},
+            **dict.fromkeys(("prompt_logprobs", "truncate_prompt_tokens", "response_format"), REFUSED),
+        },
+        "EmbeddingRequest": {
+            "input": {"minItems": 1, "maxItems": limits.max_inputs, "items": {"type": "string"}},
+            "dimensions": {"minimum": 1},
+        },
+        "ResponsesRequest": {
+            "max_output_tokens": {"minimum": 1},
+            "max_tool_calls": {"minimum": 0},
+            "metadata": pairs,
+            "prompt": REFUSED,
+            "modalities": {"items": {"enum": ["text"]}},
+        },
+        "ConversationCreate": {"metadata": pairs},
+        "ConversationUpdate": {"metadata": pairs},
+        "InteractiveRequest": {
+            **dict.fromkeys(("min_new_tokens", "image_url", "adapter_name"), REFUSED),
+            "skip_special_tokens": {"enum": [True]},
+            "spaces_between_special_tokens": {"enum": [True]},
+        },
+        "DetokenizeRequest": {"tokens": ids},
+        "ParseRequest": {"ids": ids, "prompt_ids": ids},
+        "FunctionDefinition": {"name": {"pattern": f"^{NAME.pattern}$"}},
+    }
+
+
+def _within(allowed: Range) -> Schema:
+    lowest = "exclusiveMinimum" if allowed.above else "minimum"
+    return {lowest: allowed.low, "maximum": allowed.high}

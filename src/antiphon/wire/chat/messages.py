@@ -1,0 +1,216 @@
+"""Chat messages → conversation. A chat message that bundles reasoning, text and calls becomes one frame for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role, TextPart
+from antiphon.errors import Position, RequestError
+
+from .schema import ChatMessage, Content, FunctionCall
+
+NAMELESS = "tool"
+"""Who speaks where a tool's message answers no call that this conversation has."""
+TEXT_PARTS = ("text", "input_text", "output_text")
+
+
+def refused(path: str, message: str, *, code: str = "invalid_value", hint: str | None = None) -> RequestError:
+    """A `RequestError` at ``path``."""
+    return RequestError(f"{path}: {message}", code=code, position=Position(path=path), hint=hint)
+
+
+def to_messages(
+    messages: Sequence[ChatMessage],
+    *,
+    continue_last: bool = False,
+    earlier: Sequence[Message] = (),
+    in_order: bool = False,
+    first: int = 0,
+) -> tuple[Message, ...]:
+    """The frames of the chat. ``continue_last``: the last message, the assistant's, is left open to go on with.
+
+    ``earlier`` frames came before these; their calls may be answered here. ``in_order``: tools' messages without an id
+    answer the calls that wait, the oldest first. ``first`` is the number that errors give the first message.
+    Raises `RequestError` at the message that cannot be read.
+    """
+    if not messages:
+        raise refused("messages", "there must be at least one message.")
+    calls = _Calls(earlier, in_order=in_order)
+    frames = [frame for i, message in enumerate(messages, first) for frame in _frames(message, f"messages[{i}]", calls)]
+    if continue_last:
+        if not frames or frames[-1].role is not Role.ASSISTANT or frames[-1].is_call:
+            raise refused("continue_final_message", "the last message is not an assistant's text.")
+        frames[-1] = replace(frames[-1], end=End.NONE)
+    return tuple(frames)
+
+
+def _frames(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Message]:
+    if message.tool_calls and message.role != "assistant":
+        raise refused(f"{path}.tool_calls", "only an assistant's message has tool calls.")
+    match message.role:
+        case "system":
+            yield _plain(Role.SYSTEM, message, path)
+        case "developer":
+            yield _plain(Role.DEVELOPER, message, path)
+        case "user":
+            yield _plain(Role.USER, message, path)
+        case "assistant":
+            yield from _assistant(message, path, calls)
+        case "tool" | "function":
+            yield _result(message, path, calls)
+
+
+def _plain(role: Role, message: ChatMessage, path: str) -> Message:
+    if message.content is None:
+        raise refused(f"{path}.content", f"a {message.role} message needs content.", code="missing_required_parameter")
+    parts = _parts(message.content, path)
+    return Message(role=role, text=_text(parts), name=message.name, parts=parts if len(parts) > 1 else ())
+
+
+def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Message]:
+    """What it thought, what it said, what it called: in the order in which it did."""
+    reasoning = message.reasoning or message.reasoning_content
+    wanted = list(message.tool_calls or ())
+    if reasoning:
+        yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=reasoning)
+    parts = _parts(message.content, path)
+    text = _text(parts) or message.refusal or ""
+    called = bool(wanted) or message.function_call is not None
+    if message.content is None and message.refusal is None and not called:
+        raise refused(
+            f"{path}.content", "an assistant message needs content or tool_calls.", code="missing_required_parameter"
+        )
+    if called and text:
+        yield Message(
+            role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text, name=message.name
+        )
+    if not called:
+        yield Message(
+            role=Role.ASSISTANT,
+            channel=Channel.FINAL,
+            text=text,
+            name=message.name,
+            parts=parts if len(parts) > 1 else (),
+        )
+    for i, call in enumerate(wanted):
+        yield _call(
+            call.function, f"{path}.tool_calls[{i}].function", call_id=calls.opened(call.id, call.function.name)
+        )
+    if message.function_call is not None:
+        yield _call(message.function_call, f"{path}.function_call", call_id=None)
+
+
+def _call(function: FunctionCall, path: str, *, call_id: str | None) -> Message:
+    if not function.name:
+        raise refused(f"{path}.name", "the name is empty.")
+    return Message(
+        role=Role.ASSISTANT,
+        channel=Channel.COMMENTARY,
+        recipient=recipient_of(function.name),
+        content_type="json",
+        constrained=True,
+        call_id=call_id,
+        text=_arguments(function.arguments, path),
+        end=End.CALL,
+    )
+
+
+def _arguments(raw: msgspec.Raw, path: str) -> str:
+    """The text as the client sent it: a string's content, or an object's own spelling."""
+    data = bytes(raw)
+    match data[:1]:
+        case b'"':
+            try:
+                return msgspec.json.decode(data, type=str)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                raise refused(f"{path}.arguments", "the text is malformed.", code="invalid_json") from None
+        case b"{":
+            return data.decode()
+        case b"n":
+            return ""
+        case _:
+            raise refused(f"{path}.arguments", "must be a string of JSON, or an object.", code="invalid_type")
+
+
+def _result(message: ChatMessage, path: str, calls: _Calls) -> Message:
+    """A tool's answer. Resolution X-18: it names a call that was made and has no answer yet."""
+    parts = _parts(message.content, path)
+    if message.role == "function":
+        if not message.name:
+            raise refused(f"{path}.name", "a function message needs its name.", code="missing_required_parameter")
+        name, call_id = message.name, None
+    else:
+        name, call_id = calls.answered(message.tool_call_id, f"{path}.tool_call_id")
+    return Message(
+        role=Role.TOOL,
+        name=recipient_of(name),
+        recipient="assistant",
+        channel=Channel.COMMENTARY,
+        call_id=call_id,
+        text=_text(parts),
+        parts=parts if len(parts) > 1 else (),
+    )
+
+
+class _Calls:
+    """The calls made so far that wait for an answer. An id may be used again once it is answered."""
+
+    def __init__(self, earlier: Sequence[Message] = (), *, in_order: bool = False) -> None:
+        self._open: dict[str, str] = {}
+        self._in_order = in_order
+        for message in earlier:
+            if message.is_call and message.call_id:
+                self.opened(message.call_id, (message.recipient or "").removeprefix(f"{FUNCTIONS}."))
+            elif message.call_id:
+                self._open.pop(message.call_id, None)
+
+    def opened(self, id: str, name: str) -> str:
+        self._open[id] = name
+        return id
+
+    def answered(self, id: str | None, path: str) -> tuple[str, str | None]:
+        """The name and the id of the call that is answered."""
+        if not id and not self._in_order:
+            raise refused(path, "a tool message needs the id of its call.", code="missing_required_parameter")
+        if not id and not self._open:
+            return NAMELESS, None
+        id = id or next(iter(self._open))
+        name = self._open.pop(id, None)
+        if name is None:
+            raise refused(path, f"no call {id!r} before this message waits for an answer.")
+        return name, id
+
+
+def recipient_of(name: str) -> str:
+    """Whom a function's name addresses: names on this wire have no namespace."""
+    return f"{FUNCTIONS}.{name}"
+
+
+def _parts(content: Content, path: str) -> tuple[TextPart, ...]:
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (TextPart(content),)
+    return tuple(_part(part.type, part.text, part.refusal, f"{path}.content[{i}]") for i, part in enumerate(content))
+
+
+def _part(kind: str, text: str | None, refusal: str | None, path: str) -> TextPart:
+    if kind in TEXT_PARTS or kind == "refusal":
+        said = refusal if kind == "refusal" else text
+        if said is None:
+            field = "refusal" if kind == "refusal" else "text"
+            raise refused(f"{path}.{field}", f"a part of type {kind} needs it.", code="missing_required_parameter")
+        return TextPart(said)
+    raise refused(
+        path,
+        f"parts of type {kind[:64]!r} cannot be read.",
+        code="unsupported_content",
+        hint="The models here read text.",
+    )
+
+
+def _text(parts: Sequence[TextPart]) -> str:
+    return "".join(part.text for part in parts)

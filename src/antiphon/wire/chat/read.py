@@ -1,0 +1,211 @@
+"""A chat request → a turn."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+
+from antiphon.config import Limits
+from antiphon.conversation import (
+    Conversation,
+    Message,
+    ReasoningEffort,
+    ResponseFormat,
+    Settings,
+    ToolChoice,
+    ToolSpec,
+)
+from antiphon.errors import Position, UnsupportedError
+from antiphon.generation import TurnRequest
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.fields import session_name
+from antiphon.wire.sampling import (
+    at_most,
+    check_stream_options,
+    logit_bias,
+    output_limit,
+    sampled,
+    stop_strings,
+    streams,
+)
+
+from .messages import refused, to_messages
+from .schema import ChatRequest, ResponseFormatObject, Tool, ToolChoiceObject
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a request is read: by which dialect, within which limits, on which day, for which session's cache.
+
+    ``earlier`` frames are the history of a session, to which the request's messages are added.
+    """
+
+    dialect: Dialect
+    limits: Limits
+    today: date | None = None
+    affinity: str | None = None
+    earlier: tuple[Message, ...] = ()
+
+
+def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
+    """The turn that is asked for. Raises `RequestError` naming the field; ranges are checked by the plan."""
+    limits, dialect = reading.limits, reading.dialect
+    _check_possible(wire)
+    check_stream_options(wire.stream_options, stream=streams(wire.stream, dialect))
+    for check in dialect.checks:
+        check(wire)
+    if len(wire.messages) > limits.max_messages:
+        raise refused("messages", f"there are {len(wire.messages)} messages; at most {limits.max_messages} are read.")
+    if wire.n is not None and not 1 <= wire.n <= limits.max_n:
+        raise refused("n", f"{wire.n} choices; from 1 to {limits.max_n} are possible.")
+    tools = _tools(wire.tools or [], dialect)
+    choice = _tool_choice(wire, tools)
+    effort = wire.reasoning_effort
+    turn = TurnRequest(
+        conversation=Conversation(
+            messages=(
+                *reading.earlier,
+                *to_messages(
+                    wire.messages,
+                    continue_last=bool(wire.continue_final_message),
+                    earlier=reading.earlier,
+                    in_order=dialect.tools_answer_in_order,
+                ),
+            ),
+            tools=() if choice.mode == "none" else tools,
+            settings=Settings(
+                reasoning_effort=ReasoningEffort(effort) if effort else None,
+                current_date=reading.today,
+                template_kwargs=wire.chat_template_kwargs or {},
+            ),
+            response_format=_response_format(wire.response_format),
+        ),
+        n=1 if wire.n is None else wire.n,
+        max_tokens=at_most(_most_tokens(wire), dialect.max_output),
+        truncate=wire.error_behavior == "truncate",
+        logit_bias=logit_bias(wire.logit_bias, limits),
+        logprobs=_logprobs(wire),
+        stop=stop_strings(wire.stop, dialect),
+        ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
+        tool_choice=choice,
+        parallel_tool_calls=wire.parallel_tool_calls is not False,
+        affinity=wire.prompt_cache_key or reading.affinity,
+    )
+    return sampled(turn, wire)
+
+
+def _check_possible(wire: ChatRequest) -> None:
+    """What no engine here can do is refused by name: ignoring it would be an answer to another question."""
+    session = session_name(wire.session_id) is not None
+    impossible = {
+        "sequence_start": (wire.sequence_start is not None and not session, "Name a session_id."),
+        "sequence_end": (wire.sequence_end is not None and not session, "Name a session_id."),
+        "n": (session and (wire.n or 1) > 1, "A session has one history."),
+        "continue_final_message": (session and wire.continue_final_message, "Not in a session."),
+        "chat_template": (wire.chat_template is not None, "A model's template is its owner's choice."),
+        "functions": (wire.functions, "Use tools."),
+        "function_call": (wire.function_call, "Use tool_choice."),
+        "modalities": (set(wire.modalities or ()) - {"text"}, "The models here write text."),
+        "audio": (wire.audio, "The models here write text."),
+        "web_search_options": (wire.web_search_options, None),
+        "best_of": (wire.best_of is not None and wire.best_of != 1, None),
+        "store": (wire.store, "Nothing is kept of a chat completion."),
+        "min_tokens": (wire.min_tokens and not _fixed_length(wire), "Only with as large a max_tokens, or ignore_eos."),
+    }
+    for name, (asked, hint) in impossible.items():
+        if asked:
+            raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
+
+
+def _most_tokens(wire: ChatRequest) -> int | None:
+    if wire.max_completion_tokens is None:
+        return output_limit("max_tokens", wire.max_tokens)
+    return output_limit("max_completion_tokens", wire.max_completion_tokens)
+
+
+def _fixed_length(wire: ChatRequest) -> bool:
+    """``min_tokens`` as large as ``max_tokens`` asks for just that many: no end but the limit."""
+    most = _most_tokens(wire)
+    return bool(wire.min_tokens) and most is not None and (wire.min_tokens or 0) >= most
+
+
+def _tools(tools: list[Tool], dialect: Dialect) -> tuple[ToolSpec, ...]:
+    if dialect.max_tools is not None and len(tools) > dialect.max_tools:
+        raise refused("tools", f"there are {len(tools)} tools; at most {dialect.max_tools} are possible.")
+    specs: dict[str, ToolSpec] = {}
+    for i, tool in enumerate(tools):
+        path = f"tools[{i}]"
+        if tool.type != "function":
+            raise UnsupportedError(
+                f"{path}: tools of type {tool.type[:64]!r} are not possible.",
+                position=Position(path=f"{path}.type"),
+                hint="Use function tools.",
+            )
+        if tool.function is None:
+            raise refused(f"{path}.function", "a function tool needs it.", code="missing_required_parameter")
+        function = tool.function
+        if not NAME.fullmatch(function.name):
+            raise refused(f"{path}.function.name", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -.")
+        if function.name in specs:
+            raise refused(f"{path}.function.name", f"another tool is named {function.name!r}.")
+        specs[function.name] = ToolSpec(
+            function.name, function.description or "", function.parameters, strict=function.strict
+        )
+    return tuple(specs.values())
+
+
+def _tool_choice(wire: ChatRequest, tools: tuple[ToolSpec, ...]) -> ToolChoice:
+    """Resolution X-23: auto where there are tools, else none, which needs no word of its own: nothing can be called."""
+    match wire.tool_choice:
+        case None:
+            return ToolChoice()
+        case "none":
+            return ToolChoice("none")
+        case "auto" | "required" as mode:
+            choice = ToolChoice(mode)
+        case ToolChoiceObject() as chosen:
+            choice = _chosen(chosen)
+    if not tools:
+        raise refused("tool_choice", "there are no tools to choose from.")
+    known = {tool.name for tool in tools}
+    for name in choice.names:
+        if name not in known:
+            raise refused("tool_choice", f"no tool is named {name[:64]!r}.")
+    return choice
+
+
+def _chosen(choice: ToolChoiceObject) -> ToolChoice:
+    if choice.type == "function":
+        if choice.function is None:
+            raise refused("tool_choice.function", "must name a tool.", code="missing_required_parameter")
+        return ToolChoice("required", (choice.function.name,))
+    if choice.allowed_tools is None:
+        raise refused("tool_choice.allowed_tools", "must list tools.", code="missing_required_parameter")
+    allowed = choice.allowed_tools
+    return ToolChoice(allowed.mode, tuple(tool.function.name for tool in allowed.tools))
+
+
+def _response_format(wanted: ResponseFormatObject | None) -> ResponseFormat | None:
+    if wanted is None or wanted.type == "text":
+        return None
+    if wanted.type == "json_object":
+        return ResponseFormat("json_object")
+    schema = wanted.json_schema
+    if schema is None:
+        raise refused(
+            "response_format.json_schema", "is needed for type json_schema.", code="missing_required_parameter"
+        )
+    if schema.schema is None:
+        path = "response_format.json_schema.schema"
+        raise refused(path, "is needed for type json_schema.", code="missing_required_parameter")
+    return ResponseFormat("json_schema", schema.name, schema.description, schema.schema, schema.strict)
+
+
+def _logprobs(wire: ChatRequest) -> int | None:
+    """Resolution X-24: ``top_logprobs`` needs ``logprobs``."""
+    if wire.top_logprobs is not None and not wire.logprobs:
+        raise refused("top_logprobs", "logprobs must be true for it.")
+    return (wire.top_logprobs or 0) if wire.logprobs else None

@@ -1,0 +1,208 @@
+"""Changes → the bytes of a chat stream, and the whole answer of a request that does not stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+import msgspec
+
+from antiphon.conversation import TokenLogprob, Usage
+from antiphon.wire.dialect import OPENAI, Dialect
+from antiphon.wire.json import encode
+from antiphon.wire.projection import Argued, Called, Change, Finished, Said, Thought, Whole
+from antiphon.wire.sse import event
+
+from .schema import (
+    AnswerMessage,
+    AnswerToolCall,
+    CalledFunction,
+    ChatChoice,
+    ChatChunk,
+    ChatCompletion,
+    ChoiceLogprobs,
+    ChunkChoice,
+    CompletionDetails,
+    CompletionUsage,
+    Delta,
+    FunctionDelta,
+    LogprobEntry,
+    PromptDetails,
+    TokenLogprobEntry,
+    ToolCallDelta,
+)
+
+NO_LOGPROB = -9999.0
+"""JSON has no minus infinity; this is what OpenAI says for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerHead:
+    """What all chunks of an answer, or the one whole answer, say of it."""
+
+    id: str
+    created: int
+    model: str
+    dialect: Dialect
+    usage: bool = False
+    continuous_usage: bool = False
+
+    @property
+    def unsaid(self) -> msgspec.UnsetType | None:
+        """What stands in a field of OpenAI's that has nothing to say: null, or no field at all."""
+        return msgspec.UNSET if self.dialect.bare else None
+
+
+class ChunkWriter:
+    """The chunks of one stream. The frequent one, more text, is a template with one hole."""
+
+    def __init__(self, head: AnswerHead, n: int = 1) -> None:
+        self._head = head
+        self._texts = [self._template(index) for index in range(n)]
+
+    def first(self, index: int, usage: Usage | None = None) -> bytes:
+        """The chunk that opens a choice with its role; none where every chunk tells the role (resolution X-16)."""
+        if self._head.dialect.role == "every":
+            return b""
+        return self._chunk(index, Delta(role="assistant", content=""), usage=usage)
+
+    def change(self, index: int, change: Change, usage: Usage | None = None) -> bytes:
+        """The chunk of one change, with ``usage`` where it is given."""
+        role = self._role
+        match change:
+            case Said(text, logprobs):
+                if not logprobs and usage is None:
+                    before, after = self._texts[index]
+                    return before + encode(text) + after
+                told = ChoiceLogprobs(logprob_entries(logprobs)) if logprobs else None
+                return self._chunk(index, Delta(role=role, content=text), logprobs=told, usage=usage)
+            case Thought(text):
+                return self._chunk(index, Delta(role=role, reasoning=text, reasoning_content=text), usage=usage)
+            case Called(call, id, name):
+                function = FunctionDelta(name=name, arguments="")
+                begun = ToolCallDelta(index=call, id=id, type="function", function=function)
+                return self._chunk(index, Delta(role=role, tool_calls=[begun]), usage=usage)
+            case Argued(call, text):
+                more = ToolCallDelta(index=call, function=FunctionDelta(arguments=text))
+                return self._chunk(index, Delta(role=role, tool_calls=[more]), usage=usage)
+            case Finished(reason, _):
+                return self._chunk(index, Delta(), finish=self._head.dialect.word(reason), usage=usage)
+            case _:
+                assert_never(change)
+
+    def last(self, usage: Usage) -> bytes:
+        """The chunk without choices that tells the usage of all; nothing where nobody asked."""
+        if not self._head.usage:
+            return b""
+        return self._event([], completion_usage(usage, self._head.dialect))
+
+    @property
+    def _role(self) -> Literal["assistant"] | msgspec.UnsetType:
+        return "assistant" if self._head.dialect.role == "every" else msgspec.UNSET
+
+    def _chunk(
+        self,
+        index: int,
+        delta: Delta,
+        *,
+        logprobs: ChoiceLogprobs | None = None,
+        finish: str | None = None,
+        usage: Usage | None = None,
+    ) -> bytes:
+        choice = ChunkChoice(index=index, delta=delta, logprobs=logprobs or self._head.unsaid, finish_reason=finish)
+        return self._event([choice], None if usage is None else completion_usage(usage, self._head.dialect))
+
+    def _event(self, choices: list[ChunkChoice], usage: CompletionUsage | None) -> bytes:
+        head = self._head
+        told = usage is not None or head.usage or head.continuous_usage
+        chunk = ChatChunk(
+            id=head.id,
+            created=head.created,
+            model=head.model,
+            choices=choices,
+            usage=usage if told else msgspec.UNSET,
+            system_fingerprint=head.unsaid,
+        )
+        return event(encode(chunk))
+
+    def _template(self, index: int) -> tuple[bytes, bytes]:
+        """A text chunk cut at its text."""
+        mark = "\x00text\x00"
+        before, _, after = self._chunk(index, Delta(role=self._role, content=mark)).partition(encode(mark))
+        return before, after
+
+
+def completion(head: AnswerHead, answers: Sequence[Whole], usage: Usage, *, logprobs: bool) -> ChatCompletion:
+    """The whole answer."""
+    return ChatCompletion(
+        id=head.id,
+        object=head.dialect.whole,
+        created=head.created,
+        model=head.model,
+        choices=[_choice(head, i, answer, logprobs=logprobs) for i, answer in enumerate(answers)],
+        usage=completion_usage(usage, head.dialect),
+        system_fingerprint=head.unsaid,
+    )
+
+
+def _choice(head: AnswerHead, index: int, answer: Whole, *, logprobs: bool) -> ChatChoice:
+    assert answer.finished is not None, "a choice without its end"
+    return ChatChoice(
+        index=index,
+        message=answer_message(answer, refusal=head.unsaid),
+        logprobs=ChoiceLogprobs(logprob_entries(answer.logprobs)) if logprobs else head.unsaid,
+        finish_reason=head.dialect.word(answer.finished.reason),
+    )
+
+
+def answer_message(answer: Whole, *, refusal: msgspec.UnsetType | None = None) -> AnswerMessage:
+    """The one message that a chat client reads."""
+    said = "".join(answer.text)
+    calls = [
+        AnswerToolCall(id=call.id, function=CalledFunction(call.name, "".join(call.arguments))) for call in answer.calls
+    ]
+    thought: str | msgspec.UnsetType = "".join(answer.reasoning) if answer.reasoning else msgspec.UNSET
+    return AnswerMessage(
+        content=said if said or not calls else None,
+        refusal=refusal,
+        tool_calls=calls or msgspec.UNSET,
+        reasoning=thought,
+        reasoning_content=thought,
+    )
+
+
+def completion_usage(usage: Usage, dialect: Dialect = OPENAI) -> CompletionUsage:
+    """Cached tokens are 0 where the engine does not tell."""
+    counts = CompletionUsage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        total_tokens=usage.total_tokens,
+    )
+    if dialect.bare:
+        return counts
+    return msgspec.structs.replace(
+        counts,
+        prompt_tokens_details=PromptDetails(usage.cached_tokens or 0),
+        completion_tokens_details=CompletionDetails(usage.reasoning_tokens),
+    )
+
+
+def logprob_entries(told: Sequence[TokenLogprob]) -> list[TokenLogprobEntry]:
+    return [
+        TokenLogprobEntry(_token(one), finite(one.logprob), list(one.data), [_alternative(top) for top in one.top])
+        for one in told
+    ]
+
+
+def _alternative(one: TokenLogprob) -> LogprobEntry:
+    return LogprobEntry(_token(one), finite(one.logprob), list(one.data))
+
+
+def _token(one: TokenLogprob) -> str:
+    return one.data.decode("utf-8", "replace")
+
+
+def finite(logprob: float) -> float:
+    """A log probability that JSON can say."""
+    return max(logprob, NO_LOGPROB) if logprob == logprob else NO_LOGPROB

@@ -1,0 +1,178 @@
+"""A completion request → one plan a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from antiphon.config import Limits
+from antiphon.conversation import Conversation, Message, Role
+from antiphon.errors import ContextError, Position, UnsupportedError, VisibilityError
+from antiphon.formats.harmony import Harmony
+from antiphon.formats.raw import RawFormat
+from antiphon.generation import Model, Plan, TurnRequest, plan_turn
+from antiphon.tokens import Control, SampledText, Tokenizer, decode
+from antiphon.wire.chat.messages import refused
+from antiphon.wire.chat.read import Reading
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.sampling import at_most, check_stream_options, logit_bias, sampled, stop_strings, streams
+
+from .schema import CompletionRequest, Prompt
+
+MAX_LOGPROBS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionOrder:
+    """All that was decided before the first token. ``echoes`` has the text that each prompt's choices begin with."""
+
+    plans: tuple[Plan, ...]
+    echoes: tuple[str, ...]
+    suffix: str
+    n: int
+    logprobs: bool
+
+    @property
+    def made(self) -> int:
+        """Choices that are made of each prompt, of which the best ``n`` are told."""
+        return self.plans[0].request.n
+
+
+def read_completion(
+    wire: CompletionRequest, model: Model, reading: Reading, *, reveals: bool = False
+) -> CompletionOrder:
+    """What is asked for. ``reveals``: this client may see reasoning. Raises `RequestError` naming the field."""
+    dialect, limits = reading.dialect, reading.limits
+    _check_possible(wire, dialect)
+    n, made = _choices(wire, model, reading)
+    paths, prompts = _prompts(wire.prompt, limits)
+    by_ids = any(not isinstance(prompt, str) for prompt in prompts)
+    spoken_to = _spoken_to(model, wire, dialect, by_ids=by_ids)
+    if spoken_to is not model and isinstance(model.format, Harmony) and not reveals:
+        raise VisibilityError(
+            f"A raw completion of {model.name!r} would show its reasoning, which this server hides.",
+            hint="The server's owner, or a key with the scope debug, can allow it.",
+        )
+    texts = [_text(prompt, path, model.tokenizer) for path, prompt in zip(paths, prompts, strict=True)]
+    turn = _turn(wire, reading, made=made)
+    return CompletionOrder(
+        plans=tuple(_plan(spoken_to, turn, text, path, dialect) for path, text in zip(paths, texts, strict=True)),
+        echoes=tuple(texts) if wire.echo else ("",) * len(texts),
+        suffix=wire.suffix or "",
+        n=n,
+        logprobs=wire.logprobs is not None,
+    )
+
+
+def _check_possible(wire: CompletionRequest, dialect: Dialect) -> None:
+    """What cannot be done is refused by name: ignoring it would be an answer to another question."""
+    check_stream_options(wire.stream_options, stream=streams(wire.stream, dialect))
+    if wire.logprobs is not None and not 0 <= wire.logprobs <= MAX_LOGPROBS:
+        raise refused("logprobs", f"{wire.logprobs}; from 0 to {MAX_LOGPROBS} are possible.")
+    impossible = {
+        "suffix": (
+            wire.suffix and not dialect.completions.appends_suffix,
+            "No model here fills in the middle of a text. Put what stands before and after into the prompt.",
+        ),
+        "logprobs": (wire.echo and wire.logprobs is not None, "The engine does not tell those of an echoed prompt."),
+        "prompt_logprobs": (wire.prompt_logprobs is not None, "The engine does not tell them."),
+        "min_tokens": (wire.min_tokens, "Use ignore_eos with max_tokens."),
+        "add_special_tokens": (wire.add_special_tokens, "A raw prompt is used as it stands; send them as ids."),
+        "truncate_prompt_tokens": (wire.truncate_prompt_tokens is not None, None),
+        "response_format": (wire.response_format is not None, "Use chat completions."),
+    }
+    for name, (asked, hint) in impossible.items():
+        if asked:
+            raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
+
+
+def _choices(wire: CompletionRequest, model: Model, reading: Reading) -> tuple[int, int]:
+    """How many choices of a prompt are told, and how many are made."""
+    n = 1 if wire.n is None else wire.n
+    made = n if wire.best_of is None else wire.best_of
+    most = min(reading.limits.max_n, model.engine.info.slots)
+    for name, count in (("n", n), ("best_of", made)):
+        if not 1 <= count <= most:
+            raise refused(name, f"{count} choices; from 1 to {most} are possible.")
+    if made < n:
+        raise refused("best_of", f"the best {n} of {made} cannot be told.")
+    if made > n and streams(wire.stream, reading.dialect):
+        raise refused("best_of", "what streams is told before it is known to be the best.")
+    return n, made
+
+
+def _prompts(prompt: Prompt, limits: Limits) -> tuple[list[str], list[str | list[int]]]:
+    """Every prompt, and its path in the request."""
+    if isinstance(prompt, str):
+        return ["prompt"], [prompt]
+    ids = [item for item in prompt if isinstance(item, int)]
+    if ids and len(ids) == len(prompt):
+        return ["prompt"], [ids]
+    several = [item for item in prompt if not isinstance(item, int)]
+    if len(several) < len(prompt):
+        raise refused("prompt", "ids stand beside texts; send one list of ids, or a list of prompts.")
+    if not 1 <= len(several) <= limits.max_prompts:
+        raise refused("prompt", f"there are {len(several)} prompts; from 1 to {limits.max_prompts} are possible.")
+    return [f"prompt[{i}]" for i in range(len(several))], several
+
+
+def _spoken_to(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_ids: bool) -> Model:
+    """The model in its own format, or in none (resolution X-29: never Harmony's without it, unless forced)."""
+    needs_format = isinstance(model.format, Harmony)
+    raw = wire.use_raw_prompt
+    if raw is None:
+        raw = by_ids or (dialect.completions.raw and not needs_format)
+    if by_ids and not raw:
+        raise refused("use_raw_prompt", "ids are a raw prompt and cannot be put into a format.", hint="Send text.")
+    if not raw:
+        if wire.skip_special_tokens is False:
+            raise refused("skip_special_tokens", "only a raw completion has its control tokens spelled out.")
+        return model
+    if needs_format and raw != "force":
+        raise UnsupportedError(
+            f"{model.name!r} was trained on nothing but its own format and answers a raw prompt badly.",
+            position=Position(path="prompt" if wire.use_raw_prompt is None else "use_raw_prompt"),
+            hint='Use chat completions, or say use_raw_prompt "force" for a prompt that is in the format already.',
+        )
+    stops = [stop for stop in model.format.stops if isinstance(stop, Control)]
+    spelled = wire.skip_special_tokens is False
+    raw_format = RawFormat(model.tokenizer.controls, stops=stops, spelled=spelled)
+    return replace(model, format=raw_format, compiler=None)
+
+
+def _text(prompt: str | Sequence[int], path: str, tokenizer: Tokenizer) -> str:
+    """The prompt as text, which brings its ids along where the client sent ids."""
+    if not prompt:
+        raise refused(path, "the prompt is empty.")
+    if isinstance(prompt, str):
+        return prompt
+    unknown = next((id for id in prompt if not 0 <= id < tokenizer.size), None)
+    if unknown is not None:
+        raise refused(path, f"the vocabulary has no token {unknown}; its ids are 0 … {tokenizer.size - 1}.")
+    return SampledText(decode(tokenizer, prompt), tuple(prompt), tokenizer.name)
+
+
+def _turn(wire: CompletionRequest, reading: Reading, *, made: int) -> TurnRequest:
+    """The turn of every prompt, but for its conversation. ``best_of`` needs to know how likely each choice was."""
+    ranked = 0 if made > (wire.n or 1) else None
+    turn = TurnRequest(
+        conversation=Conversation(),
+        n=made,
+        max_tokens=at_most(wire.max_tokens, reading.dialect.max_output),
+        logit_bias=logit_bias(wire.logit_bias, reading.limits),
+        logprobs=ranked if wire.logprobs is None else wire.logprobs,
+        stop=stop_strings(wire.stop, reading.dialect),
+        ignore_eos=bool(wire.ignore_eos),
+        affinity=wire.prompt_cache_key or reading.affinity,
+        truncate=wire.error_behavior == "truncate",
+    )
+    return sampled(turn, wire)
+
+
+def _plan(model: Model, turn: TurnRequest, text: str, path: str, dialect: Dialect) -> Plan:
+    conversation = Conversation((Message(role=Role.USER, text=text),))
+    try:
+        return plan_turn(model, replace(turn, conversation=conversation), most=dialect.prompt_limit(model.context))
+    except ContextError as error:
+        hint = 'Send a shorter prompt, or say error_behavior "truncate".'
+        raise ContextError(error.message, code=error.code, position=Position(path=path), hint=hint) from None

@@ -1,0 +1,140 @@
+"""What differs between the APIs that look alike, as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from antiphon.conversation import FinishReason
+from antiphon.generation import Range
+
+from .chat.schema import ChatRequest
+from .errors import ErrorBody, ErrorDetail
+
+OPENAI_FINISH = {
+    FinishReason.STOP_EOS: "stop",
+    FinishReason.STOP_SEQUENCE: "stop",
+    FinishReason.TOOL_CALL: "tool_calls",
+    FinishReason.LENGTH_OUTPUT: "length",
+    FinishReason.LENGTH_CONTEXT: "length",
+    FinishReason.CANCELLED: "stop",
+    FinishReason.ERROR: "stop",
+    FinishReason.CONTENT_FILTER: "content_filter",
+    FinishReason.TIMEOUT: "length",
+}
+
+OPENAI_REASON = {
+    "stop": FinishReason.STOP_EOS,
+    "tool_calls": FinishReason.TOOL_CALL,
+    "function_call": FinishReason.TOOL_CALL,
+    "length": FinishReason.LENGTH_OUTPUT,
+    "content_filter": FinishReason.CONTENT_FILTER,
+}
+"""The way back (resolution X-02): a dialect's word as the likeliest of the reasons that it stands for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiError:
+    """The one error that all dialects' bodies are written from (resolution X-20)."""
+
+    status: int
+    type: str
+    code: str
+    message: str
+    param: str | None = None
+
+    @property
+    def placed(self) -> str:
+        """The message with the field at fault, for bodies that have no place of their own for it."""
+        return f"{self.param}: {self.message}" if self.param and self.param not in self.message else self.message
+
+
+Check = Callable[[ChatRequest], None]
+"""Raises `RequestError` at the field that the dialect does not take as it is."""
+
+
+def openai_error(error: ApiError) -> object:
+    return ErrorBody(ErrorDetail(message=error.message, type=error.type, param=error.param, code=error.code))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRules:
+    """How a dialect completes texts.
+
+    ``raw``: a prompt goes to the model as it stands unless the request says otherwise (never so for Harmony's models).
+    ``appends_suffix``: the suffix stands after every completion (resolution D-14); else it is what the model should
+    write towards, which none here can. ``index_of_prompt``: a choice's index is its prompt's (resolution D-13).
+    """
+
+    raw: bool = True
+    appends_suffix: bool = False
+    index_of_prompt: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One way to speak chat completions; limits are None where the dialect has none of its own.
+
+    What is asked: ``required`` fields must be there, ``refused`` ones must not; a number must lie in its row of
+    ``ranges``; ``checks`` hold what no row can say. ``strict`` is the letter of the document: nothing beyond
+    ``parameters`` (None: beyond the fields that we know) is taken.
+
+    What is answered: ``finish`` says why an answer ended, ``other_finish`` where it has no word; ``role`` is in the
+    first chunk or in every; ``whole`` names the object of an answer that is not streamed; ``usage`` comes in a stream
+    when asked for, or with the last choice's end; ``bare`` answers have no field that the document does not name.
+    """
+
+    name: str
+    prefixes: tuple[str, ...] = ()
+    """Where it is always spoken, whatever the server's own dialect is; its name where nothing is said."""
+    strict: bool = False
+    parameters: frozenset[str] | None = None
+    required: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    model_name: re.Pattern[str] | None = None
+    checks: tuple[Check, ...] = ()
+    max_stops: int | None = None
+    max_tools: int | None = None
+    max_output: int | None = None
+    """Tokens of an answer at most, and where the request does not say (MindIE's ``maxIterTimes``)."""
+    max_sequence: int | None = None
+    """Tokens of prompt and answer together; with it, a prompt must leave room for ``max_output``."""
+    tools_answer_in_order: bool = False
+    """A tool's message without an id answers the oldest call that waits (resolution X-18)."""
+
+    completions: CompletionRules = CompletionRules()
+    stream_default: bool = False
+    whole: Literal["chat.completion", "chat.completions"] = "chat.completion"
+    finish: Mapping[FinishReason, str] = field(default_factory=lambda: OPENAI_FINISH)
+    other_finish: str = "stop"
+    reasons: Mapping[str, FinishReason] = field(default_factory=lambda: OPENAI_REASON)
+    role: Literal["first", "every"] = "first"
+    usage: Literal["asked", "last"] = "asked"
+    bare: bool = False
+
+    statuses: Mapping[int, int] = field(default_factory=dict)
+    """Where the dialect answers an error with another status than OpenAI does."""
+    error_body: Callable[[ApiError], object] = openai_error
+    error_event: Callable[[ApiError], object] | None = None
+    """The last event of a stream that broke, where it is not the body."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return self.prefixes or (f"/{self.name}/v1",)
+
+    def word(self, reason: FinishReason) -> str:
+        """This dialect's word for why an answer ended."""
+        return self.finish.get(reason, self.other_finish)
+
+    def prompt_limit(self, context: int) -> int | None:
+        """Tokens that a prompt may have on a model of this context (resolution X-52); None: all but one."""
+        if self.max_sequence is None:
+            return None
+        return max(0, min(self.max_sequence, context) - (self.max_output or 0))
+
+
+OPENAI = Dialect(name="openai", max_stops=4, max_tools=128)
+"""Resolution D-05: four stop strings at most."""

@@ -1,0 +1,33 @@
+"""The dialects that this server speaks beside OpenAI's."""
+
+from dataclasses import replace
+
+from antiphon.wire.dialect import OPENAI, Dialect
+
+from .databricks import EndpointMode, databricks
+from .lmdeploy import lmdeploy
+from .mindie import mindie
+
+
+def spoken(
+    *,
+    strict: bool = False,
+    max_seq_len: int = 2560,
+    max_iter_times: int = 512,
+    endpoint_mode: EndpointMode = "any",
+    endpoint_streams: bool = True,
+) -> dict[str, Dialect]:
+    """Every dialect by its name, configured; ``strict``: each to the letter of its document."""
+    dialects = (
+        replace(OPENAI, strict=strict),
+        databricks(strict=strict, mode=endpoint_mode, streams=endpoint_streams),
+        mindie(strict=strict, max_seq_len=max_seq_len, max_iter_times=max_iter_times),
+        lmdeploy(strict=strict),
+    )
+    return {dialect.name: dialect for dialect in dialects}
+
+
+DIALECTS: tuple[Dialect, ...] = tuple(spoken().values())
+"""Each as it is without configuration."""
+
+__all__ = ["DIALECTS", "databricks", "lmdeploy", "mindie", "spoken"]

@@ -1,0 +1,80 @@
+"""Databricks' Foundation Model API: streams unless told not to, one system message, small tools."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from antiphon.generation import Range
+from antiphon.wire.dialect import ApiError, CompletionRules, Dialect
+
+from .checks import calls_alone, described_tools, one_leading_system, properties, roles, strict_subset, tool_ids
+
+ROLES = ("system", "user", "assistant", "tool")
+
+CHAT = (
+    "messages max_tokens stream temperature top_p top_k stop n tool_choice tools response_format logprobs top_logprobs"
+)
+COMPLETION = "prompt max_tokens stream temperature top_p top_k error_behavior n stop suffix echo use_raw_prompt"
+EMBEDDING = "input instruction"
+PARAMETERS = frozenset(f"model {CHAT} {COMPLETION} {EMBEDDING}".split())
+"""``model`` because the endpoint's name is one."""
+
+NUMBERS = {
+    "max_tokens": Range(0, 2**63 - 1, above=True),
+    "temperature": Range(0, 2),
+    "top_p": Range(0, 1, above=True),
+    "top_k": Range(0, 2**31 - 1, above=True),
+    "top_logprobs": Range(0, 20),
+    "n": Range(0, 2**31 - 1, above=True),
+}
+
+ERROR_CODES = {
+    400: "INVALID_PARAMETER_VALUE",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "RESOURCE_DOES_NOT_EXIST",
+    405: "BAD_REQUEST",
+    408: "DEADLINE_EXCEEDED",
+    409: "RESOURCE_CONFLICT",
+    413: "BAD_REQUEST",
+    415: "BAD_REQUEST",
+    429: "REQUEST_LIMIT_EXCEEDED",
+    503: "TEMPORARILY_UNAVAILABLE",
+}
+
+EndpointMode = Literal["any", "pay_per_token", "provisioned"]
+"""Resolution D-01: ``n`` is for provisioned endpoints, ``error_behavior`` for those that are paid by the token."""
+
+REFUSED: dict[EndpointMode, frozenset[str]] = {
+    "any": frozenset(),
+    "pay_per_token": frozenset({"n"}),
+    "provisioned": frozenset({"error_behavior"}),
+}
+
+
+def error_body(error: ApiError) -> object:
+    return {"error_code": ERROR_CODES.get(error.status, "INTERNAL_ERROR"), "message": error.placed}
+
+
+def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: bool = True) -> Dialect:
+    """``streams`` is for requests that do not say; MLflow's client expects that it does not.
+
+    ``strict``: the letter of the document: the plural object name, 15 properties, no text beside tool calls.
+    """
+    letter = (calls_alone, described_tools, roles(*ROLES))
+    return Dialect(
+        name="databricks",
+        prefixes=("/serving-endpoints", "/databricks/v1"),
+        strict=strict,
+        parameters=PARAMETERS,
+        refused=REFUSED[mode],
+        ranges=NUMBERS if strict else {**NUMBERS, "top_k": Range(-1, 2**31 - 1)},
+        checks=(one_leading_system, tool_ids, properties(15 if strict else 16), strict_subset)
+        + (letter if strict else ()),
+        max_tools=32,
+        completions=CompletionRules(raw=False, appends_suffix=True, index_of_prompt=True),
+        stream_default=streams,
+        whole="chat.completions" if strict else "chat.completion",
+        usage="last",
+        error_body=error_body,
+    )

@@ -1,0 +1,46 @@
+"""Embeddings on the wire. Null means absent; unknown fields are ignored and counted."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from antiphon.wire.completions.schema import Prompt
+
+
+class EmbeddingRequest(msgspec.Struct, kw_only=True):
+    """The body of POST /v1/embeddings. ``instruction`` stands before every input, one blank between."""
+
+    input: Prompt
+    model: str | None = None
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: int | None = None
+    instruction: str | None = None
+    error_behavior: Literal["error", "truncate"] | None = None
+    user: str | None = None
+
+
+class EmbeddingUsage(msgspec.Struct, frozen=True):
+    """Resolution D-02: nothing is completed, so nothing is said of it."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A unit vector: numbers, or the base64 of little-endian 32-bit floats."""
+
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingList(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer, in the order of the inputs."""
+
+    id: str
+    object: Literal["list"] = "list"
+    data: list[EmbeddingObject]
+    model: str
+    usage: EmbeddingUsage

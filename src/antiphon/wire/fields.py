@@ -1,0 +1,56 @@
+"""A request's fields against a dialect's tables: whichever request it is, the rows go by the fields' names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from antiphon.errors import Position, UnsupportedError
+
+from .chat.messages import refused
+from .dialect import Dialect
+
+
+def check_fields(wire: msgspec.Struct, unknown: Collection[str], dialect: Dialect) -> None:
+    """Raises `RequestError` at the first field that ``dialect`` misses or does not take; null means absent.
+
+    ``unknown`` are the body's fields that ``wire`` has no place for: a strict dialect does not ignore them.
+    """
+    given = {name: value for name in wire.__struct_fields__ if (value := getattr(wire, name)) is not None}
+    for name in sorted(dialect.required & set(wire.__struct_fields__) - given.keys()):
+        raise refused(name, "is required.", code="missing_required_parameter")
+    for name in sorted(given.keys() & dialect.refused):
+        raise _not_taken(name, dialect)
+    if dialect.strict:
+        known = given.keys() if dialect.parameters is None else dialect.parameters
+        for name in sorted({*given, *unknown} - known):
+            raise _not_taken(name, dialect)
+    if dialect.model_name is not None and not dialect.model_name.fullmatch(given.get("model", "")):
+        raise refused("model", f"no model is named so; the names are {dialect.model_name.pattern}.")
+    for name, allowed in dialect.ranges.items():
+        value = given.get(name)
+        if value is not None and value not in allowed:
+            raise refused(name, f"is {value}; it must be in {allowed}.")
+
+
+def _not_taken(name: str, dialect: Dialect) -> UnsupportedError:
+    return UnsupportedError(
+        f"{name[:64]} is no parameter of this endpoint.", position=Position(path=name[:64]), hint=f"({dialect.name})"
+    )
+
+
+def warnings(wire: msgspec.Struct) -> tuple[str, ...]:
+    """What is done as asked and is seldom meant."""
+    temperature, n = getattr(wire, "temperature", None), getattr(wire, "n", None)
+    told = []
+    if temperature is not None and 0 < temperature < 0.001:
+        told.append("a temperature below 0.001 may give poor text")
+    if temperature == 0 and n is not None and n > 1:
+        told.append("choices of temperature 0 are all alike")
+    return tuple(told)
+
+
+def session_name(id: int | str | None) -> str | None:
+    """The session that a request names; -1 and "" name none."""
+    return None if id in (None, "", -1, "-1") else str(id)

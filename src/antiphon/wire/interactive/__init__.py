@@ -1,0 +1,1 @@
+"""LMDeploy's interactive chat: a client sends only its new turn."""

@@ -1,0 +1,82 @@
+"""An interactive request → a turn that goes on with a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from antiphon.conversation import Conversation, Message, Role, Settings
+from antiphon.errors import Position, UnsupportedError
+from antiphon.generation import Model, Plan, TurnRequest, plan_turn
+from antiphon.tokens import encode_pieces
+from antiphon.wire.chat.messages import refused, to_messages
+from antiphon.wire.sampling import output_limit
+
+from .schema import InteractiveRequest
+
+
+@dataclass(frozen=True, slots=True)
+class InteractiveTurn:
+    """What was decided before the first token. ``history_tokens`` of the prompt are earlier turns'."""
+
+    plan: Plan
+    history_tokens: int
+
+    @property
+    def input_tokens(self) -> int:
+        return len(self.plan.prompt_ids) - self.history_tokens
+
+
+def ends_session(wire: InteractiveRequest) -> bool:
+    """LMDeploy's way to end a session: nothing asked, nothing wanted, not to be gone on with."""
+    return not wire.prompt and wire.request_output_len == 0 and not wire.interactive_mode
+
+
+def check_possible(wire: InteractiveRequest) -> None:
+    """Raises `UnsupportedError` for what cannot be honoured, by its name."""
+    impossible = {
+        "image_url": (wire.image_url, "The models here read text."),
+        "adapter_name": (wire.adapter_name, "Name another model."),
+        "min_new_tokens": (wire.min_new_tokens, "Set ignore_eos and request_output_len."),
+        "skip_special_tokens": (not wire.skip_special_tokens, "Control tokens are structure here, never text."),
+        "spaces_between_special_tokens": (not wire.spaces_between_special_tokens, None),
+    }
+    for name, (asked, hint) in impossible.items():
+        if asked:
+            raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
+
+
+def plan_interactive(
+    wire: InteractiveRequest, model: Model, history: Sequence[Message], *, today: date, affinity: str
+) -> InteractiveTurn:
+    """The plan of the next turn. Raises `RequestError` naming the field."""
+    earlier = Conversation(tuple(history), settings=Settings(current_date=today))
+    request = TurnRequest(
+        conversation=earlier.add(*_new(wire, history)),
+        max_tokens=output_limit("request_output_len", wire.request_output_len),
+        temperature=wire.temperature,
+        top_p=wire.top_p,
+        top_k=wire.top_k,
+        min_p=wire.min_p,
+        repetition_penalty=wire.repetition_penalty,
+        seed=wire.seed,
+        stop=(wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ()),
+        ignore_eos=wire.ignore_eos,
+        affinity=affinity,
+    )
+    plan = plan_turn(model, request)
+    return InteractiveTurn(plan, min(_length(earlier, model), len(plan.prompt_ids)) if history else 0)
+
+
+def _new(wire: InteractiveRequest, history: Sequence[Message]) -> tuple[Message, ...]:
+    if not wire.prompt:
+        raise refused("prompt", "it is empty.", hint="A session ends with request_output_len 0, not interactive.")
+    if isinstance(wire.prompt, str):
+        return (Message(role=Role.USER, text=wire.prompt),)
+    return to_messages(wire.prompt, earlier=history)
+
+
+def _length(conversation: Conversation, model: Model) -> int:
+    """Tokens of what was said before. Its segments are in the memo, for the prompt has them too."""
+    return len(encode_pieces(model.format.render(conversation, reply_as=None), model.tokenizer, model.memo))

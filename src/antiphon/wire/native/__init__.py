@@ -1,0 +1,1 @@
+"""Our own: text and ids, conversations and prompts, replies and messages."""

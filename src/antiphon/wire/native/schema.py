@@ -1,0 +1,116 @@
+"""The layer as a service: text ⇄ ids, conversation → prompt, reply → messages. For engines and programs of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from antiphon.conversation import End, Role
+from antiphon.wire.chat.schema import AnswerMessage, ChatMessage, ChatRequest, Tool
+
+
+class TokenizeRequest(msgspec.Struct, kw_only=True):
+    """A text as ``prompt``, or a chat as ``messages`` (vLLM's two forms)."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: list[ChatMessage] | None = None
+    tools: list[Tool] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template: Any = None
+    add_special_tokens: bool | None = None
+    return_token_strs: bool | None = None
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """``token_strs`` only where they are asked for; part of a character is U+FFFD there."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None = None
+
+
+class DetokenizeRequest(msgspec.Struct, kw_only=True):
+    tokens: list[int]
+    model: str | None = None
+
+
+class Detokenized(msgspec.Struct, frozen=True):
+    prompt: str
+
+
+class RenderRequest(ChatRequest, kw_only=True):
+    """A chat request. ``add_generation_prompt`` false writes the conversation without the start of a reply."""
+
+    add_generation_prompt: bool | None = None
+
+
+class RenderedPiece(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A text, or a control token by its spelling."""
+
+    text: str | None = None
+    control: str | None = None
+
+
+class Rendered(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt three times over, and what ends a reply to it: ids, and strings that are no token of this vocabulary."""
+
+    model: str
+    format: str
+    text: str
+    pieces: list[RenderedPiece]
+    ids: list[int]
+    stop_token_ids: list[int]
+    stop: list[str]
+
+
+class ParseRequest(msgspec.Struct, kw_only=True):
+    """A reply as ``text``, whose control spellings are controls, or as ``ids``.
+
+    ``prompt_ids`` is what it answers: its tail tells where the reply begins (inside a reasoning tag, say). ``strict``:
+    what would be repaired is an error.
+    """
+
+    model: str | None = None
+    text: str | None = None
+    ids: list[int] | None = None
+    prompt_ids: list[int] | None = None
+    strict: bool | None = None
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message as the format has it."""
+
+    role: Role
+    name: str | None = None
+    recipient: str | None = None
+    channel: str | None = None
+    content_type: str | None = None
+    constrained: bool = False
+    call_id: str | None = None
+    intent: str | None = None
+    text: str
+    end: End | msgspec.UnsetType = msgspec.UNSET
+
+
+class FoundIncident(msgspec.Struct, frozen=True):
+    """What was repaired or set aside. ``position`` counts pieces of the reply: ids, or characters of a text."""
+
+    code: str
+    position: int
+    text: str
+
+
+class Parsed(msgspec.Struct, frozen=True, kw_only=True):
+    """``message`` is the reply as chat completions tell it, reasoning included; ``ended``: the stop that ended it."""
+
+    model: str
+    format: str
+    message: AnswerMessage
+    messages: list[Frame]
+    incidents: list[FoundIncident]
+    ended: str | None

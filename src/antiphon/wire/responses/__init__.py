@@ -1,0 +1,1 @@
+"""OpenAI's Responses: items in, items and their events out."""

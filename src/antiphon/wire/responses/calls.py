@@ -1,0 +1,179 @@
+"""Output items of the calls that run on this side: the browser, the sandbox, every other tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from antiphon.conversation import Message, TokenLogprob
+from antiphon.tools import ToolResult
+
+from .event_schema import (
+    CodeInterpreterCallCodeDelta,
+    CodeInterpreterCallCodeDone,
+    CodeInterpreterCallCompleted,
+    CodeInterpreterCallInProgress,
+    CodeInterpreterCallInterpreting,
+    McpCallArgumentsDelta,
+    McpCallArgumentsDone,
+    McpCallCompleted,
+    McpCallFailed,
+    McpCallInProgress,
+    StreamEvent,
+    WebSearchCallCompleted,
+    WebSearchCallInProgress,
+    WebSearchCallSearching,
+)
+from .item_schema import (
+    CodeInterpreterCallItem,
+    CodeLogs,
+    McpCallItem,
+    McpFailure,
+    Status,
+    WebSearchCallItem,
+)
+from .output import OpenItem, Place, added, done, json_object
+
+
+class ServerCall(OpenItem, Protocol):
+    """A call that runs on this side: after the model has written it, a tool takes it and answers."""
+
+    def running(self) -> list[StreamEvent]: ...
+
+    def answered(self, result: ToolResult) -> list[StreamEvent]: ...
+
+
+class WebSearch:
+    """A call of the browser. What it does is known once its arguments are whole, so it begins then."""
+
+    def __init__(self, place: Place, function: str) -> None:
+        self.place = place
+        self._function = function
+        self._action: dict[str, Any] = {"type": "search", "query": ""}
+
+    def begin(self) -> list[StreamEvent]:
+        return []
+
+    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+        return []
+
+    def end(self, message: Message, status: Status) -> list[StreamEvent]:
+        self._action = _action(self._function, json_object(message.text))
+        return [added(self), WebSearchCallInProgress(**self.place.at)]
+
+    def running(self) -> list[StreamEvent]:
+        return [WebSearchCallSearching(**self.place.at)]
+
+    def answered(self, result: ToolResult) -> list[StreamEvent]:
+        source = result.output.provenance.get("source") if result.output else None
+        if isinstance(source, str) and self._action["type"] != "search":
+            self._action = {**self._action, "url": source}
+        status: Status = "completed" if result.ok else "failed"
+        return [WebSearchCallCompleted(**self.place.at), done(self, status)]
+
+    def whole(self, status: Status) -> WebSearchCallItem:
+        return WebSearchCallItem(id=self.place.id, status=status, action=self._action)
+
+
+class CodeInterpreter:
+    """Code that the model ran in the sandbox. ``outputs``: whether the client asked to see what it printed.
+
+    ``wrapped``: the code comes as a function's argument, so it is told when it is whole.
+    """
+
+    def __init__(self, place: Place, container_id: str, *, outputs: bool, wrapped: bool = False) -> None:
+        self.place = place
+        self._wrapped = wrapped
+        self._container_id = container_id
+        self._wants_outputs = outputs
+        self._outputs: list[CodeLogs] | None = None
+        self._code: list[str] = []
+
+    def begin(self) -> list[StreamEvent]:
+        return [added(self), CodeInterpreterCallInProgress(**self.place.at)]
+
+    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+        if self._wrapped:
+            return []
+        self._code.append(text)
+        return [CodeInterpreterCallCodeDelta(**self.place.at, delta=text)]
+
+    def end(self, message: Message, status: Status) -> list[StreamEvent]:
+        told: list[StreamEvent] = []
+        if self._wrapped:
+            self._code = [str(json_object(message.text).get("code", message.text))]
+            told.append(CodeInterpreterCallCodeDelta(**self.place.at, delta=self._code[0]))
+        return [*told, CodeInterpreterCallCodeDone(**self.place.at, code="".join(self._code))]
+
+    def running(self) -> list[StreamEvent]:
+        return [CodeInterpreterCallInterpreting(**self.place.at)]
+
+    def answered(self, result: ToolResult) -> list[StreamEvent]:
+        if self._wants_outputs:
+            self._outputs = [CodeLogs(result.text(envelope=False))]
+        status: Status = "completed" if result.ok else "failed"
+        return [CodeInterpreterCallCompleted(**self.place.at), done(self, status)]
+
+    def whole(self, status: Status) -> CodeInterpreterCallItem:
+        return CodeInterpreterCallItem(
+            id=self.place.id,
+            code="".join(self._code),
+            container_id=self._container_id,
+            outputs=self._outputs,
+            status=status,
+        )
+
+
+class McpCall:
+    """A call of any other tool on this side."""
+
+    def __init__(self, place: Place, server_label: str, name: str) -> None:
+        self.place = place
+        self._server_label = server_label
+        self._name = name
+        self._arguments: list[str] = []
+        self._output: str | None = None
+        self._error: McpFailure | None = None
+
+    def begin(self) -> list[StreamEvent]:
+        return [added(self), McpCallInProgress(**self.place.at)]
+
+    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+        self._arguments.append(text)
+        return [McpCallArgumentsDelta(**self.place.at, delta=text)]
+
+    def end(self, message: Message, status: Status) -> list[StreamEvent]:
+        return [McpCallArgumentsDone(**self.place.at, arguments="".join(self._arguments))]
+
+    def running(self) -> list[StreamEvent]:
+        return []
+
+    def answered(self, result: ToolResult) -> list[StreamEvent]:
+        if result.error is not None:
+            self._error = McpFailure(result.error.message)
+            return [McpCallFailed(**self.place.at), done(self, "failed")]
+        self._output = result.text(envelope=False)
+        return [McpCallCompleted(**self.place.at), done(self, "completed")]
+
+    def whole(self, status: Status) -> McpCallItem:
+        return McpCallItem(
+            id=self.place.id,
+            server_label=self._server_label,
+            name=self._name,
+            arguments="".join(self._arguments),
+            output=self._output,
+            error=self._error,
+            status=status,
+        )
+
+
+def _action(function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    match function:
+        case "open":
+            id = arguments.get("id")
+            return {"type": "open_page", "url": id if isinstance(id, str) else None}
+        case "find":
+            return {"type": "find_in_page", "pattern": str(arguments.get("pattern", "")), "url": ""}
+        case _:
+            query = str(arguments.get("query", ""))
+            return {"type": "search", "query": query, "queries": [query]}

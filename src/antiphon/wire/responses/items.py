@@ -1,0 +1,260 @@
+"""Items of a request → messages of a conversation, and back to the form in which items are listed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
+from antiphon.errors import Position, UnsupportedError
+from antiphon.wire.chat.messages import recipient_of, refused
+
+from .item_schema import Content, InputItem, InputPart
+from .output import CUSTOM_INPUT
+
+TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
+CALLS = ("function_call", "custom_tool_call")
+ANSWERS = ("function_call_output", "custom_tool_call_output")
+UNSAID = ("web_search_call", "mcp_list_tools")
+"""Items that tell the client something and the model nothing."""
+PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "web_search_call": "ws",
+    "code_interpreter_call": "ci",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An item as it is listed, None where clients see none, and the messages that it is to the model."""
+
+    item: Mapping[str, Any] | None
+    messages: tuple[Message, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return str(self.item["id"]) if self.item else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemReader:
+    """Reads items that go on with ``before``. ``token`` makes ids for those that have none, unique with ``first``.
+
+    ``unseal`` opens ``encrypted_content`` (`RequestError` for what is not ours). ``known`` are referenced items.
+    ``first`` is the number that errors give the first item.
+    """
+
+    token: str
+    unseal: Callable[[str, str], Message]
+    before: Sequence[Message] = ()
+    known: Mapping[str, Entry] = field(default_factory=dict)
+    path: str = "input"
+    first: int = 0
+
+    def read(self, items: Sequence[InputItem]) -> list[Entry]:
+        """One entry an item. Raises `RequestError` at the item that cannot be read."""
+        calls = _OpenCalls(self.before)
+        entries: list[Entry] = []
+        for i, item in enumerate(items):
+            path = f"{self.path}[{self.first + i}]"
+            if item.type == "item_reference":
+                entry = self._referenced(item, path)
+            else:
+                messages = tuple(self._messages(item, path, calls, follower=items[i + 1 : i + 2]))
+                entry = Entry(_listed(item, f"{self.token}i{i:04x}"), messages)
+            calls.note(entry.messages)
+            entries.append(entry)
+        return entries
+
+    def _referenced(self, item: InputItem, path: str) -> Entry:
+        entry = self.known.get(item.id or "")
+        if entry is None:
+            raise refused(f"{path}.id", f"there is no item {(item.id or '')[:80]!r}.", code="item_not_found")
+        return entry
+
+    def _messages(
+        self, item: InputItem, path: str, calls: _OpenCalls, *, follower: Sequence[InputItem]
+    ) -> Iterator[Message]:
+        match item.type:
+            case None | "message":
+                called = any(next.type in CALLS for next in follower)
+                yield _message(item, path, called=called)
+            case "reasoning":
+                yield from self._reasoning(item, path)
+            case "function_call" | "custom_tool_call":
+                yield _call(item, path)
+            case "function_call_output" | "custom_tool_call_output":
+                yield _output(item, path, calls)
+            case "code_interpreter_call" | "mcp_call":
+                yield from _past_call(item, path)
+            case kind if kind in UNSAID:
+                return
+            case kind:
+                raise UnsupportedError(
+                    f"{path}.type: items of type {kind[:64]!r} cannot be read.",
+                    position=Position(path=f"{path}.type"),
+                    hint=f"Known: message, {', '.join((*CALLS, *ANSWERS))}, reasoning, item_reference.",
+                )
+
+    def _reasoning(self, item: InputItem, path: str) -> Iterator[Message]:
+        """The sealed copy where there is one, because it is exact; else the text; else the summary."""
+        if item.encrypted_content:
+            yield self.unseal(item.encrypted_content, f"{path}.encrypted_content")
+            return
+        parts = _parts(item.content, f"{path}.content") or _parts(item.summary, f"{path}.summary")
+        if parts:
+            yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=_text(parts))
+
+
+class _OpenCalls:
+    """The calls made so far that wait for an answer: id → recipient."""
+
+    def __init__(self, before: Sequence[Message]) -> None:
+        self._open: dict[str, str] = {}
+        self.note(before)
+
+    def note(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.is_call and message.call_id is not None:
+                self._open[message.call_id] = message.recipient or ""
+            elif message.role is Role.TOOL and message.call_id is not None:
+                self._open.pop(message.call_id, None)
+
+    def recipient(self, call_id: str, path: str) -> str:
+        if call_id not in self._open:
+            raise refused(path, f"no call {call_id[:80]!r} before this item waits for an output.")
+        return self._open[call_id]
+
+
+def _message(item: InputItem, path: str, *, called: bool) -> Message:
+    if item.role is None:
+        raise refused(f"{path}.role", "a message needs it.", code="missing_required_parameter")
+    if item.content is None:
+        raise refused(f"{path}.content", "a message needs it.", code="missing_required_parameter")
+    parts = _parts(item.content, f"{path}.content")
+    text, kept = _text(parts), parts if len(parts) > 1 else ()
+    if item.role != "assistant":
+        return Message(role=Role(item.role), text=text, parts=kept)
+    preamble = item.phase == "commentary" or (item.phase is None and called)
+    if preamble:
+        return Message(role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text)
+    return Message(role=Role.ASSISTANT, channel=Channel.FINAL, text=text, parts=kept)
+
+
+def _call(item: InputItem, path: str) -> Message:
+    for name in ("call_id", "name", "input" if item.type == "custom_tool_call" else "arguments"):
+        if getattr(item, name) is None or (name != "input" and name != "arguments" and not getattr(item, name)):
+            raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
+    text = item.arguments if item.type == "function_call" else json.dumps({CUSTOM_INPUT: item.input})
+    name = f"{item.namespace}.{item.name}" if item.namespace else item.name or ""
+    return _called(recipient_of(name), text or "", item.call_id, content_type="json")
+
+
+def _called(recipient: str, text: str, call_id: str | None, *, content_type: str | None) -> Message:
+    return Message(
+        role=Role.ASSISTANT,
+        channel=Channel.COMMENTARY,
+        recipient=recipient,
+        content_type=content_type,
+        constrained=content_type == "json",
+        call_id=call_id,
+        text=text,
+        end=End.CALL,
+    )
+
+
+def _output(item: InputItem, path: str, calls: _OpenCalls) -> Message:
+    if not item.call_id:
+        raise refused(f"{path}.call_id", f"a {item.type} needs it.", code="missing_required_parameter")
+    if item.output is None:
+        raise refused(f"{path}.output", f"a {item.type} needs it.", code="missing_required_parameter")
+    recipient = calls.recipient(item.call_id, f"{path}.call_id")
+    return _answer(recipient, item.call_id, _parts(item.output, f"{path}.output"))
+
+
+def _answer(recipient: str, call_id: str | None, parts: tuple[TextPart, ...]) -> Message:
+    return Message(
+        role=Role.TOOL,
+        name=recipient,
+        recipient="assistant",
+        channel=Channel.COMMENTARY,
+        call_id=call_id,
+        text=_text(parts),
+        parts=parts if len(parts) > 1 else (),
+    )
+
+
+def _past_call(item: InputItem, path: str) -> Iterator[Message]:
+    """A call that ran on a server's side, with its answer, as far as the item tells it."""
+    call_id = item.call_id or item.id
+    if item.type == "code_interpreter_call":
+        recipient, text, content_type = "python", item.code or "", None
+        answer = tuple(TextPart(part.logs or part.text or "") for part in item.outputs or ())
+    else:
+        label = f"{item.server_label}__" if item.server_label and item.server_label != "functions" else ""
+        recipient, text, content_type = recipient_of(f"{label}{item.name or ''}"), item.arguments or "", "json"
+        answer = _parts(item.output if item.output is not None else json.dumps(item.error), f"{path}.output")
+    yield _called(recipient, text, call_id, content_type=content_type)
+    yield _answer(recipient, call_id, answer)
+
+
+def _parts(content: Content, path: str) -> tuple[TextPart, ...]:
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (TextPart(content),)
+    return tuple(_part(part, f"{path}[{i}]") for i, part in enumerate(content))
+
+
+def _part(part: InputPart, path: str) -> TextPart:
+    if part.type not in (*TEXTS, "refusal"):
+        raise refused(
+            path,
+            f"parts of type {part.type[:64]!r} cannot be read.",
+            code="unsupported_content",
+            hint="The models here read text.",
+        )
+    field = "refusal" if part.type == "refusal" else "text"
+    said: str | None = getattr(part, field)
+    if said is None:
+        raise refused(f"{path}.{field}", f"a part of type {part.type} needs it.", code="missing_required_parameter")
+    return TextPart(said)
+
+
+def _text(parts: Sequence[TextPart]) -> str:
+    return "".join(part.text for part in parts)
+
+
+def _listed(item: InputItem, token: str) -> dict[str, Any]:
+    """The item as it is listed: with an id, a type, a status, and its content as parts."""
+    kind = item.type or "message"
+    listed: dict[str, Any] = msgspec.to_builtins(item)
+    listed |= {"type": kind, "id": item.id or f"{PREFIXES.get(kind, 'item')}_{token}"}
+    if kind == "reasoning":
+        listed.setdefault("summary", [])
+    else:
+        listed["status"] = item.status if item.status in ("in_progress", "incomplete") else "completed"
+    if kind != "message":
+        return listed
+    part = "output_text" if item.role == "assistant" else "input_text"
+    content = [InputPart(text=item.content)] if isinstance(item.content, str) else item.content or []
+    listed["content"] = [_listed_part(said, part) for said in content]
+    return listed
+
+
+def _listed_part(part: InputPart, kind: str) -> dict[str, Any]:
+    if part.type == "refusal":
+        return {"type": "refusal", "refusal": part.refusal}
+    extra: dict[str, Any] = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
+    return {"type": kind, "text": part.text, **extra}

@@ -1,0 +1,251 @@
+"""One output item each, from its first event to its last (the order of every kind is the API's)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from antiphon.conversation import Message, TokenLogprob
+from antiphon.wire.chat.write import logprob_entries
+
+from .event_schema import (
+    ContentPartAdded,
+    ContentPartDone,
+    CustomToolCallInputDelta,
+    CustomToolCallInputDone,
+    FunctionCallArgumentsDelta,
+    FunctionCallArgumentsDone,
+    OutputItemAdded,
+    OutputItemDone,
+    OutputTextAnnotationAdded,
+    OutputTextDelta,
+    OutputTextDone,
+    ReasoningTextDelta,
+    ReasoningTextDone,
+    StreamEvent,
+)
+from .item_schema import (
+    Annotation,
+    CustomToolCallItem,
+    FunctionCallItem,
+    MessageItem,
+    OutputItem,
+    OutputText,
+    ReasoningItem,
+    ReasoningText,
+    Status,
+)
+
+Phase = Literal["commentary", "final_answer"]
+CUSTOM_INPUT = "input"
+"""The one argument of a custom tool, which is free text: models call it as a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTool:
+    """A tool of the client's, as it named it: a function, or a custom tool that takes free text."""
+
+    name: str
+    namespace: str | None = None
+    custom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an item stands: its id, and its index among the response's items."""
+
+    id: str
+    index: int
+
+    @property
+    def at(self) -> dict[str, Any]:
+        return {"item_id": self.id, "output_index": self.index}
+
+
+class OpenItem(Protocol):
+    """An item that is being written: the model begins it, says more of it, and ends it."""
+
+    place: Place
+
+    def begin(self) -> list[StreamEvent]: ...
+
+    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]: ...
+
+    def end(self, message: Message, status: Status) -> list[StreamEvent]: ...
+
+    def whole(self, status: Status) -> OutputItem: ...
+
+
+class Reasoning:
+    """What the model thought: its text where it is exposed, a sealed copy where it is asked for, else only that."""
+
+    def __init__(self, place: Place, *, exposed: bool, seal: Callable[[Message], str] | None) -> None:
+        self.place = place
+        self._exposed = exposed
+        self._seal = seal
+        self._sealed: str | msgspec.UnsetType = msgspec.UNSET
+        self._text: list[str] = []
+
+    def begin(self) -> list[StreamEvent]:
+        if not self._exposed:
+            return [added(self)]
+        return [added(self), ContentPartAdded(**self.place.at, part=ReasoningText(""))]
+
+    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+        if not self._exposed:
+            return []
+        self._text.append(text)
+        return [ReasoningTextDelta(**self.place.at, delta=text)]
+
+    def end(self, message: Message, status: Status) -> list[StreamEvent]:
+        self._sealed = self._seal(message) if self._seal else msgspec.UNSET
+        ended = done(self, status)
+        if not self._exposed:
+            return [ended]
+        text = "".join(self._text)
+        return [
+            ReasoningTextDone(**self.place.at, text=text),
+            ContentPartDone(**self.place.at, part=ReasoningText(text)),
+            ended,
+        ]
+
+    def whole(self, status: Status) -> ReasoningItem:
+        said = self._exposed and status != "in_progress"
+        content = [ReasoningText("".join(self._text))] if said else []
+        return ReasoningItem(id=self.place.id, content=content, encrypted_content=self._sealed, status=status)
+
+
+class Answer:
+    """A message to the user: the answer, or a preamble before a call. ``cite`` finds the pages that a text names."""
+
+    def __init__(self, place: Place, phase: Phase, *, cite: Callable[[str], list[Annotation]]) -> None:
+        self.place = place
+        self._phase: Phase = phase
+        self._cite = cite
+        self._annotations: list[Annotation] = []
+        self._text: list[str] = []
+        self._logprobs: list[TokenLogprob] = []
+
+    def begin(self) -> list[StreamEvent]:
+        return [added(self), ContentPartAdded(**self.place.at, part=OutputText(text=""))]
+
+    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+        self._text.append(text)
+        self._logprobs += logprobs
+        return [OutputTextDelta(**self.place.at, delta=text, logprobs=logprob_entries(logprobs))]
+
+    def end(self, message: Message, status: Status) -> list[StreamEvent]:
+        self._annotations = self._cite("".join(self._text))
+        part = self._part()
+        told: list[StreamEvent] = [
+            OutputTextAnnotationAdded(**self.place.at, annotation_index=i, annotation=annotation)
+            for i, annotation in enumerate(self._annotations)
+        ]
+        told += [
+            OutputTextDone(**self.place.at, text=part.text, logprobs=part.logprobs),
+            ContentPartDone(**self.place.at, part=part),
+            done(self, status),
+        ]
+        return told
+
+    def whole(self, status: Status) -> MessageItem:
+        content = [] if status == "in_progress" else [self._part()]
+        return MessageItem(id=self.place.id, status=status, content=content, phase=self._phase)
+
+    def _part(self) -> OutputText:
+        return OutputText(
+            text="".join(self._text), annotations=self._annotations, logprobs=logprob_entries(self._logprobs)
+        )
+
+
+class FunctionCall:
+    """A call of the client's own function; the arguments are the model's text, byte for byte."""
+
+    def __init__(self, place: Place, call_id: str, offer: ClientTool) -> None:
+        self.place = place
+        self._call_id = call_id
+        self._offer = offer
+        self._arguments: list[str] = []
+
+    def begin(self) -> list[StreamEvent]:
+        return [added(self)]
+
+    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+        self._arguments.append(text)
+        return [FunctionCallArgumentsDelta(**self.place.at, delta=text)]
+
+    def end(self, message: Message, status: Status) -> list[StreamEvent]:
+        arguments = "".join(self._arguments)
+        return [
+            FunctionCallArgumentsDone(**self.place.at, name=self._offer.name, arguments=arguments),
+            done(self, status),
+        ]
+
+    def whole(self, status: Status) -> FunctionCallItem:
+        return FunctionCallItem(
+            id=self.place.id,
+            call_id=self._call_id,
+            name=self._offer.name,
+            namespace=self._offer.namespace or msgspec.UNSET,
+            arguments="".join(self._arguments),
+            status=status,
+        )
+
+
+class CustomCall:
+    """A call of the client's custom tool. Its free text comes wrapped in JSON, so it is told when it is whole."""
+
+    def __init__(self, place: Place, call_id: str, offer: ClientTool) -> None:
+        self.place = place
+        self._call_id = call_id
+        self._offer = offer
+        self._input = ""
+
+    def begin(self) -> list[StreamEvent]:
+        return [added(self)]
+
+    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+        return []
+
+    def end(self, message: Message, status: Status) -> list[StreamEvent]:
+        self._input = custom_input(message.text)
+        told: list[StreamEvent] = [CustomToolCallInputDone(**self.place.at, input=self._input)]
+        if self._input:
+            told.insert(0, CustomToolCallInputDelta(**self.place.at, delta=self._input))
+        return [*told, done(self, status)]
+
+    def whole(self, status: Status) -> CustomToolCallItem:
+        return CustomToolCallItem(
+            id=self.place.id,
+            call_id=self._call_id,
+            name=self._offer.name,
+            namespace=self._offer.namespace or msgspec.UNSET,
+            input=self._input,
+            status=status,
+        )
+
+
+def custom_input(arguments: str) -> str:
+    """The free text of a custom tool's call, out of ``{"input": …}``; whatever else the model wrote is the text."""
+    text = json_object(arguments).get(CUSTOM_INPUT)
+    return text if isinstance(text, str) else str(arguments)
+
+
+def added(item: OpenItem) -> OutputItemAdded:
+    return OutputItemAdded(output_index=item.place.index, item=item.whole("in_progress"))
+
+
+def done(item: OpenItem, status: Status) -> OutputItemDone:
+    return OutputItemDone(output_index=item.place.index, item=item.whole(status))
+
+
+def json_object(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,222 @@
+"""The tools of a Responses request: the client's own, those that run on this side, and those that nobody here has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from antiphon.conversation import FUNCTIONS, ToolChoice, ToolNamespace, ToolSpec
+from antiphon.tools import Offer, Router
+from antiphon.wire.chat.messages import refused
+
+from .output import CUSTOM_INPUT, ClientTool
+from .schema import ChosenTool, NamespacedTool, TokensRequest, Tool, ToolChoiceObject
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAMESPACES = {"web_search": "browser", "code_interpreter": "python"}
+_CUSTOM_PARAMETERS = {
+    "type": "object",
+    "properties": {CUSTOM_INPUT: {"type": "string"}},
+    "required": [CUSTOM_INPUT],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a request offers the model. ``served``: recipients that run on this side. ``dropped``: paths left out."""
+
+    specs: tuple[ToolSpec, ...]
+    builtins: tuple[ToolNamespace, ...]
+    offers: dict[str, ClientTool]
+    served: frozenset[str]
+    router: Router | None
+    echo: list[dict[str, Any]]
+    dropped: tuple[str, ...]
+
+
+def read_tools(tools: Sequence[Tool], server: Offer | None, *, always: bool, most: int | None) -> Tools:
+    """The request's tools; ``always``: all of the server's too. Raises `RequestError` for one that is malformed."""
+    if most is not None and len(tools) > most:
+        raise refused("tools", f"there are {len(tools)} tools; at most {most} are possible.")
+    reader = _Reader(server)
+    for i, tool in enumerate(tools):
+        reader.read(tool, f"tools[{i}]")
+    if always:
+        reader.serve_all()
+    return reader.done()
+
+
+class _Reader:
+    def __init__(self, server: Offer | None) -> None:
+        self._server = server
+        self._specs: dict[str, ToolSpec] = {}
+        self._builtins: dict[str, ToolNamespace] = {}
+        self._offers: dict[str, ClientTool] = {}
+        self._served: set[str] = set()
+        self._echo: list[dict[str, Any]] = []
+        self._dropped: list[str] = []
+
+    def done(self) -> Tools:
+        return Tools(
+            tuple(self._specs.values()),
+            tuple(self._builtins.values()),
+            self._offers,
+            frozenset(self._served),
+            self._server.router if self._server else None,
+            self._echo,
+            tuple(self._dropped),
+        )
+
+    def read(self, tool: Tool, path: str) -> None:
+        match tool.type:
+            case "function" | "custom":
+                named = _named(tool, path)
+                self._offer(named, None, path)
+                self._echo.append(_echo(named))
+            case "namespace":
+                self._namespace(tool, path)
+            case _ if self._serve(tool):
+                container = {"container": {"type": "auto"}} if tool.type == "code_interpreter" else {}
+                self._echo.append(_plain(tool) | container)
+            case _:
+                self._dropped.append(f"{path}.type={tool.type[:64]}")
+
+    def _namespace(self, tool: Tool, path: str) -> None:
+        if not tool.name or not _NAME.fullmatch(tool.name):
+            raise refused(f"{path}.name", "a namespace is named with 1 to 64 of a-z, A-Z, 0-9, _ and -.")
+        for i, inner in enumerate(tool.tools or []):
+            self._offer(inner, tool.name, f"{path}.tools[{i}]")
+        inner_echo = [_echo(inner) for inner in tool.tools or []]
+        self._echo.append({**_plain(tool), "description": tool.description or "", "tools": inner_echo})
+
+    def _offer(self, tool: NamespacedTool, namespace: str | None, path: str) -> None:
+        """A tool of the client's. In a namespace the model calls it ``namespace.name``."""
+        if tool.type not in ("function", "custom"):
+            self._dropped.append(f"{path}.type={tool.type[:64]}")
+            return
+        if not _NAME.fullmatch(tool.name):
+            raise refused(f"{path}.name", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -.")
+        name = f"{namespace}.{tool.name}" if namespace else tool.name
+        if name in self._specs:
+            raise refused(f"{path}.name", f"another tool is named {name!r}.")
+        custom = tool.type == "custom"
+        if custom and (tool.format or {}).get("type", "text") != "text":
+            raise refused(f"{path}.format", "only custom tools that take free text are possible.")
+        self._offers[name] = ClientTool(tool.name, namespace, custom)
+        parameters = _CUSTOM_PARAMETERS if custom else tool.parameters
+        self._specs[name] = ToolSpec(name, tool.description or "", parameters, strict=tool.strict)
+
+    def _serve(self, tool: Tool) -> bool:
+        """A tool that runs on this side, if the server has it."""
+        if self._server is None:
+            return False
+        kind = "web_search" if tool.type.startswith("web_search") else tool.type
+        if kind in _NAMESPACES:
+            spaces = [space for space in self._server.builtins if space.name == _NAMESPACES[kind]]
+            return self._add(spaces, self._labelled(_NAMESPACES[kind]))
+        if kind == "mcp" and tool.server_label and tool.server_url is None:
+            return self._add([], self._labelled(tool.server_label))
+        return False
+
+    def _labelled(self, label: str) -> list[ToolSpec]:
+        assert self._server is not None
+        return [spec for spec in self._server.specs if spec.name.startswith(f"{label}__")]
+
+    def serve_all(self) -> None:
+        if self._server is not None:
+            self._add(self._server.builtins, self._server.specs)
+
+    def _add(self, namespaces: Sequence[ToolNamespace], specs: Sequence[ToolSpec]) -> bool:
+        """Whether there was anything to add."""
+        assert self._server is not None
+        for space in namespaces:
+            self._builtins[space.name] = space
+            self._served |= {r for r in self._server.router.recipients if r.partition(".")[0] == space.name}
+        for spec in specs:
+            self._specs.setdefault(spec.name, spec)
+            if self._specs[spec.name] is spec:
+                self._served.add(spec.recipient)
+        return bool(namespaces or specs)
+
+
+def read_choice(wire: TokensRequest, tools: Tools) -> ToolChoice:
+    """Resolution X-23: auto where there are tools, else none, which needs no word of its own: nothing can be called.
+
+    ``allowed_tools`` is a hard limit.
+    """
+    something = bool(tools.specs or tools.builtins)
+    match wire.tool_choice:
+        case None:
+            return ToolChoice()
+        case "none":
+            return ToolChoice("none")
+        case "auto" if not something:
+            return ToolChoice()
+        case "auto" | "required" as mode:
+            choice = ToolChoice(mode)
+        case ToolChoiceObject() as chosen:
+            choice = _chosen(chosen, tools)
+    if not something:
+        raise refused("tool_choice", "there are no tools to choose from.")
+    return choice
+
+
+def _chosen(choice: ToolChoiceObject, tools: Tools) -> ToolChoice:
+    if choice.type == "allowed_tools":
+        if not choice.tools:
+            raise refused("tool_choice.tools", "must list tools.", code="missing_required_parameter")
+        names = [name for i, tool in enumerate(choice.tools) for name in _names(tool, tools, f"tool_choice.tools[{i}]")]
+        return ToolChoice(choice.mode, tuple(dict.fromkeys(names)))
+    single = ChosenTool(
+        type=choice.type, name=choice.name, namespace=choice.namespace, server_label=choice.server_label
+    )
+    return ToolChoice("required", tuple(_names(single, tools, "tool_choice")))
+
+
+def _names(tool: ChosenTool, tools: Tools, path: str) -> Iterator[str]:
+    """What the model calls a chosen tool by; several for a namespace or a server."""
+    if tool.type in ("function", "custom"):
+        name = f"{tool.namespace}.{tool.name}" if tool.namespace else tool.name or ""
+        if name not in tools.offers:
+            raise refused(f"{path}.name" if tool.name else path, f"no tool is named {name[:64]!r}.")
+        yield name
+        return
+    namespace = _NAMESPACES.get("web_search" if tool.type.startswith("web_search") else tool.type)
+    label = tool.server_label if tool.type == "mcp" else namespace
+    found = [r for r in sorted(tools.served) if r.startswith((f"{FUNCTIONS}.{label}__", f"{label}.")) or r == label]
+    if tool.type == "namespace":
+        found = [name for name in tools.offers if name.startswith(f"{tool.name}.")]
+    if not found:
+        raise refused(f"{path}.type", f"no tool of type {tool.type[:64]!r} is there to choose.")
+    yield from found
+
+
+def _named(tool: Tool, path: str) -> NamespacedTool:
+    if tool.name is None:
+        raise refused(f"{path}.name", f"a {tool.type} tool needs it.", code="missing_required_parameter")
+    return NamespacedTool(
+        type=tool.type,
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters,
+        strict=tool.strict,
+        format=tool.format,
+    )
+
+
+def _echo(tool: NamespacedTool) -> dict[str, Any]:
+    told = {"type": tool.type, "name": tool.name, "description": tool.description}
+    if tool.type == "custom":
+        return {**told, "format": tool.format or {"type": "text"}}
+    return {**told, "parameters": tool.parameters, "strict": tool.strict}
+
+
+def _plain(tool: Tool) -> dict[str, Any]:
+    """A tool as it was given, null left out."""
+    told: dict[str, Any] = msgspec.to_builtins(tool)
+    return {name: value for name, value in told.items() if value is not None}

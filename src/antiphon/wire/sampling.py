@@ -1,0 +1,77 @@
+"""What the requests for text have in common: stops, biases, whether to stream."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from antiphon.config import Limits
+from antiphon.generation import RANGES, TurnRequest
+
+from .chat.messages import refused
+from .chat.schema import StreamOptions
+from .dialect import Dialect
+from .responses.schema import ResponsesRequest
+from .stream_options import SamplingFields
+
+
+def streams(stream: bool | None, dialect: Dialect, accept: str = "") -> bool:
+    """Whether the answer is streamed: as the request says, else the dialect.
+
+    A client whose ``accept`` header takes JSON and nothing else cannot read a stream that it did not ask for.
+    """
+    if stream is not None:
+        return stream
+    return dialect.stream_default and accept.strip() != "application/json"
+
+
+def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None:
+    if options is not None and not stream:
+        raise refused("stream_options", "only a streamed answer has stream options.", hint="Set stream to true.")
+
+
+def sampled(turn: TurnRequest, wire: SamplingFields | ResponsesRequest) -> TurnRequest:
+    """The turn with the request's sampling settings, whose ranges are checked by the plan."""
+    return replace(
+        turn,
+        temperature=wire.temperature,
+        top_p=wire.top_p,
+        top_k=wire.top_k,
+        min_p=wire.min_p,
+        seed=wire.seed,
+        presence_penalty=wire.presence_penalty,
+        frequency_penalty=wire.frequency_penalty,
+        repetition_penalty=wire.repetition_penalty,
+    )
+
+
+def at_most(asked: int | None, most: int | None) -> int | None:
+    """The lesser of two limits, None being no limit (resolution X-10)."""
+    return min((limit for limit in (asked, most) if limit is not None), default=None)
+
+
+def output_limit(name: str, tokens: int | None) -> int | None:
+    """As many as were asked for under ``name``, which a plan would not know. Raises `RequestError`."""
+    allowed = RANGES["max_tokens"]
+    if tokens is not None and tokens not in allowed:
+        raise refused(name, f"is {tokens}; it must be in {allowed}.")
+    return tokens
+
+
+def logit_bias(biases: dict[str, float] | None, limits: Limits) -> dict[int, float]:
+    """The biases by id. Their range is checked by the plan."""
+    biases = biases or {}
+    if len(biases) > limits.max_logit_bias:
+        raise refused("logit_bias", f"there are {len(biases)} biases; at most {limits.max_logit_bias} are possible.")
+    for key in biases:
+        if not re.fullmatch(r"[0-9]{1,10}", key):
+            raise refused("logit_bias", f"{key[:32]!r} is not a token id.")
+    return {int(key): bias for key, bias in biases.items()}
+
+
+def stop_strings(stop: str | list[str] | None, dialect: Dialect) -> tuple[str, ...]:
+    """One stop string or several, as many as the dialect allows."""
+    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
+    if dialect.max_stops is not None and len(stops) > dialect.max_stops:
+        raise refused("stop", f"there are {len(stops)} stop strings; at most {dialect.max_stops} are possible.")
+    return stops

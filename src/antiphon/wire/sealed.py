@@ -1,0 +1,65 @@
+"""Reasoning that a client keeps for us and cannot read: sealed with a key of the server's."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from antiphon.conversation import Message
+from antiphon.errors import ConfigError, FormatError, Position, RequestError
+from antiphon.store import pack, unpack
+
+_NONCE = 12
+_MARK = b"antiphon reasoning 1 "
+KEY_BYTES = 32
+
+
+def kept_key(path: Path) -> bytes:
+    """The key in a file that only its owner may read; made when it is not there. Raises `ConfigError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(os.urandom(KEY_BYTES))
+        key = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"the server's key {path} cannot be kept: {error.strerror}", code="seal_key") from error
+    if len(key) != KEY_BYTES:
+        raise ConfigError(f"{path} must hold {KEY_BYTES} bytes, and holds {len(key)}", code="seal_key")
+    return key
+
+
+class Seal:
+    """AES-256-GCM under ``key`` (32 bytes), bound to its owner: another key's reasoning does not open.
+
+    Servers that share the key open each other's; with a new key, what was sealed before is refused.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+
+    def close(self, message: Message, owner: str) -> str:
+        """``encrypted_content`` for a reasoning item."""
+        nonce = os.urandom(_NONCE)
+        sealed = self._cipher.encrypt(nonce, pack(message), _MARK + owner.encode())
+        return base64.urlsafe_b64encode(nonce + sealed).decode()
+
+    def open(self, sealed: str, owner: str, path: str) -> Message:
+        """The message again. Raises `RequestError` at ``path`` for what this server did not seal for this owner."""
+        try:
+            raw = base64.b64decode(sealed, altchars=b"-_", validate=True)
+            return unpack(self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], _MARK + owner.encode()))
+        except (InvalidTag, FormatError, binascii.Error, ValueError):
+            raise RequestError(
+                f"{path}: this was not sealed by this server for this key, or it was changed.",
+                code="invalid_encrypted_content",
+                position=Position(path=path),
+                hint="Leave the item out, or send its content.",
+            ) from None

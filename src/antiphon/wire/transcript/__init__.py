@@ -1,0 +1,1 @@
+"""OpenChatML transcripts as a request and an answer."""

@@ -1,0 +1,182 @@
+"""A model that says what it is told, a server on a real socket, and a client without opinions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from antiphon.api import create_app
+from antiphon.api.http.server import Server
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import ScriptedEngine
+from antiphon.engines.scripted import Script
+from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.generation import Model
+from antiphon.tokens import ByteTokenizer, Control, Piece
+
+START, END = Control("<|im_start|>"), Control("<|im_end|>")
+THINK, UNTHINK = Control("<think>"), Control("</think>")
+CALL, UNCALL = Control("<tool_call>"), Control("</tool_call>")
+TOKENIZER = ByteTokenizer([START, END, THINK, UNTHINK, CALL, UNCALL])
+CHATML = template_format(
+    "chatml", TOKENIZER.controls.keys(), tags=ReplyTags(reasoning=tags.THINK, calls=(tags.HERMES_CALL,))
+)
+
+
+def ids(*pieces: Piece) -> list[int]:
+    """What a model samples to say these pieces."""
+    said: list[int] = []
+    for piece in pieces:
+        said += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
+    return said
+
+
+def token_bytes(id: int) -> bytes:
+    piece = TOKENIZER.piece(id)
+    return piece if isinstance(piece, bytes) else piece.spelling.encode()
+
+
+def scripted(script: Script | Sequence[int], **options: Any) -> ScriptedEngine:
+    return ScriptedEngine(script, token_bytes=token_bytes, **options)
+
+
+def call(name: str, arguments: str) -> tuple[Piece, ...]:
+    """A tool call as the model writes it."""
+    return (CALL, f'{{"name": "{name}", "arguments": {arguments}}}', UNCALL)
+
+
+def model(engine: ScriptedEngine, *, name: str = "small") -> Model:
+    return Model(name=name, engine=engine, tokenizer=TOKENIZER, format=CHATML)
+
+
+def app(script: Script | Sequence[int] | ScriptedEngine, **options: Any) -> Starlette:
+    """An application over one scripted model, named ``small``."""
+    engine = script if isinstance(script, ScriptedEngine) else scripted(script)
+    return create_app(StaticCatalog({"small": model(engine)}), **options)
+
+
+@contextlib.contextmanager
+def running(application: Starlette, *, drain: float = 5.0) -> Iterator[str]:
+    """The base URL of the application on a free port of the loopback; the server stops afterwards."""
+    ready = threading.Event()
+    server = Server(application, drain=drain, on_ready=lambda url: ready.set())
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    assert ready.wait(20), "the server did not start"
+    try:
+        yield server.url
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        assert set(self.json) == {"error"}
+        error: dict[str, Any] = self.json["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        return error
+
+    @property
+    def events(self) -> list[Any]:
+        """The stream's events, ``[DONE]`` as a string."""
+        assert self.body.endswith(b"\n\n"), self.body[-100:]
+        told = [
+            part.removeprefix("data: ") for part in self.body.decode().split("\n\n")[:-1] if not part.startswith(":")
+        ]
+        return [part if part == "[DONE]" else json.loads(part) for part in told]
+
+
+def request(base: str, method: str, path: str, body: bytes | None = None, **headers: str) -> Got:
+    """One request; header names with ``_`` for ``-``."""
+    address = urlsplit(base)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+    try:
+        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        response = connection.getresponse()
+        return Got(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+    finally:
+        connection.close()
+
+
+def chat(base: str, **fields: Any) -> Got:
+    """A chat completion of one user message, unless ``messages`` says otherwise."""
+    body = {"messages": [{"role": "user", "content": "Hi"}], **fields}
+    return request(base, "POST", "/v1/chat/completions", json.dumps(body).encode(), content_type="application/json")
+
+
+def post(base: str, path: str, **fields: Any) -> Got:
+    """A request with a JSON body."""
+    return request(base, "POST", path, json.dumps(fields).encode(), content_type="application/json")
+
+
+async def in_process(application: ASGIApp, **fields: Any) -> Got:
+    """A chat completion without a socket."""
+    return await post_in_process(
+        application, "/v1/chat/completions", **{"messages": [{"role": "user", "content": "Hi"}], **fields}
+    )
+
+
+async def post_in_process(application: ASGIApp, path: str, **fields: Any) -> Got:
+    """A request without a socket: the application's own three calls."""
+    body = json.dumps(fields).encode()
+    asked = [{"type": "http.request", "body": body, "more_body": False}]
+    told: list[MutableMapping[str, Any]] = []
+    never = asyncio.Event()
+
+    async def receive() -> MutableMapping[str, Any]:
+        if not asked:
+            await never.wait()
+        return asked.pop()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        told.append(message)
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
+        "headers": [(b"content-type", b"application/json")], "client": None, "server": None,
+    }  # fmt: skip
+    await application(scope, receive, send)
+    start, *bodies = told
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Got(start["status"], headers, b"".join(message["body"] for message in bodies))
+
+
+@contextlib.asynccontextmanager
+async def serving(application: Starlette) -> AsyncIterator[int]:
+    """The port of the application, served by this test's own event loop."""
+    ready = asyncio.Event()
+    server = Server(application, on_ready=lambda url: ready.set())
+    task = asyncio.create_task(server.serve())
+    await ready.wait()
+    yield int(server.url.rpartition(":")[2])
+    server.should_exit = True
+    await task
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Waits for what must come; the event loop runs meanwhile."""
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.005)

@@ -1,0 +1,149 @@
+"""A server whose model does what its user says: ``obedient.py [PORT]`` prints its URL and serves until it is stopped.
+
+The last order in the prompt decides: ``say: TEXT`` is said, ``call: NAME ARGUMENTS`` calls the tool, and once a result
+is there the model says ``it said: RESULT``. ``lose: TEXT`` begins to say it, then the engine is lost. Without an order
+it says ``Hello!``.
+Models: ``small`` (ChatML), ``oss`` (Harmony, thinks first) and ``count`` (vectors of two dimensions).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+
+from antiphon.api import create_app
+from antiphon.api.http.server import Server
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Embeddings, EngineInfo, Sampling, ScriptedEngine, Step
+from antiphon.errors import EngineLostError
+from antiphon.formats.raw import RawFormat
+from antiphon.generation import EmbeddingSpec, Model
+from antiphon.generation.compile import ReplyCompiler
+from antiphon.tokens import ByteTokenizer, Control, Piece
+from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, ids, token_bytes
+from kit.responses import CALL as OSS_CALL
+from kit.responses import CHANNEL, CONSTRAIN, HARMONY, MESSAGE, RETURN, START, VOCABULARY, harmony_ids
+from kit.responses import END as OSS_END
+
+ORDER = re.compile(r"(say|call|lose): ((?:(?!<\|).)*)")
+RESULT = re.compile(
+    r"<tool_response>\n(.*?)\n</tool_response>|to=assistant[^\n]*?<\|message\|>(.*?)<\|end\|>", re.DOTALL
+)
+"""A tool's result in a ChatML and in a Harmony prompt."""
+
+
+def order(prompt: str) -> tuple[str, str]:
+    """What the model is to do: the last result is told, else the last order is followed."""
+    said = max(ORDER.finditer(prompt), key=lambda found: found.start(), default=None)
+    result = max(RESULT.finditer(prompt), key=lambda found: found.start(), default=None)
+    if result is not None and (said is None or said[1] == "call"):
+        return "say", f"it said: {result[1] or result[2]}"
+    return (said[1], said[2]) if said else ("say", "Hello!")
+
+
+def compact(text: str) -> str:
+    """JSON as the grammars of replies have it, without blanks; other text as it is."""
+    with suppress(ValueError):
+        return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
+    return text
+
+
+def small(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
+    """The reply in ChatML."""
+    verb, rest = order(spelled(TOKENIZER, prompt))
+    if verb != "call":
+        return ids(compact(rest), END)
+    name, _, arguments = rest.partition(" ")
+    return ids(CALL, f'\n{{"name": "{name}", "arguments": {compact(arguments)}}}\n', UNCALL, END)
+
+
+def oss(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
+    """The reply in Harmony, with a thought before it."""
+    verb, rest = order(spelled(VOCABULARY, prompt))
+    thought: tuple[Piece, ...] = (CHANNEL, "analysis", MESSAGE, "An order.", OSS_END)
+    if verb != "call":
+        return harmony_ids(*thought, START, "assistant", CHANNEL, "final", MESSAGE, compact(rest), RETURN)
+    name, _, arguments = rest.partition(" ")
+    header = (START, f"assistant to=functions.{name}", CHANNEL, "commentary ", CONSTRAIN, "json")
+    return harmony_ids(*thought, *header, MESSAGE, compact(arguments), OSS_CALL)
+
+
+def spelled(tokenizer: ByteTokenizer, prompt: Sequence[int]) -> str:
+    pieces = (tokenizer.piece(id) for id in prompt)
+    said = b"".join(piece if isinstance(piece, bytes) else piece.spelling.encode() for piece in pieces)
+    return said.decode(errors="replace")
+
+
+class LosingEngine(ScriptedEngine):
+    """Is lost after three steps of an answer to ``lose``."""
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:
+        lost = order(spelled(TOKENIZER, prompt))[0] == "lose"
+        left = 3
+        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+            async for step in steps:
+                if lost and not left:
+                    raise EngineLostError("the engine was lost, as it was asked to be")
+                left -= 1
+                yield step
+
+
+class CountingEngine(ScriptedEngine):
+    """Embeds a text as how long it is and how many different ids it has."""
+
+    @property
+    def info(self) -> EngineInfo:
+        return EngineInfo(name="count", context=512, slots=4, end_ids=frozenset(), embeddings=True)
+
+    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+        vectors = tuple((float(len(one)), float(len(set(one)))) for one in inputs)
+        return Embeddings(vectors, sum(map(len, inputs)))
+
+
+def counting() -> Model:
+    begin, end = Control("<s>"), Control("</s>")
+    tokenizer = ByteTokenizer([begin, end])
+    format = RawFormat(tokenizer.controls, begin=[begin], end=[end])
+    return Model(
+        name="count", engine=CountingEngine([]), tokenizer=tokenizer, format=format, embedding=EmbeddingSpec(2)
+    )
+
+
+def catalog() -> StaticCatalog:
+    """The three models."""
+    chatml_end, harmony_end = TOKENIZER.controls[END], {VOCABULARY.controls[end] for end in (RETURN, OSS_CALL)}
+    return StaticCatalog(
+        {
+            "small": Model(
+                name="small",
+                engine=LosingEngine(small, end_ids=frozenset({chatml_end}), token_bytes=token_bytes, context=65536),
+                tokenizer=TOKENIZER,
+                format=CHATML,
+                compiler=ReplyCompiler(CHATML, TOKENIZER, {chatml_end}),
+            ),
+            "oss": Model(
+                name="oss",
+                engine=ScriptedEngine(oss, end_ids=frozenset(harmony_end), context=65536),
+                tokenizer=VOCABULARY,
+                format=HARMONY,
+                compiler=ReplyCompiler(HARMONY, VOCABULARY, harmony_end),
+            ),
+            "count": counting(),
+        }
+    )
+
+
+if __name__ == "__main__":
+    port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    Server(create_app(catalog()), port=port, on_ready=lambda url: print(url, flush=True)).run()

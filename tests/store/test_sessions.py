@@ -1,0 +1,285 @@
+"""Histories between requests: nothing acknowledged is ever lost, nobody sees another's."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.conversation import Channel, End, Message, OpaquePart, Role, TextPart
+from antiphon.errors import ConfigError, ConflictError, FormatError, NotFoundError, RequestError
+from antiphon.store import (
+    Key,
+    MemoryStore,
+    Record,
+    SessionLimits,
+    Sessions,
+    SqliteStore,
+    Store,
+    pack,
+    unpack,
+)
+from antiphon.tokens import SampledText
+
+USER = Message(role=Role.USER, text="hi")
+ANSWER = Message(role=Role.ASSISTANT, text=SampledText("hello", (7, 8), "v"), channel=Channel.FINAL, end=End.RETURN)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    made: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "sessions.db")
+    yield made
+    await made.aclose()
+
+
+@pytest.mark.spec("LMD-27")
+async def test_a_session_s_next_turn_finds_what_the_last_one_committed(store: Store) -> None:
+    sessions = Sessions(store, Clock())
+    async with sessions.turn("s") as first:
+        assert first.new
+        await first.commit([USER, ANSWER])
+    async with sessions.turn("s") as second:
+        assert not second.new
+        assert second.messages == (USER, ANSWER)
+        text = second.messages[1].text
+        assert isinstance(text, SampledText)
+        assert (text.ids, text.vocabulary) == ((7, 8), "v")
+
+
+async def test_a_turn_that_failed_leaves_the_history_as_it_was(store: Store) -> None:
+    sessions = Sessions(store, Clock())
+    with pytest.raises(ZeroDivisionError):
+        async with sessions.turn("s"):
+            raise ZeroDivisionError
+    async with sessions.turn("s") as again:
+        assert again.new
+
+
+async def test_two_requests_on_one_session_are_a_conflict_and_other_sessions_are_not(store: Store) -> None:
+    sessions = Sessions(store, Clock())
+    async with sessions.turn("s"):
+        with pytest.raises(ConflictError, match="in progress"):
+            await sessions.turn("s").__aenter__()
+        async with sessions.turn("s", owner="another"), sessions.turn("t"):
+            pass
+    async with sessions.turn("s"):
+        pass
+
+
+async def test_another_owner_s_session_does_not_exist(store: Store) -> None:
+    sessions = Sessions(store, Clock())
+    async with sessions.turn("s", owner="ann") as mine:
+        await mine.commit([USER])
+    with pytest.raises(NotFoundError, match="no session"):
+        await sessions.turn("s", owner="bob", start=False).__aenter__()
+    async with sessions.turn("s", owner="ann") as mine:
+        assert mine.messages == (USER,)
+        await mine.end()
+    async with sessions.turn("s", owner="ann") as mine:
+        assert mine.new
+
+
+async def test_a_session_that_starts_anew_forgets_what_was(store: Store) -> None:
+    sessions = Sessions(store, Clock())
+    async with sessions.turn("s") as turn:
+        await turn.commit([USER])
+    async with sessions.turn("s", start=True) as turn:
+        assert turn.new
+        await turn.commit([USER])
+    async with sessions.turn("s", start=False) as turn:
+        assert turn.messages == (USER,)
+
+
+async def test_cancelling_stops_the_request_that_has_the_session_and_waits_for_its_end() -> None:
+    sessions = Sessions(MemoryStore(), Clock())
+    assert not await sessions.cancel("s")
+    stopped = asyncio.Event()
+    ended = False
+
+    async def request() -> None:
+        nonlocal ended
+        async with sessions.turn("s", stop=stopped.set):
+            await stopped.wait()
+            await asyncio.sleep(0)
+            ended = True
+
+    task = asyncio.create_task(request())
+    await asyncio.sleep(0)
+    assert not await sessions.cancel("s", owner="another")
+    assert await sessions.cancel("s")
+    assert ended
+    await task
+
+
+async def test_a_turn_that_is_being_kept_is_not_stopped_any_more() -> None:
+    sessions = Sessions(MemoryStore(), Clock())
+    stops: list[str] = []
+    async with sessions.turn("s", stop=lambda: stops.append("stop")) as turn:
+        await turn.commit([USER])
+        cancelling = asyncio.create_task(sessions.cancel("s"))
+        await asyncio.sleep(0)
+    assert not await cancelling
+    assert not stops
+
+
+async def test_a_session_expires_after_its_last_turn(store: Store) -> None:
+    clock = Clock()
+    sessions = Sessions(store, clock, SessionLimits(lifetime=60))
+    async with sessions.turn("old") as turn:
+        await turn.commit([USER])
+    clock.now += 59
+    async with sessions.turn("old") as turn:
+        assert not turn.new
+        await turn.commit([ANSWER])
+    clock.now += 61
+    async with sessions.turn("old") as turn:
+        assert turn.new
+    assert await store.names("session", "") == []
+
+
+async def test_what_expired_is_swept(store: Store) -> None:
+    for name, expires in (("a", 5.0), ("b", 15.0), ("c", None)):
+        await store.put(Key("k", "", name), Record(b"", 0.0, expires), b"x")
+    assert await store.expire(10.0) == 1
+    assert await store.names("k", "") == ["b", "c"]
+    assert await store.entries(Key("k", "", "a")) == []
+
+
+async def test_a_history_that_grows_too_long_is_refused_and_kept_as_it_was(store: Store) -> None:
+    sessions = Sessions(store, Clock(), SessionLimits(bytes=500))
+    async with sessions.turn("s") as turn:
+        await turn.commit([USER])
+        with pytest.raises(RequestError, match="more than 500"):
+            await turn.commit([Message(role=Role.USER, text="x" * 1000)])
+    async with sessions.turn("s") as turn:
+        assert turn.messages == (USER,)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 129, "a\n", "é"])
+async def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
+    with pytest.raises(RequestError, match="1 to 128"):
+        await Sessions(MemoryStore(), Clock()).turn(name).__aenter__()
+
+
+async def test_a_record_keeps_its_birth_and_takes_its_new_value(store: Store) -> None:
+    key = Key("response", "ann", "r1")
+    await store.put(key, Record(b"one", 1.0), b"a")
+    await store.put(key, Record(b"two", 2.0, 9.0), b"b", b"c")
+    assert await store.get(key) == Record(b"two", 1.0, 9.0)
+    assert await store.entries(key) == [b"a", b"b", b"c"]
+    assert await store.delete(key)
+    assert await store.get(key) is None
+
+
+async def test_many_writers_at_once_lose_nothing(store: Store) -> None:
+    keys = [Key("k", "", str(i)) for i in range(20)]
+    await asyncio.gather(*(store.put(key, Record(b"", 0.0), str(n).encode()) for n in range(10) for key in keys))
+    for key in keys:
+        assert sorted(await store.entries(key)) == sorted(str(n).encode() for n in range(10))
+
+
+texts = st.text(max_size=20)
+parts = st.lists(st.builds(TextPart, texts) | st.builds(OpaquePart, texts, st.dictionaries(texts, st.integers(0, 9))))
+
+
+@given(
+    st.builds(
+        Message,
+        role=st.sampled_from(Role),
+        text=texts,
+        name=st.none() | texts,
+        recipient=st.none() | texts,
+        channel=st.none() | texts,
+        content_type=st.none() | texts,
+        constrained=st.booleans(),
+        call_id=st.none() | texts,
+        intent=st.none() | texts,
+        end=st.sampled_from(End),
+        parts=parts.map(tuple),
+    )
+)
+def test_a_message_comes_back_as_it_was(message: Message) -> None:
+    assert unpack(pack(message)) == message
+
+
+@pytest.mark.parametrize("stored", [b"", b"\xc1", b"\x80", pack(USER)[:-1], b'{"role": "user"}'])
+def test_other_bytes_are_not_a_message(stored: bytes) -> None:
+    with pytest.raises(FormatError):
+        unpack(stored)
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from antiphon.store import Key, Record, SqliteStore
+async def main():
+    store = SqliteStore(Path(sys.argv[1]))
+    for number in range(1_000_000):
+        await store.put(Key("session", "", "s"), Record(b"", 0.0), str(number).encode(), b"answer %d" % number)
+        print(number, flush=True)
+asyncio.run(main())
+"""
+
+
+async def test_killing_the_process_at_any_moment_loses_no_acknowledged_turn(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    for acknowledge in (3, 17, 40):
+        path.unlink(missing_ok=True)
+        command = [sys.executable, "-c", textwrap.dedent(WRITER), str(path)]
+        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        seen = -1
+        while seen < acknowledge:
+            seen = int(await process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        rest = (await process.stdout.read()).split()
+        await process.wait()
+        acknowledged = int(rest[-1]) if rest else seen
+        store = SqliteStore(path)
+        entries = await store.entries(Key("session", "", "s"))
+        await store.aclose()
+        assert len(entries) % 2 == 0, "a turn is there whole or not at all"
+        assert len(entries) // 2 >= acknowledged + 1
+        assert entries[::2] == [str(number).encode() for number in range(len(entries) // 2)]
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.db"
+    bad.write_bytes(b"not a database, and long enough to be looked at as one" * 100)
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        SqliteStore(bad)
+    later = tmp_path / "later.db"
+    connection = sqlite3.connect(later)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(ConfigError, match="version 99"):
+        SqliteStore(later)
+
+
+async def test_a_store_in_memory_lets_go_of_what_was_written_longest_ago() -> None:
+    store = MemoryStore(limit=100)
+    for name in "abc":
+        await store.put(Key("k", "", name), Record(b"x" * 30, 0.0), b"y" * 10)
+    assert await store.names("k", "") == ["b", "c"]
+    await store.put(Key("k", "", "b"), Record(b"x" * 30, 0.0))
+    await store.put(Key("k", "", "d"), Record(b"x" * 30, 0.0))
+    assert await store.names("k", "") == ["b", "d"]
+    await store.put(Key("k", "", "huge"), Record(b"x" * 200, 0.0))
+    assert await store.names("k", "") == ["huge"]
