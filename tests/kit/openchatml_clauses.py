@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -13,19 +14,27 @@ sys.path.insert(0, str(TESTS))
 
 from spec.manifest import pinned, requirements  # noqa: E402  (as a script, the tests' folder is no import path yet)
 
-HEADING = "| clause | tests |\n|---|---|\n"
+HEADING = "| clause | what it asks for | tests |\n|---|---|---|\n"
 
 
 def table() -> str:
     tests = pinned(TESTS / "formats" / "openchatml")
     rows = []
-    for clause in (clause for clause in requirements() if clause.startswith("OCM-")):
+    for clause, sentence in requirements().items():
+        if not clause.startswith("OCM-"):
+            continue
         names = sorted(
             {test.partition("::")[2].removeprefix("test_").replace("_", " ") for test in tests.get(clause, [])}
         )
         more = f"; and {len(names) - 2} more" if len(names) > 2 else ""
-        rows.append(f"| {clause} | {'; '.join(names[:2]) or ELSEWHERE.get(clause, '')}{more} |\n")
+        pinned_by = f"{'; '.join(names[:2]) or ELSEWHERE.get(clause, '')}{more}"
+        rows.append(f"| {clause} | {_cell(sentence)} | {pinned_by} |\n")
     return HEADING + "".join(rows)
+
+
+def _cell(sentence: str) -> str:
+    """The sentence as a cell of the table: controls as code, which Markdown would take for tags."""
+    return re.sub(r"<\|\w+\|>\w*", r"`\g<0>`", sentence).replace("|", "\\|")
 
 
 def page() -> str:

@@ -1,24 +1,42 @@
-"""Which numbered requirement is pinned by which tests, read from the marks in the tests' source.
+"""What each numbered requirement says, and which tests pin it, read from the marks in the tests' source.
 
-Run as a script it prints the manifest: every requirement with its tests, and those without one.
+Run as a script it prints the manifest: every requirement with its sentence and its tests, and those without a test.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 HERE = Path(__file__).parent
+SOURCES = ("harmony", "openchatml", "databricks", "lmdeploy", "mindie")
+"""Files of requirements/, one a specification: ``ID  sentence`` lines under ``#`` headings, in the source's order."""
+_LINE = re.compile(r"([A-Z]{3}-[0-9]{2,3})  (\S.*)")
 
 COMPLETE: tuple[str, ...] = ("DBX", "HAR", "LMD", "MIE", "OCM")
 """Families that have a test for each requirement; from then on a requirement without one fails the suite."""
 
 
-def requirements() -> list[str]:
-    """Every numbered requirement: HAR, OCM, DBX, LMD, MIE."""
-    return (HERE / "requirements.txt").read_text().split()
+def requirements() -> dict[str, str]:
+    """Every numbered requirement (HAR, OCM, DBX, LMD, MIE) and what must hold, in one sentence."""
+    entries = [entry for source in SOURCES for entry in entries_of(HERE / "requirements" / f"{source}.txt")]
+    sentences = dict(entries)
+    if len(sentences) < len(entries):
+        raise ValueError("a requirement is listed twice")
+    return sentences
+
+
+def entries_of(path: Path) -> Iterator[tuple[str, str]]:
+    """(id, sentence) of each line that is neither empty nor a heading. Raises `ValueError` at any other line."""
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        if line and not line.startswith("#"):
+            entry = _LINE.fullmatch(line)
+            if entry is None:
+                raise ValueError(f"{path.name}:{number} is no requirement: {line!r}")
+            yield entry[1], entry[2]
 
 
 def pinned(folder: Path) -> dict[str, list[str]]:
@@ -60,10 +78,11 @@ def untested(family: str, tests: Mapping[str, list[str]]) -> list[str]:
 
 
 def main() -> None:
-    tests = pinned(HERE.parent)
-    for clause in requirements():
-        print(f"{clause:8}", ", ".join(tests.get(clause, ["-"])))
-    known = requirements()
+    tests, known = pinned(HERE.parent), requirements()
+    for clause, sentence in known.items():
+        print(f"{clause}: {sentence}")
+        for test in tests.get(clause, ["no test"]):
+            print(f"    {test}")
     print(f"\n{sum(clause in tests for clause in known)} of {len(known)} requirements have a test")
     for family in dict.fromkeys(clause.partition("-")[0] for clause in known):
         print(f"{family}: without a test: {', '.join(untested(family, tests)) or 'none'}")

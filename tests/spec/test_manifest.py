@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spec.manifest import COMPLETE, marks, pinned, requirements, untested
+from spec.manifest import COMPLETE, entries_of, marks, pinned, requirements, untested
 
 TESTS = Path(__file__).parent.parent
+LAST = {"HAR": 109, "OCM": 170, "DBX": 116, "LMD": 59, "MIE": 59}
+"""The number of the last requirement of each family."""
 
 
 def test_every_mark_names_a_requirement_that_exists() -> None:
@@ -23,30 +25,45 @@ def test_every_requirement_of_a_complete_family_has_a_test(family: str) -> None:
     assert untested(family, pinned(TESTS)) == []
 
 
-def test_the_requirements_are_unique_and_sorted() -> None:
-    assert requirements() == sorted(set(requirements()))
-    assert {clause.partition("-")[0] for clause in requirements()} == {"HAR", "OCM", "DBX", "LMD", "MIE"}
+def test_the_requirements_of_a_family_are_numbered_without_a_gap() -> None:
+    known = list(requirements())
+    numbered = [f"{family}-{n:02}" for family, last in LAST.items() for n in range(1, last + 1)]
+    assert known == numbered
+
+
+def test_every_requirement_has_a_sentence_of_its_own() -> None:
+    sentences = requirements().values()
+    assert [sentence for sentence in sentences if not sentence.endswith(".") or len(sentence.split()) < 4] == []
+    assert len(set(sentences)) == len(sentences)
+
+
+@pytest.mark.parametrize("line", ["HAR-01 one blank", "HAR-1  short", "har-01  small", "words", "HAR-01  "])
+def test_a_line_that_is_no_requirement_is_refused_with_its_place(line: str, tmp_path: Path) -> None:
+    page = tmp_path / "some.txt"
+    page.write_text(f"# Heading\n{line}\n", "utf-8")
+    with pytest.raises(ValueError, match="some.txt:2"):
+        list(entries_of(page))
 
 
 def test_marks_are_found_on_tests_modules_classes_and_cases() -> None:
     source = """
-pytestmark = pytest.mark.spec("A-1")
+pytestmark = pytest.mark.spec("ONE")
 
-@pytest.mark.spec("A-2", "A-3")
+@pytest.mark.spec("TWO", "THREE")
 def test_a(): ...
 
 class TestB:
-    @pytest.mark.spec("A-4")
+    @pytest.mark.spec("FOUR")
     async def test_b(self): ...
 
-@pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.spec("A-5"))])
+@pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.spec("FIVE"))])
 def test_c(x): ...
 
 def test_d():
-    other.spec("A-6")
+    other.spec("SIX")
 """
     found = list(marks(ast.parse(source)))
-    assert found == [("*", "A-1"), ("test_a", "A-2"), ("test_a", "A-3"), ("TestB", "A-4"), ("test_c", "A-5")]
+    assert found == [("*", "ONE"), ("test_a", "TWO"), ("test_a", "THREE"), ("TestB", "FOUR"), ("test_c", "FIVE")]
 
 
 def test_a_clause_that_is_computed_is_refused() -> None:
