@@ -47,7 +47,7 @@ types: setup
 contracts: setup
 	$(BIN)/lint-imports
 
-spec: setup      ## every numbered requirement and the tests that pin it
+spec: setup      ## every numbered requirement, what it asks for, and the tests that pin it
 	@$(BIN)/python tests/spec/manifest.py
 
 bench-%: setup   ## one comparison of bench/, e.g. make bench-engine

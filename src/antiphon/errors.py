@@ -84,7 +84,7 @@ class ParseError(FormatError):
 
 
 class VisibilityError(FormatError):
-    """OpenChatML §15: content that end users may not see was asked for."""
+    """OpenChatML §14: content that end users may not see was asked for."""
 
     default_code = "E-PERM-VISIBILITY"
 

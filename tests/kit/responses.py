@@ -47,7 +47,7 @@ REQUIRED = {
     "user", "usage", "max_output_tokens", "max_tool_calls", "store", "background", "service_tier",
     "safety_identifier", "prompt_cache_key",
 }  # fmt: skip
-"""Keys that a response always has (reference: clients.md §1)."""
+"""Keys that a response always has, whatever was asked for."""
 
 _EVENTS: dict[str, type[BaseModel]] = {
     get_args(kind.model_fields["type"].annotation)[0]: kind for kind in get_args(get_args(ResponseStreamEvent)[0])

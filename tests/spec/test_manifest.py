@@ -37,11 +37,11 @@ def test_every_requirement_has_a_sentence_of_its_own() -> None:
     assert len(set(sentences)) == len(sentences)
 
 
-@pytest.mark.parametrize("line", ["HAR-01 one blank", "HAR-1  short", "har-01  small", "words", "HAR-01  "])
+@pytest.mark.parametrize("line", ["HAR-01 one blank", "har-01  small", "words", "HAR-01  "])
 def test_a_line_that_is_no_requirement_is_refused_with_its_place(line: str, tmp_path: Path) -> None:
     page = tmp_path / "some.txt"
     page.write_text(f"# Heading\n{line}\n", "utf-8")
-    with pytest.raises(ValueError, match="some.txt:2"):
+    with pytest.raises(ValueError, match=r"some\.txt:2"):
         list(entries_of(page))
 
 

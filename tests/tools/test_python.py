@@ -1,4 +1,4 @@
-"""The python tool: stateful, and nothing that its code does gets out (security cases 82-84, 87)."""
+"""The python tool: stateful, and nothing that its code does gets out: no file, no address, no more than its share."""
 
 from __future__ import annotations
 

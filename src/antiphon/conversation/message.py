@@ -10,7 +10,7 @@ from .content import DeveloperContent, SystemContent
 
 
 class Role(StrEnum):
-    """Who speaks, ordered by authority (Harmony and OpenChatML §5): ``Role.SYSTEM.outranks(Role.USER)``."""
+    """Who speaks, ordered by authority (Harmony and OpenChatML §4): ``Role.SYSTEM.outranks(Role.USER)``."""
 
     SYSTEM = "system"
     DEVELOPER = "developer"

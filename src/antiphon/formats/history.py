@@ -31,7 +31,7 @@ def is_answer(message: Message) -> bool:
 
 
 def _reference(messages: Sequence[Message]) -> int:
-    """Reference §2.8: up to the first final of anybody, when the last assistant message is final."""
+    """R-05: up to the first final of anybody, when the last assistant message is final."""
     spoken = next((m for m in reversed(messages) if m.role is Role.ASSISTANT), None)
     if spoken is None or spoken.channel != Channel.FINAL:
         return 0

@@ -222,7 +222,7 @@ class ChoiceReader:
         return self._guard.faults(self._said)
 
     def _reason(self, end: EngineEnd | None) -> FinishReason:
-        """From what was read first, from the engine's word second (peers' mistake 8)."""
+        """From what was read first, from the engine's word second (P-08)."""
         if self._stops.matched is not None:
             return FinishReason.STOP_SEQUENCE
         if self._called_alone:

@@ -31,7 +31,7 @@ class AnyText:
 
     ``limit`` is in characters (a pair like ``<a`` may count as one); at the limit ``until`` is forced. Controls that
     the vocabulary has can never be text, so only those that are spelled out are kept out of it. ``escaped``: ``<<|``
-    stands for ``<|`` (OpenChatML §7). ``said``: it begins with a character that is no blank, so something is said.
+    stands for ``<|`` (OpenChatML §3). ``said``: it begins with a character that is no blank, so something is said.
     """
 
     until: Control | str | None = None

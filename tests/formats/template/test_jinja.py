@@ -287,7 +287,7 @@ def test_stops_are_read_off_the_template() -> None:
 
 
 def test_arguments_are_given_as_the_template_wants_them() -> None:
-    """Peers' mistake 21: found by trying, not by name."""
+    """P-21: found by trying, not by name."""
     assert not load("", "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.arguments|tojson }}"
                         "{% endfor %}{% endfor %}").arguments_as_text  # fmt: skip
     assert load("", "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.arguments }}"

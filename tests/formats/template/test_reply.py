@@ -194,7 +194,7 @@ def test_a_users_tag_in_the_prompt_opens_nothing() -> None:
 
 
 def test_a_tag_that_the_vocabulary_has_as_a_control_is_text_when_it_is_spelled_out() -> None:
-    """Peers' mistake 9: `</think>` written inside the thinking ends nothing."""
+    """P-09: `</think>` written inside the thinking ends nothing."""
     think = [Control("<think>"), Control("</think>")]
     parser = TaggedParser(QWEN, controls=[END, *think], stops=[END])
     events = [*parser.feed([think[0], "a literal </think> here", think[1], "Yes", END]), *parser.close()]

@@ -63,7 +63,7 @@ async def whole(call: Call, plan: Plan) -> bytes:
 
 
 async def events(call: Call, order: TranscriptOrder, plan: Plan) -> AsyncGenerator[bytes, None]:
-    """The turn's events (§9), as server-sent events."""
+    """The turn's events (OpenChatML §9), as server-sent events."""
     debug = DebugCapability(call.exchange.owner) if call.context.reveals(call.exchange) else None
     stream = EventStream(f"msg_{secrets.token_hex(12)}", accept=order.events, debug=debug)
     async with aclosing(run_turn(plan)) as turn:

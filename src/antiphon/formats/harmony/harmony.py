@@ -107,7 +107,7 @@ class Harmony:
         """A reader for one reply, or for a whole conversation when ``reply_as`` is None.
 
         ``tools`` are the recipients that were offered: they settle what a bare name means. ``spelled`` reads controls
-        that arrive as ordinary text (F15). ``strict`` gives the reference's messages, or its error as `ParseError`.
+        that arrive as ordinary text (F-15). ``strict`` gives the reference's messages, or its error as `ParseError`.
         """
         prefix = open_message(pieces_of(prompt) if self.literal else prompt)
         reader: Parser

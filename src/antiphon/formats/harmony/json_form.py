@@ -1,4 +1,4 @@
-"""The reference's own JSON form of a conversation (``harmony-json``, reference §1.3) ⇄ ours, without loss."""
+"""The reference's own JSON form of a conversation (``harmony-json``, R-04) ⇄ ours, without loss."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def pieces_of(spelled: Iterable[Piece]) -> list[Piece]:
 class LiteralParser:
     """Reads spelled controls, and hands pieces to a `Parser`.
 
-    ``report``: spellings are not what this model should write (F15), so the first one found is an `Incident`.
+    ``report``: spellings are not what this model should write (F-15), so the first one found is an `Incident`.
     """
 
     def __init__(self, parser: Parser, *, report: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Compact JSON as the reference writes it into a prompt: numbers included, to the letter (reference §2.7)."""
+"""Compact JSON as the reference writes it into a prompt: numbers included, to the letter (R-03)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The default reader of Harmony: never raises, loses no text, lets no control into a field, reports every repair.
 
-Reference §3.4 has the rules and §3.2 the failures (F1 … F17) that they answer.
+R-07 has the rules, and F-01 … F-17 are the failures of real models that they answer.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class HarmonyParser:
         self._finish(end)
 
     def _end_header(self, end: End) -> None:
-        """A header ended with no ``<|message|>`` in it (F4): what of it is no field was the content."""
+        """A header ended with no ``<|message|>`` in it (F-04): what of it is no field was the content."""
         if self._unread.is_bare and self._unread.is_unmarked:
             self._end_unmarked(end, answer=end in (End.RETURN, End.NONE))
             return
@@ -276,7 +276,7 @@ class HarmonyParser:
         self._between()
 
     def _end_unmarked(self, end: End, *, answer: bool) -> None:
-        """F9: a bare text is the answer if the reply has none; one that other messages follow has no channel."""
+        """F-09: a bare text is the answer if the reply has none; one that other messages follow has no channel."""
         self._open_unmarked(answer=answer)
         self._finish(end)
 
@@ -287,7 +287,7 @@ class HarmonyParser:
         self.said.add(text)
 
     def _open_without_message(self) -> None:
-        """The header is too long to be one (§3.4 rule 7): a message starts, and what follows is its content."""
+        """The header is too long to be one (R-08): a message starts, and what follows is its content."""
         if self._state is _State.BETWEEN and (self.said.answered or self._reply_as is not Role.ASSISTANT):
             self._set_aside()
         elif self._unread.is_bare and self._unread.is_unmarked:
@@ -300,6 +300,6 @@ class HarmonyParser:
         return self._state is _State.OVER
 
     def _set_aside(self) -> None:
-        """Text between messages belongs to none (F13)."""
+        """Text between messages belongs to none (F-13)."""
         if text := self._unread.take():
             self.said.incident("stray-text" if text.strip() else "stray-whitespace", text)

@@ -1,4 +1,4 @@
-"""The reference's parser, state for state and error for error (§3.1): what strict mode and the adapter stand on."""
+"""The reference's parser, state for state and error for error (R-06): what strict mode and the adapter stand on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One message → pieces, in the order in which Harmony writes them (reference §2.2 … §2.4)."""
+"""One message → pieces, in the order in which Harmony writes them (R-01)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Harmony's system and developer messages say (reference §2.5 … §2.7)."""
+"""What Harmony's system and developer messages say (R-02)."""
 
 from __future__ import annotations
 

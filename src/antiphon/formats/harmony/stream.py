@@ -166,7 +166,7 @@ def parse_completion(
 
 
 def read_ids(ids: Sequence[int], size: int, decoder: PieceDecoder, reader: HarmonyParser) -> list[ParserEvent]:
-    """What the ids say; one that is none of the vocabulary's says nothing and is an incident (F14)."""
+    """What the ids say; one that is none of the vocabulary's says nothing and is an incident (F-14)."""
     if not ids or (min(ids) >= 0 and max(ids) < size):
         return reader.feed(decoder.feed(ids))
     events: list[ParserEvent] = []

@@ -12,7 +12,7 @@ from .header import BLANK, HeaderReader
 from .offered import offered_names
 
 HEADER_LIMIT = 256
-"""Characters that a header without its end may have before the rest is read as content (§3.4 rule 7)."""
+"""Characters that a header without its end may have before the rest is read as content (R-08)."""
 
 
 class UnreadHeader:

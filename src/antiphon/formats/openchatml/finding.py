@@ -25,7 +25,7 @@ SUMMARIES = {
     E_TRUNCATED: "The answer broke off before its end.",
     E_VISIBILITY: "This part of the conversation is not shown.",
 }
-"""§13: every code of the specification, with a summary that is safe to show to an end user."""
+"""§14: every code of the specification, with a summary that is safe to show to an end user."""
 
 
 @dataclass(frozen=True, slots=True)

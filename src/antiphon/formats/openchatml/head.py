@@ -1,4 +1,4 @@
-"""A frame's head: what stands between ``<|start|>`` and ``<|message|>`` (§6, §14)."""
+"""A frame's head: what stands between ``<|start|>`` and ``<|message|>`` (§6, §15)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Head:
 
 
 def head_pieces(message: Message) -> Iterator[Piece]:
-    """The canonical head: attributes in the grammar's order, all in the start section (§6, §14)."""
+    """The canonical head: attributes in the grammar's order, all in the start section (§6, §15)."""
     values = {
         "to": message.recipient,
         "call_id": message.call_id,

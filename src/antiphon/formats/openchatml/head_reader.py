@@ -1,4 +1,4 @@
-"""Reads a frame's head, whatever stands in it (§6, §14; A-O02, A-O05 … A-O10)."""
+"""Reads a frame's head, whatever stands in it (§6, §15; A-O02, A-O05 … A-O10, A-O52)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules that span frames: call ids, channels of calls, footers, capabilities (§5 … §8, §11; A-O01 … A-O52)."""
+"""The rules that span frames: ids, channels, footers, capabilities (§5 … §8; A-O01, A-O03, A-O12 … A-O15, A-O30)."""
 
 from __future__ import annotations
 

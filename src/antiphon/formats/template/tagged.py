@@ -62,7 +62,7 @@ def require_assistant(reply_as: Role | None) -> None:
 
 
 def begins_in_reasoning(tags: ReplyTags, prompt: Sequence[Piece]) -> bool:
-    """Whether the prompt's tail opened the reasoning tag, and did not close it (peers' mistake 9)."""
+    """Whether the prompt's tail opened the reasoning tag, and did not close it (P-09)."""
     if tags.reasoning is None:
         return False
     tail = ""

@@ -15,7 +15,7 @@ from antiphon.generation import TurnRequest
 
 
 class GenerationSettings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a header may ask of the answer (§2)."""
+    """What a header may ask of the answer (OpenChatML §2)."""
 
     temperature: float | None = None
     top_p: float | None = None
