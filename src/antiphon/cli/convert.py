@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.convert import Conversion, Loss, SidecarWriter, read_sidecar
+from antiphon.conversion import Conversion, Loss, SidecarWriter, read_sidecar
 from antiphon.errors import ConfigError
 
 from .options import JsonOption

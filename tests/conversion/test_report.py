@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.convert import Conversion, Loss, SidecarWriter
+from antiphon.conversion import Conversion, Loss, SidecarWriter
 from antiphon.errors import ParseError
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}

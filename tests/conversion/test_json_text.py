@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.convert import json_text
-from antiphon.convert.json_text import entries
+from antiphon.conversion import json_text
+from antiphon.conversion.json_text import entries
 from antiphon.errors import ParseError
 
 scalars = st.one_of(
