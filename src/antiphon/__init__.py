@@ -1,3 +1,72 @@
-"""Antiphon: the conversation layer for language models."""
+"""The conversation layer for language models: exact prompts, constrained replies, streamed and served.
+
+>>> import antiphon
+>>> with antiphon.open_model("smollm2") as model:           # doctest: +SKIP
+...     print(model.chat("What is the capital of France?").text)
+
+Everything here is imported when it is first used; the packages below (`antiphon.conversation`, `antiphon.formats`, …)
+have the parts.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from antiphon.conversation import Conversation, Message, Role
+    from antiphon.errors import AntiphonError
+    from antiphon.library.app import App, open_app
+    from antiphon.library.inputs import read_chat
+    from antiphon.library.model import AsyncChatModel
+    from antiphon.library.opening import open_model
+    from antiphon.library.reply import Delta, Reply
+    from antiphon.library.sync import ChatModel
+    from antiphon.library.text import Prompt, convert, parse, render, validate
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AntiphonError",
+    "App",
+    "AsyncChatModel",
+    "ChatModel",
+    "Conversation",
+    "Delta",
+    "Message",
+    "Prompt",
+    "Reply",
+    "Role",
+    "convert",
+    "open_app",
+    "open_model",
+    "parse",
+    "read_chat",
+    "render",
+    "validate",
+]
+
+_MODULES = {
+    "conversation": ("Conversation", "Message", "Role"),
+    "errors": ("AntiphonError",),
+    "library.app": ("App", "open_app"),
+    "library.inputs": ("read_chat",),
+    "library.model": ("AsyncChatModel",),
+    "library.opening": ("open_model",),
+    "library.reply": ("Delta", "Reply"),
+    "library.sync": ("ChatModel",),
+    "library.text": ("Prompt", "convert", "parse", "render", "validate"),
+}
+_HOME = {name: f"antiphon.{module}" for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'antiphon' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from antiphon import __version__
-from antiphon.api import create_app
-from antiphon.api.gate.keys import KeyFile
 from antiphon.api.http.server import on_loop, serving
 from antiphon.api.http.tls import certificate
-from antiphon.catalog.loading import open_catalog
-from antiphon.catalog.toolbox import open_toolbox, tool_settings
-from antiphon.config.config import MEMORY, DialectConfig, SessionsConfig
 from antiphon.config.entries import find_entry
-from antiphon.config.server import TracesConfig
-from antiphon.observe import Exported, Tracing
-from antiphon.store import MemoryStore, SessionLimits, SqliteStore, Store
-from antiphon.wire.dialect import Dialect
-from antiphon.wire.dialects import spoken
-from antiphon.wire.sealed import kept_key
+from antiphon.library.app import assembled
 
 from .options import (
     ConfigOption,
@@ -94,84 +80,21 @@ def command(
     server = loaded.server
     set_up(loaded)
     tls = certificate(server.tls_cert, server.tls_key)
-    keys = KeyFile(Path(server.keys)).read()
-    store, session_limits = open_store(loaded.sessions)
-    seal_key = kept_key(beside_store(loaded.sessions)) if loaded.sessions.store != MEMORY else None
-    dialects = dialects_of(loaded.dialect)
 
     async def run() -> None:
-        async with open_toolbox(tool_settings(loaded.tools)) as toolbox, open_traces(loaded.traces) as tracing:
-            catalog = open_catalog(loaded)
-            app = create_app(
-                catalog,
-                limits=loaded.limits,
-                dialect=dialects[loaded.dialect.name],
-                dialects=tuple(dialects.values()),
-                expose_reasoning=server.expose_reasoning,
-                debug=server.debug,
-                preload=True,
-                keys=keys,
-                public_metrics=server.public_metrics,
-                origins=words(server.origins),
-                tracing=tracing,
-                store=store,
-                session_limits=session_limits,
-                seal_key=seal_key,
-                tools=toolbox if toolbox.sets else None,
-                offer_tools=loaded.tools.offer,
-            )
+        async with assembled(loaded) as parts:
             await serving(
-                app,
+                parts.app,
                 host=server.host,
                 port=server.port,
                 drain=server.drain,
                 without_keys=server.without_keys,
                 tls=tls,
-                on_hangup=Reload(app, catalog, loaded, lambda: read().config),
+                on_hangup=Reload(parts.app, parts.catalog, loaded, lambda: read().config),
                 on_ready=lambda url: print_json({"url": url, "model": name}) if json else greet(url, name),
             )
 
     on_loop(run())
-
-
-@asynccontextmanager
-async def open_traces(traces: TracesConfig) -> AsyncIterator[Tracing | None]:
-    """What makes spans, if the configuration says where they go; in the end, what is left is sent."""
-    if not traces.endpoint:
-        yield None
-        return
-    exported = Exported(traces.endpoint, traces.service)
-    try:
-        yield exported.tracing
-    finally:
-        await asyncio.to_thread(exported.close)
-
-
-def words(text: str) -> tuple[str, ...]:
-    """What stands between commas."""
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def open_store(sessions: SessionsConfig) -> tuple[Store, SessionLimits]:
-    """Where sessions, responses and conversations are kept, and how long. Raises `ConfigError`."""
-    store = MemoryStore() if sessions.store == MEMORY else SqliteStore(Path(sessions.store).expanduser())
-    return store, SessionLimits(lifetime=sessions.lifetime)
-
-
-def beside_store(sessions: SessionsConfig) -> Path:
-    """Where the key is that seals what clients keep for us: what is kept and what is sealed live as long."""
-    return Path(sessions.store).expanduser().with_name("seal.key")
-
-
-def dialects_of(own: DialectConfig) -> dict[str, Dialect]:
-    """Every dialect by its name."""
-    return spoken(
-        strict=own.strict,
-        max_seq_len=own.max_seq_len,
-        max_iter_times=own.max_iter_times,
-        endpoint_mode=own.endpoint_mode,
-        endpoint_streams=own.endpoint_streams,
-    )
 
 
 def greet(url: str, model: str) -> None:

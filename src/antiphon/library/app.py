@@ -1,0 +1,180 @@
+"""An HTTP application by configuration: what ``antiphon serve`` runs, for programs that serve or mount it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
+
+from antiphon.api import create_app
+from antiphon.api.gate.keys import KeyFile
+from antiphon.catalog import Catalog, open_catalog
+from antiphon.catalog.toolbox import open_toolbox, tool_settings
+from antiphon.config import Config, load_config
+from antiphon.config.config import FILE, MEMORY, DialectConfig, SessionsConfig
+from antiphon.config.server import TracesConfig
+from antiphon.observe import Exported, Tracing
+from antiphon.store import MemoryStore, SessionLimits, SqliteStore, Store
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.dialects import spoken
+from antiphon.wire.sealed import kept_key
+
+
+def open_app(
+    config: Config | str | Path | None = None, *, flags: Mapping[str, Any] | None = None, preload: bool = True
+) -> App:
+    """An ASGI application with all that a configuration says: models, tools, keys, limits, stores, dialects.
+
+    ``config`` is a configuration, or its TOML file; None is the configuration of this process (its file and its
+    environment). ``flags`` maps dotted keys to values that come before both (``{"server.expose_reasoning": True}``).
+    With ``preload`` the default model is loaded at the start, otherwise by the first request that names it.
+
+    A server of its own (``uvicorn.run(app)``) starts and stops it. Mounted in another application, it is to be
+    entered in that one's lifespan: ``async with app:``. Raises `ConfigError`.
+    """
+    return App(config if isinstance(config, Config) else read_config(config, flags), preload=preload)
+
+
+def read_config(file: str | Path | None, flags: Mapping[str, Any] | None = None) -> Config:
+    """The configuration of this process, from another file if one is named. Raises `ConfigError`."""
+    environ = dict(os.environ) | ({FILE: str(file)} if file is not None else {})
+    return load_config(environ, flags).config
+
+
+class App:
+    """An ASGI application that opens its models, tools and stores when it starts and closes them when it ends."""
+
+    def __init__(self, config: Config, *, preload: bool = True) -> None:
+        self._config = config
+        self._preload = preload
+        self._stack: AsyncExitStack | None = None
+        self._starting = asyncio.Lock()
+        self._app: Starlette | None = None
+
+    async def __aenter__(self) -> App:
+        async with self._starting:
+            if self._app is None:
+                async with AsyncExitStack() as stack:
+                    parts = await stack.enter_async_context(assembled(self._config, preload=self._preload))
+                    await stack.enter_async_context(parts.app.router.lifespan_context(parts.app))
+                    self._stack, self._app = stack.pop_all(), parts.app
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        stack, self._stack, self._app = self._stack, None, None
+        if stack is not None:
+            await stack.__aexit__(kind, error, trace)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if self._app is None:
+            await self.__aenter__()
+        assert self._app is not None
+        await self._app(scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        """ASGI's lifespan: the server waits for the start, and is told why there is none."""
+        await receive()
+        try:
+            await self.__aenter__()
+        except Exception as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            raise
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.__aexit__(None, None, None)
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """An application that is put together, and the catalog that it answers from."""
+
+    app: Starlette
+    catalog: Catalog
+
+
+@asynccontextmanager
+async def assembled(config: Config, *, preload: bool = True) -> AsyncIterator[Parts]:
+    """The application of a configuration; its tools and traces are open until the block is left.
+
+    The application's own lifespan, which closes models and stores, is the caller's to run. Raises `ConfigError`.
+    """
+    server = config.server
+    keys = KeyFile(Path(server.keys)).read()
+    store, session_limits = open_store(config.sessions)
+    seal_key = kept_key(beside_store(config.sessions)) if config.sessions.store != MEMORY else None
+    dialects = dialects_of(config.dialect)
+    async with open_toolbox(tool_settings(config.tools)) as toolbox, open_traces(config.traces) as tracing:
+        catalog = open_catalog(config)
+        app = create_app(
+            catalog,
+            limits=config.limits,
+            dialect=dialects[config.dialect.name],
+            dialects=tuple(dialects.values()),
+            expose_reasoning=server.expose_reasoning,
+            debug=server.debug,
+            preload=preload,
+            keys=keys,
+            public_metrics=server.public_metrics,
+            origins=words(server.origins),
+            tracing=tracing,
+            store=store,
+            session_limits=session_limits,
+            seal_key=seal_key,
+            tools=toolbox if toolbox.sets else None,
+            offer_tools=config.tools.offer,
+        )
+        yield Parts(app, catalog)
+
+
+@asynccontextmanager
+async def open_traces(traces: TracesConfig) -> AsyncIterator[Tracing | None]:
+    """What makes spans, if the configuration says where they go; in the end, what is left is sent."""
+    if not traces.endpoint:
+        yield None
+        return
+    exported = Exported(traces.endpoint, traces.service)
+    try:
+        yield exported.tracing
+    finally:
+        await asyncio.to_thread(exported.close)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """What stands between commas."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def open_store(sessions: SessionsConfig) -> tuple[Store, SessionLimits]:
+    """Where sessions, responses and conversations are kept, and how long. Raises `ConfigError`."""
+    store = MemoryStore() if sessions.store == MEMORY else SqliteStore(Path(sessions.store).expanduser())
+    return store, SessionLimits(lifetime=sessions.lifetime)
+
+
+def beside_store(sessions: SessionsConfig) -> Path:
+    """Where the key is that seals what clients keep for us: what is kept and what is sealed live as long."""
+    return Path(sessions.store).expanduser().with_name("seal.key")
+
+
+def dialects_of(own: DialectConfig) -> dict[str, Dialect]:
+    """Every dialect by its name."""
+    return spoken(
+        strict=own.strict,
+        max_seq_len=own.max_seq_len,
+        max_iter_times=own.max_iter_times,
+        endpoint_mode=own.endpoint_mode,
+        endpoint_streams=own.endpoint_streams,
+    )

@@ -1,0 +1,110 @@
+"""A model to talk to, for programs that are asynchronous."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar, Unpack, overload
+
+from antiphon.conversation import Role
+from antiphon.formats import Format
+from antiphon.generation import Model, embed, plan_embedding
+from antiphon.tokens import Tokenizer, encode_pieces
+
+from .inputs import ChatInput
+from .options import ChatOptions, offer_of, request_of
+from .reply import Delta, Reply
+from .shape import Shape
+from .text import Prompt
+from .turns import answered
+
+Value = TypeVar("Value")
+
+
+class AsyncChatModel:
+    """A model that is loaded. Made by `open_model`, which also closes it; any number of chats may run at once."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def format(self) -> Format:
+        """The format that the model was trained on."""
+        return self._model.format
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._model.tokenizer
+
+    @property
+    def context(self) -> int:
+        """Tokens that prompt and answer may have together."""
+        return self._model.context
+
+    @overload
+    async def chat(
+        self, messages: ChatInput, *, response: type[Value], **options: Unpack[ChatOptions]
+    ) -> Reply[Value]: ...
+    @overload
+    async def chat(
+        self, messages: ChatInput, *, response: Mapping[str, Any] | None = None, **options: Unpack[ChatOptions]
+    ) -> Reply[Any]: ...
+    async def chat(
+        self,
+        messages: ChatInput,
+        *,
+        response: type[Any] | Mapping[str, Any] | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> Reply[Any]:
+        """The model's answer, whole; functions among the ``tools`` are run until there is one.
+
+        ``response`` is a type or a JSON Schema: the reply is constrained to it and ``Reply.parsed`` is its value.
+        Raises `RequestError` for a request that cannot be honoured, and what the engine raises.
+        """
+        async with aclosing(self.stream(messages, response=response, **options)) as deltas:
+            async for delta in deltas:
+                if delta.reply is not None:
+                    return delta.reply
+        raise AssertionError("a stream ends with its reply")
+
+    @overload
+    def stream(
+        self, messages: ChatInput, *, response: type[Value], **options: Unpack[ChatOptions]
+    ) -> AsyncGenerator[Delta[Value], None]: ...
+    @overload
+    def stream(
+        self,
+        messages: ChatInput,
+        *,
+        response: type[Any] | Mapping[str, Any] | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> AsyncGenerator[Delta[Any], None]: ...
+    async def stream(
+        self,
+        messages: ChatInput,
+        *,
+        response: type[Any] | Mapping[str, Any] | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> AsyncGenerator[Delta[Any], None]:
+        """The same answer as it comes; the last delta has the whole reply. Closing the generator stops the model."""
+        shape = None if response is None else Shape(response)
+        offer = offer_of(options)
+        request = request_of(messages, options, offer, shape.response_format if shape else None)
+        async with aclosing(answered(self._model, request, offer.router, shape)) as deltas:
+            async for delta in deltas:
+                yield delta
+
+    def render(self, messages: ChatInput, **options: Unpack[ChatOptions]) -> Prompt:
+        """The exact prompt that `chat` would give the model, with its token ids."""
+        request = request_of(messages, options, offer_of(options), None)
+        pieces = tuple(self.format.render(request.conversation, reply_as=Role.ASSISTANT))
+        return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)))
+
+    async def embed(self, texts: Sequence[str], *, dimensions: int | None = None) -> list[tuple[float, ...]]:
+        """One vector of length 1 a text, in their order, from a model that makes embeddings."""
+        embeddings = await embed(plan_embedding(self._model, texts, dimensions=dimensions))
+        return list(embeddings.vectors)

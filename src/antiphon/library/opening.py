@@ -1,0 +1,129 @@
+"""Opens a model by its name, its file or the address of its server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, ExitStack, aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from anyio.from_thread import start_blocking_portal
+from msgspec.structs import replace
+
+from antiphon.catalog import open_catalog
+from antiphon.config import Config, ModelEntry, find_entry, load_config
+from antiphon.errors import ConfigError
+from antiphon.generation import Model
+from antiphon.models import ModelStore
+
+from .model import AsyncChatModel
+from .sync import ChatModel
+
+Source = str | Path | None
+"""A model's name, a GGUF file, ``hf:OWNER/REPO/FILE``, or the URL of a server; None: the configuration's default."""
+
+
+def open_model(
+    source: Source | Model = None,
+    *,
+    format: str | None = None,
+    chat_template: str | Path | None = None,
+    engine: str | None = None,
+    tokenizer: str | Path | None = None,
+    config: Config | None = None,
+    fetch: bool = True,
+    **settings: Any,
+) -> Opening:
+    """A model, opened by ``with`` (a `ChatModel`) or ``async with`` (an `AsyncChatModel`), closed when that is left.
+
+    ``source`` None is the configuration's default model. A URL needs the ``engine`` of the server ("vllm" or
+    "llama_server") and the ``tokenizer`` of its model (a GGUF file, a folder with a tokenizer.json, "o200k_harmony").
+    ``format`` and ``chat_template`` are instead of the model's own. ``settings`` are more keys of a model's table in
+    the configuration (``context``, ``threads``, ``key_variable`` …). ``config`` None reads the configuration of this
+    process (file and environment). With ``fetch`` a model that is not on this machine is downloaded first.
+
+    Entering raises `NotFoundError` for an unknown name, with near ones, `ConfigError` for settings that cannot be
+    meant, `ModelError` for a model that cannot be loaded, and `OverloadedError` for a server that does not answer.
+    """
+    given = {"format": format, "chat_template": chat_template, "engine": engine, "tokenizer": tokenizer, **settings}
+    keys = {key: str(value) if isinstance(value, Path) else value for key, value in given.items() if value is not None}
+    return Opening(source, keys, config, fetch)
+
+
+@dataclass(slots=True)
+class Opening:
+    """What `open_model` gives: a context manager of both kinds, to be entered once."""
+
+    _source: Source | Model
+    _settings: dict[str, Any]
+    _config: Config | None
+    _fetch: bool
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _astack: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    def __enter__(self) -> ChatModel:
+        with ExitStack() as stack:
+            portal = stack.enter_context(start_blocking_portal())
+            model = stack.enter_context(portal.wrap_async_context_manager(self))
+            self._stack = stack.pop_all()
+        return ChatModel(model, portal)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> AsyncChatModel:
+        if isinstance(self._source, Model):
+            return AsyncChatModel(self._source)
+        async with AsyncExitStack() as stack:
+            config = await asyncio.to_thread(self._configured, self._source)
+            catalog = await stack.enter_async_context(aclosing(open_catalog(config)))
+            model = await catalog.get(config.model)
+            self._astack = stack.pop_all()
+        return AsyncChatModel(model)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._astack.__aexit__(kind, error, trace)
+
+    def _configured(self, source: Source) -> Config:
+        """The configuration with this model as its default, fetched if it is not on this machine."""
+        config = self._config or load_config(os.environ).config
+        name, entry = entry_of(source, self._settings, config)
+        store = ModelStore(Path(config.store.folder))
+        if self._fetch and entry.source and store.path(name, entry) is None:
+            store.pull(name, entry)
+        return replace(config, model=name, models={**config.models, name: entry})
+
+
+def entry_of(source: Source, settings: Mapping[str, Any], config: Config) -> tuple[str, ModelEntry]:
+    """The model's name and its table. Raises `NotFoundError` or `ConfigError`."""
+    named = config.model if source is None else str(source)
+    name, entry = (server_name(named), ModelEntry()) if is_url(named) else find_entry(named, config.catalogue)
+    table = msgspec.to_builtins(entry) | ({"url": named} if is_url(named) else {}) | settings
+    if is_url(named) and "engine" not in settings:
+        raise ConfigError(f"{named} needs an engine", hint='Say engine="vllm" or engine="llama_server".')
+    try:
+        entry = msgspec.convert(table, ModelEntry)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"open_model: {error}") from None
+    if fault := entry.fault():
+        raise ConfigError(f"open_model: {fault}")
+    return name, entry
+
+
+def is_url(source: str) -> bool:
+    return source.startswith(("http://", "https://"))
+
+
+def server_name(url: str) -> str:
+    """A name for the model of a server: where the server is."""
+    return urlsplit(url).netloc or url

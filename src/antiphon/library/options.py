@@ -1,0 +1,72 @@
+"""What a chat may be asked with, beside its messages and the type of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypedDict
+
+from antiphon.conversation import Conversation, ReasoningEffort, ResponseFormat, ToolChoice, ToolSpec
+from antiphon.generation import TurnRequest
+from antiphon.tools import FunctionTools, Offer, Toolbox
+
+from .inputs import ChatInput, read_input
+
+
+class ChatOptions(TypedDict, total=False):
+    """Options of `chat` and `stream`; what is absent or None is as the model's defaults say.
+
+    ``system`` is the first message, ``history`` a conversation to go on with (`Reply.conversation`). ``tools`` are
+    Python functions, which run here (typed, with a docstring), and `ToolSpec` values, whose calls are given back.
+    ``tool_choice`` is a mode or a tool's name. ``max_tokens`` bounds one answer of the model, ``stop`` ends it.
+    """
+
+    system: str | None
+    history: Conversation | None
+    tools: Sequence[Callable[..., Any] | ToolSpec]
+    tool_choice: Literal["auto", "none", "required"] | str
+    temperature: float | None
+    top_p: float | None
+    max_tokens: int | None
+    seed: int | None
+    stop: Sequence[str]
+    reasoning_effort: ReasoningEffort | str | None
+
+
+def offer_of(options: ChatOptions) -> Offer:
+    """The tools of a request: what the model is told of them, and the router that runs the functions."""
+    given = options.get("tools", ())
+    functions = [tool for tool in given if not isinstance(tool, ToolSpec)]
+    offer = Toolbox([FunctionTools(functions)]).functions
+    return replace(offer, specs=(*offer.specs, *(tool for tool in given if isinstance(tool, ToolSpec))))
+
+
+def request_of(
+    given: ChatInput, options: ChatOptions, offer: Offer, response_format: ResponseFormat | None
+) -> TurnRequest:
+    """The turn that is asked for. Raises `RequestError` for messages that cannot be read."""
+    conversation = read_input(given, system=options.get("system"), history=options.get("history"))
+    if offer.specs:
+        conversation = replace(conversation, tools=offer.specs)
+    if response_format is not None:
+        conversation = replace(conversation, response_format=response_format)
+    if effort := options.get("reasoning_effort"):
+        settings = replace(conversation.settings, reasoning_effort=ReasoningEffort(effort))
+        conversation = replace(conversation, settings=settings)
+    return TurnRequest(
+        conversation=conversation,
+        temperature=options.get("temperature"),
+        top_p=options.get("top_p"),
+        max_tokens=options.get("max_tokens"),
+        seed=options.get("seed"),
+        stop=tuple(options.get("stop", ())),
+        tool_choice=_choice(options.get("tool_choice", "auto")),
+    )
+
+
+def _choice(given: str) -> ToolChoice:
+    match given:
+        case "auto" | "none" | "required":
+            return ToolChoice(given)
+        case name:
+            return ToolChoice("required", (name,))

@@ -1,0 +1,124 @@
+"""A model to talk to, for programs that are not asynchronous."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar, Unpack, overload
+
+from anyio.from_thread import BlockingPortal
+
+from antiphon.formats import Format
+from antiphon.tokens import Tokenizer
+
+from .inputs import ChatInput
+from .model import AsyncChatModel
+from .options import ChatOptions
+from .reply import Delta, Reply
+from .text import Prompt
+
+Value = TypeVar("Value")
+Item = TypeVar("Item")
+
+
+class ChatModel:
+    """A model that is loaded, and runs on an event loop of its own in another thread. Made by `open_model`.
+
+    Any thread may use it. Methods block until they have their result.
+    """
+
+    def __init__(self, model: AsyncChatModel, portal: BlockingPortal) -> None:
+        self._model = model
+        self._portal = portal
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def format(self) -> Format:
+        """The format that the model was trained on."""
+        return self._model.format
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._model.tokenizer
+
+    @property
+    def context(self) -> int:
+        """Tokens that prompt and answer may have together."""
+        return self._model.context
+
+    @overload
+    def chat(self, messages: ChatInput, *, response: type[Value], **options: Unpack[ChatOptions]) -> Reply[Value]: ...
+    @overload
+    def chat(
+        self, messages: ChatInput, *, response: Mapping[str, Any] | None = None, **options: Unpack[ChatOptions]
+    ) -> Reply[Any]: ...
+    def chat(
+        self,
+        messages: ChatInput,
+        *,
+        response: type[Any] | Mapping[str, Any] | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> Reply[Any]:
+        """The model's answer, whole, as `AsyncChatModel.chat` makes it."""
+        return self._portal.call(lambda: self._model.chat(messages, response=response, **options))
+
+    @overload
+    def stream(
+        self, messages: ChatInput, *, response: type[Value], **options: Unpack[ChatOptions]
+    ) -> Iterator[Delta[Value]]: ...
+    @overload
+    def stream(
+        self, messages: ChatInput, *, response: Mapping[str, Any] | None = None, **options: Unpack[ChatOptions]
+    ) -> Iterator[Delta[Any]]: ...
+    def stream(
+        self,
+        messages: ChatInput,
+        *,
+        response: type[Any] | Mapping[str, Any] | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> Iterator[Delta[Any]]:
+        """The same answer as it comes; leaving the loop early stops the model."""
+        return iterate(self._portal, lambda: self._model.stream(messages, response=response, **options))
+
+    def render(self, messages: ChatInput, **options: Unpack[ChatOptions]) -> Prompt:
+        """The exact prompt that `chat` would give the model, with its token ids."""
+        return self._model.render(messages, **options)
+
+    def embed(self, texts: Sequence[str], *, dimensions: int | None = None) -> list[tuple[float, ...]]:
+        """One vector of length 1 a text, in their order, from a model that makes embeddings."""
+        return self._portal.call(lambda: self._model.embed(texts, dimensions=dimensions))
+
+
+def iterate(portal: BlockingPortal, make: Callable[[], AsyncGenerator[Item, None]]) -> Iterator[Item]:
+    """The items of a generator that runs in one task on the portal's loop. An early end of this one cancels the task.
+
+    One task runs it all, because time limits inside a generator belong to the task that entered them.
+    """
+    items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+
+    async def run() -> None:
+        try:
+            async with aclosing(make()) as generator:
+                async for item in generator:
+                    items.put(item)
+        finally:
+            items.put(None)
+
+    running = portal.start_task_soon(run)
+    try:
+        while (item := items.get()) is not None:
+            yield item
+        running.result()
+    finally:
+        if running.cancel():
+            _ended(items)
+
+
+def _ended(items: queue.SimpleQueue[Any]) -> None:
+    """Waits until the cancelled task has closed its generator."""
+    while items.get() is not None:
+        pass

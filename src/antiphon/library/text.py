@@ -1,0 +1,138 @@
+"""Prompts, replies and transcripts without a model: render, parse, convert, validate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats
+from antiphon.conversation import Incident, Message, MessageEnded, ParserEvent, Role
+from antiphon.conversion import Conversion, Loss
+from antiphon.errors import RequestError
+from antiphon.formats import Format, HistoryPolicy
+from antiphon.formats import openchatml as transcripts
+from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, o200k_harmony, spell
+
+from .inputs import ChatInput, read_input
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A rendered prompt. ``pieces`` tell text (`str`) from control tokens (`Control`).
+
+    ``ids`` are the model's token ids; None where a format was named without a model, and so without a vocabulary.
+    """
+
+    pieces: tuple[Piece, ...]
+    ids: tuple[int, ...] | None = None
+
+    @property
+    def text(self) -> str:
+        """The prompt with its control tokens spelled out, for people: what a user typed may spell the same."""
+        return spell(list(self.pieces))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A reply that was read: its messages, and what had to be repaired in it."""
+
+    messages: tuple[Message, ...]
+    incidents: tuple[Incident, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A conversation in another form, what that form cannot hold, and what was repaired while reading."""
+
+    text: str
+    losses: tuple[Loss, ...]
+    warnings: tuple[str, ...]
+
+
+def render(
+    messages: ChatInput,
+    format: str | Format = "harmony",
+    *,
+    system: str | None = None,
+    reply: bool = True,
+    history: HistoryPolicy = HistoryPolicy.GUIDE,
+) -> Prompt:
+    """The exact prompt of a conversation in a format, by its name ("harmony", "openchatml", "chatml", "qwen" …).
+
+    ``reply`` False leaves out the beginning of the model's answer. ``history`` says which earlier reasoning is kept.
+    For gpt-oss ("harmony") the prompt has ids. Raises `NotFoundError` for an unknown format, `RequestError` or
+    `RenderError` for a conversation that it cannot say.
+    """
+    spoken, tokenizer = _named(format)
+    reply_as = Role.ASSISTANT if reply else None
+    pieces = tuple(spoken.render(read_input(messages, system=system), reply_as=reply_as, history=history))
+    return Prompt(pieces, None if tokenizer is None else tuple(encode_pieces(pieces, tokenizer)))
+
+
+def parse(
+    reply: str | Sequence[int],
+    format: str | Format = "harmony",
+    *,
+    prompt: Prompt | None = None,
+    whole: bool = False,
+    strict: bool = False,
+) -> Parsed:
+    """A model's raw reply as messages: text with its controls spelled out, or token ids (of gpt-oss's vocabulary).
+
+    ``prompt`` is what it replied to, where that opened the reply (a think tag). ``whole`` reads a whole conversation
+    instead of one reply. What is malformed is repaired and listed in ``incidents``; with ``strict`` it raises
+    `ParseError`.
+    """
+    spoken, tokenizer = _named(format)
+    parser = spoken.parser(
+        reply_as=None if whole else Role.ASSISTANT, prompt=prompt.pieces if prompt else (), strict=strict
+    )
+    events: list[ParserEvent] = [*parser.feed(_pieces(reply, spoken, tokenizer)), *parser.close()]
+    return Parsed(
+        tuple(event.message for event in events if isinstance(event, MessageEnded)),
+        tuple(event for event in events if isinstance(event, Incident)),
+    )
+
+
+def convert(source: str | bytes, to: str, *, form: str | None = None, lenient: bool = False) -> Converted:
+    """A conversation in another form: "openchatml", "harmony", "harmony-json", "chat", "responses", or a template's.
+
+    ``form`` is the form of ``source``; None finds it out. Raises `FormatError` for what cannot be read, or not be
+    said in the other form; with ``lenient`` a transcript is repaired where that is possible.
+    """
+    losses: list[Loss] = []
+    warnings: list[str] = []
+    conversion = Conversion(to=to, source=form, lenient=lenient, on_loss=losses.append, on_warning=warnings.append)
+    data = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
+    text = b"".join(conversion.run([data])).decode("utf-8", "surrogateescape")
+    return Converted(text, tuple(losses), tuple(warnings))
+
+
+def validate(transcript: str | bytes | Iterable[bytes]) -> list[transcripts.Finding]:
+    """What is wrong with an OpenChatML transcript, in order; an empty list for a valid one."""
+    return list(transcripts.validate(transcript))
+
+
+def _named(format: str | Format) -> tuple[Format, Tokenizer | None]:
+    """A format by its name, and the vocabulary that comes with it: only gpt-oss's does."""
+    if not isinstance(format, str):
+        return format, None
+    # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
+    controls = () if format == "openchatml" else KNOWN_CONTROLS
+    return builtin_formats().get(format, controls), o200k_harmony() if format == "harmony" else None
+
+
+def _pieces(reply: str | Sequence[int], format: Format, tokenizer: Tokenizer | None) -> list[Piece]:
+    if isinstance(reply, str):
+        scanner = ControlScanner(format.controls)
+        return [*scanner.feed(reply), *scanner.close()]
+    if tokenizer is None:
+        raise RequestError(
+            f"the format {format.name!r} has no vocabulary of its own to read ids with",
+            hint="Give the reply's text, or decode the ids with the model's tokenizer first.",
+        )
+    decoder = PieceDecoder(tokenizer)
+    return [*decoder.feed(reply), *decoder.close()]
