@@ -33,7 +33,9 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "docs"}
     for line, source, to_run in blocks(page):
-        code = compile("\n" * (line - 1) + source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        code = compile(
+            "\n" * (line - 1) + source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+        )
         if not to_run:
             continue
         if code.co_flags & inspect.CO_COROUTINE:

@@ -1,0 +1,59 @@
+"""Typed answers of the real model: whatever it says is a value of the type that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import pydantic
+import pytest
+
+import antiphon
+from antiphon.conversation import FinishReason
+
+
+class Struct(msgspec.Struct):
+    name: str
+    population: int
+
+
+@dataclass
+class Data:
+    name: str
+    size: Literal["small", "large"]
+
+
+class Pydantic(pydantic.BaseModel):
+    name: str
+    tags: list[str] = pydantic.Field(max_length=3)
+
+
+@pytest.fixture(scope="module")
+def smollm2(smollm2_path: Path) -> Iterator[antiphon.ChatModel]:
+    with antiphon.open_model(smollm2_path, format="chatml") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("kind", [Struct, Data, Pydantic])
+def test_an_answer_is_a_value_of_the_type(smollm2: antiphon.ChatModel, kind: type) -> None:
+    reply = smollm2.chat("Describe Rome.", response=kind, max_tokens=400, temperature=0.0, seed=1)
+    if reply.finish_reason is FinishReason.STOP_EOS:
+        assert isinstance(reply.parsed, kind)
+    else:  # A small model may talk inside a string until its limit.
+        assert reply.parsed is None
+
+
+def test_a_schema_gives_plain_values(smollm2: antiphon.ChatModel) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3, "maximum": 5}}, "required": ["n"],
+              "additionalProperties": False}  # fmt: skip
+    reply = smollm2.chat("A number from 3 to 5.", response=schema, max_tokens=60)
+    assert reply.parsed["n"] in (3, 4, 5)
+
+
+def test_an_answer_that_its_limit_cut_has_no_value(smollm2: antiphon.ChatModel) -> None:
+    reply = smollm2.chat("Describe Rome.", response=Struct, max_tokens=2)
+    assert reply.parsed is None
+    assert reply.text

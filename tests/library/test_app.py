@@ -1,0 +1,85 @@
+"""An application by configuration: served by a server of its own, mounted, or used in process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+
+import antiphon
+from antiphon.errors import ConfigError
+
+CONFIG = """
+model = "demo"
+embedding_model = ""
+[sessions]
+store = "memory"
+[server]
+keys = "keys.json"
+[models.demo]
+engine = "scripted"
+format = "chatml"
+reply = "Paris."
+"""
+QUESTION = {"model": "demo", "messages": [{"role": "user", "content": "Of France?"}]}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "antiphon.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+def answer(client: TestClient, prefix: str = "") -> str:
+    response = client.post(f"{prefix}/v1/chat/completions", json=QUESTION)
+    assert response.status_code == 200, response.text
+    return str(response.json()["choices"][0]["message"]["content"])
+
+
+def test_a_server_starts_and_stops_it(file: Path) -> None:
+    with TestClient(antiphon.open_app(file)) as client:
+        assert answer(client) == "Paris."
+        assert client.get("/health").status_code == 200
+
+
+def test_flags_come_before_the_file(file: Path) -> None:
+    with TestClient(antiphon.open_app(file, flags={"limits.max_messages": 1})) as client:
+        two = {**QUESTION, "messages": QUESTION["messages"] * 2}  # type: ignore[operator]
+        assert client.post("/v1/chat/completions", json=two).status_code == 400
+
+
+def test_it_can_be_mounted_in_another_application(file: Path) -> None:
+    app = antiphon.open_app(file)
+
+    @asynccontextmanager
+    async def lifespan(outer: Starlette) -> AsyncIterator[None]:
+        async with app:
+            yield
+
+    outer = Starlette(routes=[Mount("/llm", app=app)], lifespan=lifespan)
+    with TestClient(outer) as client:
+        assert answer(client, "/llm") == "Paris."
+
+
+def test_mounted_without_a_lifespan_it_starts_with_its_first_request(file: Path) -> None:
+    client = TestClient(Starlette(routes=[Mount("/llm", app=antiphon.open_app(file))]))
+    assert answer(client, "/llm") == "Paris."
+
+
+def test_a_configuration_that_cannot_be_meant_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text("[server]\nprot = 1\n")
+    with pytest.raises(ConfigError, match=r"server\.prot"):
+        antiphon.open_app(path)
+
+
+def test_a_start_that_fails_says_why(file: Path) -> None:
+    file.write_text(CONFIG + '[tools]\nnames = "no_such_tool"\n')
+    with pytest.raises(ConfigError, match="no_such_tool"), TestClient(antiphon.open_app(file)):
+        pass
