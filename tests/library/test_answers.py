@@ -39,7 +39,9 @@ def smollm2(smollm2_path: Path) -> Iterator[antiphon.ChatModel]:
 
 @pytest.mark.parametrize("kind", [Struct, Data, Pydantic])
 def test_an_answer_is_a_value_of_the_type(smollm2: antiphon.ChatModel, kind: type) -> None:
-    reply = smollm2.chat("Describe Rome.", response=kind, max_tokens=400, temperature=0.0, seed=1)
+    reply: antiphon.Reply[object] = smollm2.chat(
+        "Describe Rome.", response=kind, max_tokens=400, temperature=0.0, seed=1
+    )
     if reply.finish_reason is FinishReason.STOP_EOS:
         assert isinstance(reply.parsed, kind)
     else:  # A small model may talk inside a string until its limit.
@@ -50,6 +52,7 @@ def test_a_schema_gives_plain_values(smollm2: antiphon.ChatModel) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3, "maximum": 5}}, "required": ["n"],
               "additionalProperties": False}  # fmt: skip
     reply = smollm2.chat("A number from 3 to 5.", response=schema, max_tokens=60)
+    assert reply.parsed is not None
     assert reply.parsed["n"] in (3, 4, 5)
 
 

@@ -41,7 +41,7 @@ def test_a_reply_is_read_from_text_and_from_ids_alike() -> None:
 
 
 def test_what_is_malformed_is_repaired_and_said_or_refused() -> None:
-    broken = "<|channel|>final<|message|>4<|channel|>"
+    broken = "<|channel|><|message|>4<|end|>"
     assert antiphon.parse(broken).incidents
     with pytest.raises(ParseError):
         antiphon.parse(broken, strict=True)
@@ -64,7 +64,8 @@ def test_a_chat_request_becomes_a_transcript_and_comes_back() -> None:
     assert antiphon.validate(there.text) == []
     back = antiphon.convert(there.text, "chat")
     assert antiphon.read_chat(back.text).messages == antiphon.read_chat(chat).messages
-    assert (there.losses, back.losses) == ((), ())
+    assert there.losses == ()
+    assert [loss.path for loss in back.losses] == ["header.profiles"]
 
 
 def test_what_a_form_cannot_hold_is_listed() -> None:
