@@ -19,7 +19,7 @@ from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import ScriptedEngine
 from antiphon.engines.gguf_file import GgufValue
 from antiphon.errors import ConfigError, ModelError, NotFoundError, TemplateError
-from antiphon.generation import Model, TurnRequest, collect, plan_turn, run_turn
+from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 from antiphon.models.text import ModelText, gguf_text
 from antiphon.tokens import ByteTokenizer, Control, spell
 
@@ -34,7 +34,7 @@ def config(tmp_path: Path, **fields: object) -> Config:
 
 
 async def said(model: Model, conversation: Conversation = ASK) -> str:
-    (reply,) = await collect(run_turn(plan_turn(model, TurnRequest(conversation=conversation))))
+    (reply,) = await collect(run_turn(await prepare_turn(model, TurnRequest(conversation=conversation))))
     return "".join(message.text for message in reply.messages)
 
 
@@ -271,7 +271,7 @@ async def test_the_default_model_answers(smollm2_path: Path, tmp_path: Path) -> 
     try:
         model = await catalog.get("real")
         question = Conversation((Message(role=Role.USER, text="What is the capital of France?"),))
-        plan = plan_turn(model, TurnRequest(conversation=question, temperature=0.0, max_tokens=20))
+        plan = await prepare_turn(model, TurnRequest(conversation=question, temperature=0.0, max_tokens=20))
         (reply,) = await collect(run_turn(plan))
         assert "Paris" in reply.messages[0].text
         assert model.context == 512

@@ -19,7 +19,7 @@ from antiphon.config.config import EngineConfig
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.errors import EngineError, ModelError, OverloadedError
-from antiphon.generation import Model, TurnRequest, collect, plan_turn, run_turn
+from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 
 
 class Clock:
@@ -229,7 +229,7 @@ async def test_a_closed_engine_stays_closed() -> None:
 async def said(model: Model) -> str:
     question = Conversation((Message(role=Role.USER, text="What is the capital of France?"),))
     request = TurnRequest(conversation=question, temperature=0.0, max_tokens=20)
-    (reply,) = await collect(run_turn(plan_turn(model, request)))
+    (reply,) = await collect(run_turn(await prepare_turn(model, request)))
     return reply.messages[0].text
 
 

@@ -32,7 +32,7 @@ from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import ReplyTags, tags, template_format
 from antiphon.generation import Model, Plan, Reply, collect, plan_turn, run_turn
 from antiphon.generation.compile import ReplyCompiler
-from antiphon.generation.held import shape_of
+from antiphon.generation.constrain import shape_of
 from antiphon.models.store import ModelStore
 from antiphon.tokens import Control, PieceDecoder, Tokenizer, gguf_tokenizer
 from kit.configurations import CONFIGURATIONS, MOST, THINKING, Configuration
@@ -134,9 +134,10 @@ class Check:
             thinking_budget=THINKING,
         )
         barred = dict.fromkeys(engine.info.end_ids, -100.0) if self._spells else {}
-        plan = plan_turn(model, asked.request(seed, barred))
-        shape = replace(shape_of(plan), **asked.shape_of(seed))
-        return replace(plan, held=await self.compiler.compile(shape, plan.prompt))
+        draft = plan_turn(model, asked.request(seed, barred))
+        shape = replace(shape_of(draft), **asked.shape_of(seed))
+        constraint = await self.compiler.compile(shape, draft.prompt)
+        return Plan(draft.model, draft.request, draft.prompt, draft.prompt_ids, draft.sampling, constraint)
 
     @property
     def _spells(self) -> bool:

@@ -17,7 +17,7 @@ from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import ReplyTags, tags, template_format
 from antiphon.generation import Model, TurnRequest, plan_turn
-from antiphon.generation.turn import ChoiceReader
+from antiphon.generation.reader import ChoiceReader
 from antiphon.tokens import ByteTokenizer, Control, Piece, SampledText
 
 CHATML = [Control("<|im_start|>"), Control("<|im_end|>"), Control("<think>"), Control("</think>")]

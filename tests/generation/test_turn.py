@@ -20,8 +20,8 @@ from antiphon.conversation import (
 from antiphon.engines import EngineEnd, ScriptedEngine, Step
 from antiphon.errors import ContextError, RequestError, UnsupportedError
 from antiphon.formats.template import ReplyTags, tags, template_format
-from antiphon.generation import Model, Reply, TurnRequest, collect, plan_turn, run_turn
-from antiphon.generation.turn import ChoiceReader
+from antiphon.generation import Model, Reply, TurnRequest, collect, plan_turn, prepare_turn, run_turn
+from antiphon.generation.reader import ChoiceReader
 from antiphon.tokens import ByteTokenizer, Control, Piece
 
 START, END = Control("<|im_start|>"), Control("<|im_end|>")
@@ -57,7 +57,7 @@ async def turn(reply: Sequence[int], *, chunk: int = 1, context: int = 8192, **a
         reply, chunk=chunk, context=context, end_ids=frozenset({TOKENIZER.controls[EOS]}),
         token_bytes=lambda id: piece if isinstance(piece := TOKENIZER.piece(id), bytes) else b"?",
     )  # fmt: skip
-    plan = plan_turn(model(engine), TurnRequest(conversation=HI, **asked))
+    plan = await prepare_turn(model(engine), TurnRequest(conversation=HI, **asked))
     (answer,) = await collect(run_turn(plan))
     assert engine.running == 0
     return answer
@@ -130,7 +130,7 @@ async def test_call_ids_go_on_from_the_conversation_s() -> None:
     before = Message(role=Role.ASSISTANT, recipient="functions.f", channel="commentary", call_id="call_0", text="{}")
     result = Message(role=Role.TOOL, name="functions.f", recipient="assistant", call_id="call_0", text="1")
     engine = ScriptedEngine(ids(*call("f"), *call("f"), END))
-    plan = plan_turn(model(engine), TurnRequest(conversation=HI.add(before, result)))
+    plan = await prepare_turn(model(engine), TurnRequest(conversation=HI.add(before, result)))
     (answer,) = await collect(run_turn(plan))
     assert [message.call_id for message in answer.messages] == ["call_1", "call_2"]
 
@@ -146,7 +146,7 @@ def test_an_engine_that_gives_text_is_read_like_one_that_gives_ids() -> None:
 
 async def test_closing_a_turn_stops_the_engine() -> None:
     engine = ScriptedEngine(ids("x" * 100))
-    events = run_turn(plan_turn(model(engine), TurnRequest(conversation=HI)))
+    events = run_turn(await prepare_turn(model(engine), TurnRequest(conversation=HI)))
     await anext(events)
     assert engine.running == 1
     await events.aclose()

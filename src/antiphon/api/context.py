@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from antiphon.config import Limits
@@ -25,7 +25,6 @@ from .responses.archive import Archive
 from .responses.runs import Runs
 from .rules import Rules
 from .source import ModelSource, ServerTools
-from .watch import RequestFilter
 
 
 @dataclass(slots=True)
@@ -75,15 +74,6 @@ class Context:
     def reveals(self, exchange: Exchange) -> bool:
         """Whether this request's client may see the model's reasoning."""
         return self.rules.expose_reasoning or Scope.DEBUG in exchange.principal.scopes
-
-    async def model_for(self, exchange: Exchange, name: str | None) -> Model:
-        """The model that a request names, or the default; what it does is counted as that request's."""
-        model = await self.model(name)
-        exchange.model = model.name
-        filter = RequestFilter(
-            exchange, model.name, limits=self.limits, metrics=self.metrics, rates=self.rates, tracing=self.tracing
-        )
-        return replace(model, filter=filter)
 
     async def model(self, name: str | None) -> Model:
         """The model of that name, or the default. A load goes on when the client that began it goes away.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from antiphon.conversation import End, Message, MessageEnded, TurnEnded
+from antiphon.conversation import End, Message
 from antiphon.errors import ConflictError
-from antiphon.generation import ChoiceEvent, Plan, run_turn
+from antiphon.generation import Plan
+from antiphon.generation.turn import Keep
 from antiphon.store import OpenSession, Sessions
 
 from .http.lifecycle import Work
@@ -48,25 +49,17 @@ class SessionTurn:
             await self.work.run(entered.enter_async_context(room))
             yield
 
-    async def run(self, plan: Plan) -> AsyncGenerator[ChoiceEvent, None]:
-        """The turn's events. The last comes when the turn is kept: whoever has heard it can rely on it."""
-        said: list[Message] = []
-        async with aclosing(run_turn(plan)) as turn:
-            async for choice_event in turn:
-                match choice_event.event:
-                    case MessageEnded(message):
-                        said.append(message)
-                    case TurnEnded():
-                        await self._keep(plan.request.conversation.messages[len(self.history) :], said)
-                    case _:
-                        pass
-                yield choice_event
+    def keeper(self, plan: Plan) -> Keep:
+        """Stores the turn of ``plan`` when it ends: what was asked, and what the model made of it."""
+        requested = plan.request.conversation.messages[len(self.history) :]
 
-    async def _keep(self, asked: Sequence[Message], said: Sequence[Message]) -> None:
-        if self.ends:
-            await self.session.end()
-        else:
-            await self.session.commit([*asked, *as_history(said)])
+        async def keep(messages: Sequence[Message]) -> None:
+            if self.ends:
+                await self.session.end()
+            else:
+                await self.session.commit([*requested, *as_history(messages)])
+
+        return keep
 
 
 @asynccontextmanager
@@ -80,9 +73,9 @@ async def session_turn(
         yield SessionTurn(session, ends, work)
 
 
-def as_history(said: Sequence[Message]) -> Iterator[Message]:
+def as_history(messages: Sequence[Message]) -> Iterator[Message]:
     """What later turns see of an answer: one that its limit cut ends there; a call that was cut was never made."""
-    for message in said:
+    for message in messages:
         if message.end is not End.NONE:
             yield message
         elif not message.is_call:

@@ -1,13 +1,15 @@
-"""Turns: prompt → engine → parser → events."""
+"""Turns: prompt → engine → reader → events."""
 
+from .constrain import constrain, prepare_turn
 from .embedding import EmbeddingPlan, embed, plan_embedding
-from .event import ChoiceEvent, Filter
-from .held import held, prepare_turn
+from .event import ChoiceEvent, StepEvents
+from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
 from .model import EmbeddingSpec, Model
-from .plan import Plan, check_conversation, check_numbers, plan_turn
+from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn
 from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
 from .reply import Reply, collect, merge_usage, reply_of
 from .request import TurnRequest
+from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds
 from .turn import run_turn
 
 __all__ = [
@@ -17,22 +19,31 @@ __all__ = [
     "RANGES",
     "Range",
     "ChoiceEvent",
-    "Filter",
+    "StepEvents",
+    "Draft",
     "EmbeddingPlan",
     "EmbeddingSpec",
+    "Meter",
+    "TimeLimits",
+    "TurnMeter",
+    "UNMETERED",
     "Model",
     "Plan",
     "Reply",
+    "RoundEvent",
+    "RoundLimits",
+    "Rounds",
     "TurnRequest",
     "check_conversation",
     "check_numbers",
     "collect",
+    "constrain",
     "embed",
     "merge_usage",
-    "held",
     "plan_embedding",
     "plan_turn",
     "prepare_turn",
     "reply_of",
+    "run_rounds",
     "run_turn",
 ]

@@ -1,29 +1,28 @@
-"""What a turn gives, and who may look on."""
+"""What a turn gives: event by event, or all that one step of its engine was."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, NamedTuple, TypeVar
 
 from antiphon.conversation import Event
+
+Happened_co = TypeVar("Happened_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceEvent:
-    """What happened in one of the ``n`` choices of a turn, which has said ``completion_tokens`` so far."""
+    """What happened in one of the ``n`` choices of a turn, for which ``completion_tokens`` were sampled so far."""
 
     choice: int
     event: Event
     completion_tokens: int = 0
 
 
-class Filter(Protocol):
-    """Lets the events of a turn through. It measures, or ends a turn with an error; it changes no event.
+class StepEvents(NamedTuple, Generic[Happened_co]):
+    """What one step of an engine was to one choice: at least one event, and the tokens of the choice so far."""
 
-    Closing what it returns closes ``events``.
-    """
-
-    def __call__(
-        self, events: AsyncGenerator[ChoiceEvent, None], *, prompt_tokens: int
-    ) -> AsyncGenerator[ChoiceEvent, None]: ...
+    choice: int
+    events: Sequence[Happened_co]
+    completion_tokens: int = 0

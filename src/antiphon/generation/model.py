@@ -9,8 +9,6 @@ from antiphon.engines import Engine
 from antiphon.formats import Format, SamplingDefaults
 from antiphon.tokens import SegmentMemo, Tokenizer
 
-from .event import Filter
-
 if TYPE_CHECKING:  # llguidance is an extra
     from .compile import ReplyCompiler
 
@@ -28,9 +26,8 @@ class Model:
     """What the catalog makes of a name and generation runs. ``defaults`` are the format's under the catalogue's.
 
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
-    ``filter`` looks on at its turns.
     ``embedding`` is for a model that embeds and writes nothing; its format frames the texts.
-    ``thinking_budget``: characters after which each thought of a held reply must end; None lets it think on.
+    ``thinking_budget``: characters after which each thought of a constrained reply must end; None lets it think on.
     """
 
     name: str
@@ -44,7 +41,6 @@ class Model:
     embedding: EmbeddingSpec | None = None
     thinking_budget: int | None = None
     memo: SegmentMemo = field(default_factory=SegmentMemo)
-    filter: Filter | None = None
     compiler: ReplyCompiler | None = None
     """Makes the grammars of replies; None where llguidance is not installed, or the engine takes no grammar."""
 

@@ -1,4 +1,4 @@
-"""One plan a request, made before admission: prompt ids, sampling, stops, limits; checked once, used by every path."""
+"""What a request is before it runs: prompt ids, sampling, stops, limits; checked once, before admission."""
 
 from __future__ import annotations
 
@@ -22,26 +22,20 @@ if TYPE_CHECKING:  # llguidance is an extra
 
 MAX_STOPS = 1024
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
-_ASKED_AS = {"logprobs": "top_logprobs"}
+_PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
 Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything that is decided before the first token."""
+class Draft:
+    """What is decided before the grammar of the reply is compiled. It cannot be run: `constrain` makes it a `Plan`."""
 
     model: Model
     request: TurnRequest
     prompt: tuple[Piece, ...]
     prompt_ids: tuple[int, ...]
     sampling: Sampling
-    held: CompiledGrammar | None = None
-
-    @property
-    def grammar(self) -> str | None:
-        """What the engine is to hold the reply to."""
-        return None if self.held is None else self.held.lark
 
     def parser(self) -> Parser:
         """A reader for one choice, which begins where the prompt's tail says."""
@@ -49,8 +43,23 @@ class Plan:
         return self.model.format.parser(reply_as=Role.ASSISTANT, prompt=self.prompt, tools=tools)
 
 
-def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) -> Plan:
-    """The plan for ``request``. Raises `RequestError` (with the parameter's name) or `RenderError`.
+@dataclass(frozen=True, slots=True)
+class Plan(Draft):
+    """Everything that is decided before the first token; `constrain` makes it, and it alone can be run.
+
+    ``constraint`` None: the reply is free, because nothing was asked that a grammar must promise.
+    """
+
+    constraint: CompiledGrammar | None
+
+    @property
+    def grammar(self) -> str | None:
+        """The grammar to which the engine constrains the reply, in llguidance's Lark."""
+        return None if self.constraint is None else self.constraint.lark
+
+
+def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) -> Draft:
+    """The prompt and the sampling for ``request``. Raises `RequestError` (with the parameter's name) or `RenderError`.
 
     ``most``: tokens that the prompt may have, where something else than the context limits it.
     """
@@ -60,16 +69,16 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
     room_for = model.context - 1 if most is None else min(most, model.context - 1)
     fits = len(prompt_ids) <= room_for
     if not fits and not request.truncate:
-        held = f"holds {model.context}, which must hold the answer too"
+        limit = f"holds {model.context}, which must hold the answer too"
         path = _too_long(model, request, room_for)
         raise ContextError(
             f"the prompt has {len(prompt_ids)} tokens, and the context of {model.name!r} "
-            + (held if most is None else f"leaves {most} beside the answer"),
+            + (limit if most is None else f"leaves {most} beside the answer"),
             position=Position(path=path),
             hint=f"Send fewer or {'shorter' if path == 'messages' else 'smaller'} {path}.",
         )
     room = model.context - len(prompt_ids) if fits else 0
-    return Plan(model, request, prompt, prompt_ids, sampling_for(model, request, room=room))
+    return Draft(model, request, prompt, prompt_ids, sampling_for(model, request, room=room))
 
 
 def _rendered(model: Model, request: TurnRequest) -> tuple[Piece, ...]:
@@ -151,7 +160,7 @@ def check_request(model: Model, request: TurnRequest) -> None:
     _within("n", request.n, Range(1, info.slots))
     _within("top_logprobs", request.logprobs, Range(0, info.logprobs))
     _check_stops(request.stop)
-    _refuse_unheld(model, request)
+    _refuse_unconstrained(model, request)
     _check_logit_bias(model, request)
     for name in sorted(info.unsupported):
         if getattr(request, name, None):
@@ -165,18 +174,18 @@ def check_request(model: Model, request: TurnRequest) -> None:
 def check_numbers(request: TurnRequest) -> None:
     """Every number in its range. Raises `RequestError`."""
     for name, allowed in RANGES.items():
-        _within(_ASKED_AS.get(name, name), getattr(request, name), allowed)
+        _within(_PARAMETER.get(name, name), getattr(request, name), allowed)
 
 
-def _refuse_unheld(model: Model, request: TurnRequest) -> None:
-    """What only a grammar can promise is refused where none can be held: a wish in the prompt is not a promise."""
+def _refuse_unconstrained(model: Model, request: TurnRequest) -> None:
+    """What only a grammar can promise is refused where none can be enforced: a wish in the prompt is not a promise."""
     if model.compiler is not None and model.engine.info.grammar:
         return
     if request.requires_grammar and not request.best_effort:
-        asked = "response_format" if request.formatted else "tool_choice" if request.chosen else "tools"
+        path = "response_format" if request.formatted else "tool_choice" if request.chosen else "tools"
         raise UnsupportedError(
-            f"{asked} cannot be enforced by the engine {model.engine.info.name!r}",
-            position=Position(path=asked),
+            f"{path} cannot be enforced by the engine {model.engine.info.name!r}",
+            position=Position(path=path),
             hint="Choose a model on another engine.",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from antiphon.conversation import (
     End,
@@ -13,8 +13,6 @@ from antiphon.conversation import (
     Incident,
     Message,
     MessageEnded,
-    MessageStarted,
-    TextDelta,
     ToolChoice,
     TurnEnded,
     Usage,
@@ -22,10 +20,13 @@ from antiphon.conversation import (
 from antiphon.errors import Position, UnsupportedError
 from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolEvent, ToolStarted
 
+from .constrain import prepare_turn
+from .event import StepEvents
+from .meter import UNMETERED, Deadline, Meter
 from .model import Model
 from .plan import Plan
 from .request import TurnRequest
-from .turn import run_turn
+from .turn import steps
 
 RoundEvent = Event | ToolEvent
 
@@ -38,12 +39,38 @@ class RoundLimits:
     tool_seconds: float = 600.0
 
 
+UNENDED = TurnEnded(FinishReason.ERROR, Usage())
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one of the turns was, as far as it has come."""
+
+    messages: list[Message] = field(default_factory=list)
+    ended: TurnEnded = UNENDED
+
+    def note(self, events: Sequence[Event]) -> list[RoundEvent]:
+        """The events without the turn's end."""
+        passed: list[RoundEvent] = []
+        for event in events:
+            if isinstance(event, TurnEnded):
+                self.ended = event
+                continue
+            if isinstance(event, MessageEnded):
+                self.messages.append(event.message)
+            passed.append(event)
+        return passed
+
+
 Planner = Callable[[Model, TurnRequest], Awaitable[Plan]]
 
 
 @dataclass(slots=True)
 class Rounds:
-    """One request with server-side tools. ``conversation`` grows by what was said and answered; read it afterwards."""
+    """One request with server-side tools. ``request`` grows by what was said and answered; read it afterwards.
+
+    ``first`` is the plan of the first turn, where it is made already.
+    """
 
     model: Model
     request: TurnRequest
@@ -52,64 +79,72 @@ class Rounds:
     limits: RoundLimits = RoundLimits()
     session: str = ""
     envelope: bool = False
+    first: Plan | None = None
+    meter: Meter = UNMETERED
     completion_tokens: int = 0
     """How many tokens were sampled so far, in all turns."""
 
     async def run(self) -> AsyncGenerator[RoundEvent, None]:
+        """The events of `steps`, one by one."""
+        async with aclosing(self.steps()) as turns:
+            async for step in turns:
+                for event in step.events:
+                    yield event
+
+    async def steps(self, deadline: Deadline | None = None) -> AsyncGenerator[StepEvents[RoundEvent], None]:
         """The events of all turns, tool events between them, and one `TurnEnded` with the usage of all.
 
-        Calls to tools that the router does not serve go back to the caller: the turn ends with ``tool_call`` once our
-        own are answered. Reasoning of the open turn stays in the conversation, so the next sampling sees it; the
-        format's history policy drops it after the final answer. Closing the generator cancels engine and tools.
+        Calls to tools that the router does not serve go back to the caller: the turn ends with ``tool_call`` once the
+        served ones are answered. Reasoning of the open turn stays in the conversation, so the next sampling sees it;
+        the format's history policy drops it after the final answer. Closing the generator cancels engine and tools.
         """
         if self.request.n != 1:
             raise UnsupportedError("server-side tools need n = 1", position=Position(path="n"))
         usage = Usage()
         seconds = self.limits.tool_seconds
         for _ in range(self.limits.rounds):
-            said: list[Message] = []
-            async with aclosing(self._turn(said)) as turn:
-                async for event in turn:
-                    if isinstance(event, TurnEnded):
-                        ended = event
-                    else:
-                        yield event
+            turn = Turn()
+            async with aclosing(self._turn(turn, deadline)) as steps_of_turn:
+                async for step in steps_of_turn:
+                    yield step
+            ended = turn.ended
             usage = _sum(usage, ended.usage)
-            calls = [message for message in said if message.is_call and message.end is not End.NONE]
-            own = [message for message in calls if self.router.serves(message.recipient or "")]
-            if ended.reason is not FinishReason.TOOL_CALL or not own:
-                self._grow(said)
-                yield replace(ended, usage=usage)
+            calls = [message for message in turn.messages if message.is_call and message.end is not End.NONE]
+            served = [message for message in calls if self.router.serves(message.recipient or "")]
+            if ended.reason is not FinishReason.TOOL_CALL or not served:
+                self._grow(turn.messages)
+                yield self._step(replace(ended, usage=usage))
                 return
             results: list[Message] = []
-            async with aclosing(self._answers(own, seconds)) as answers:
-                async for tool_event in answers:
+            async with aclosing(self._results(served, seconds)) as tool_events:
+                async for tool_event in tool_events:
                     if isinstance(tool_event, ToolEnded):
                         results.append(tool_event.result.message(envelope=self.envelope))
                         seconds -= tool_event.result.seconds
-                    yield tool_event
-            self._grow([*said, *_in_order(own, results)])
-            if len(own) < len(calls):
-                yield replace(ended, usage=usage)
+                    yield self._step(tool_event)
+            self._grow([*turn.messages, *_in_order(served, results)])
+            if len(served) < len(calls):
+                yield self._step(replace(ended, usage=usage))
                 return
-        yield Incident("tool_rounds_exceeded", self.limits.rounds)
-        yield TurnEnded(FinishReason.LENGTH_OUTPUT, usage)
+        yield self._step(Incident("tool_rounds_exceeded", self.limits.rounds))
+        yield self._step(TurnEnded(FinishReason.LENGTH_OUTPUT, usage))
 
-    async def _turn(self, said: list[Message]) -> AsyncGenerator[Event, None]:
+    async def _turn(self, turn: Turn, deadline: Deadline | None) -> AsyncGenerator[StepEvents[RoundEvent], None]:
+        """One turn without its end, which is noted in ``turn``: more turns may follow."""
+        plan, self.first = self.first, None
         before = self.completion_tokens
-        async with aclosing(run_turn(await self.plan(self.model, self.request))) as turn:
-            async for choice_event in turn:
-                match choice_event.event:
-                    case MessageEnded(message):
-                        said.append(message)
-                    case MessageStarted() | TextDelta() | Incident() | TurnEnded():
-                        pass
-                self.completion_tokens = before + choice_event.completion_tokens
-                yield choice_event.event
+        async with aclosing(steps(plan or await self.plan(self.model, self.request), self.meter, deadline)) as sampled:
+            async for _, events, tokens in sampled:
+                self.completion_tokens = before + tokens
+                if passed := turn.note(events):
+                    yield StepEvents(0, passed, self.completion_tokens)
 
-    async def _answers(self, own: Sequence[Message], seconds: float) -> AsyncGenerator[ToolEvent, None]:
-        calls = [ToolCall.of(message, fallback_id=f"call_{i}", session=self.session) for i, message in enumerate(own)]
-        async with aclosing(self.router.run(calls, seconds=max(0.0, seconds))) as events:
+    def _step(self, event: RoundEvent) -> StepEvents[RoundEvent]:
+        return StepEvents(0, (event,), self.completion_tokens)
+
+    async def _results(self, calls: Sequence[Message], seconds: float) -> AsyncGenerator[ToolEvent, None]:
+        tool_calls = [ToolCall.of(one, fallback_id=f"call_{i}", session=self.session) for i, one in enumerate(calls)]
+        async with aclosing(self.router.run(tool_calls, seconds=max(0.0, seconds))) as events:
             async for event in events:
                 yield event
 
@@ -120,6 +155,18 @@ class Rounds:
         free = ToolChoice("auto", choice.names) if choice.mode == "required" and called else choice
         conversation = self.request.conversation.add(*messages)
         self.request = replace(self.request, conversation=conversation, tool_choice=free)
+
+
+async def run_rounds(
+    plan: Plan, router: Router, *, limits: RoundLimits = RoundLimits(), session: str = "", meter: Meter = UNMETERED
+) -> AsyncGenerator[RoundEvent, None]:
+    """The events of ``plan`` and of the turns that follow it while the model calls tools that ``router`` serves."""
+    rounds = Rounds(
+        plan.model, plan.request, router, prepare_turn, limits=limits, session=session, first=plan, meter=meter
+    )
+    async with aclosing(rounds.run()) as events:
+        async for event in events:
+            yield event
 
 
 def _in_order(calls: Sequence[Message], results: Sequence[Message]) -> list[Message]:

@@ -1,7 +1,7 @@
-"""Filters over the events of turns: time limits, metrics, traces. Never a word of what was said."""
+"""What a server counts and writes down: metrics, traces, logs. Never a word of what was said."""
 
+from .metering import RequestMeter
 from .metrics import Metrics
 from .traces import Exported, Tracing
-from .turns import TurnWatcher, watched
 
-__all__ = ["Exported", "Metrics", "Tracing", "TurnWatcher", "watched"]
+__all__ = ["Exported", "Metrics", "RequestMeter", "Tracing"]

@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from antiphon.conversation import Incident, TurnEnded
-from antiphon.generation import ChoiceEvent, Model
+from antiphon.conversation import TurnEnded
+from antiphon.generation import Model
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FIRST = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -32,11 +32,11 @@ class Metrics:
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
 
-        def counter(name: str, told: str, *labels: str) -> Counter:
-            return Counter(f"antiphon_{name}", told, labels, registry=registry)
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(f"antiphon_{name}", meaning, labels, registry=registry)
 
-        def histogram(name: str, told: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(f"antiphon_{name}", told, labels, buckets=buckets, registry=registry)
+        def histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(f"antiphon_{name}", meaning, labels, buckets=buckets, registry=registry)
 
         self.requests = counter("requests", "Requests answered.", "route", "method", "status")
         self.seconds = histogram("request_seconds", "From a request to its whole answer.", WHOLE, "route")
@@ -60,54 +60,46 @@ class Metrics:
         """From now on a scrape also tells how many requests run and wait, and how the loaded engines are."""
         self._registry.register(States(queue, models))
 
-    def turn(self, model: str, *, prompt_tokens: int, since: float) -> TurnMeter:
-        """A watcher of one turn; ``since`` (of `time.perf_counter`) is when its client began to wait."""
-        return TurnMeter(self, model, prompt_tokens, since)
+    def turn(self, model: str, *, prompt_tokens: int, since: float) -> TurnCounts:
+        """A turn begins; ``since`` (of `time.perf_counter`) is when its client began to wait."""
+        return TurnCounts(self, model, prompt_tokens, since)
 
     def render(self) -> bytes:
         """The text of a scrape."""
         return generate_latest(self._registry)
 
 
-class TurnMeter:
+class TurnCounts:
     """Counts one turn."""
 
     def __init__(self, metrics: Metrics, model: str, prompt_tokens: int, since: float) -> None:
         self._metrics = metrics
         self._model = model
         self._since = since
-        self._said: dict[int, int] = {}
-        self._ended: set[int] = set()
-        self._last: float | None = None
-        self._between = metrics.between_tokens.labels(model)
+        self._ended = 0
+        self.between: Callable[[float], object] = metrics.between_tokens.labels(model).observe
+        """Takes the seconds between two tokens."""
         metrics.prompt_tokens.labels(model).inc(prompt_tokens)
         metrics.running.labels(model).inc()
 
-    def see(self, event: ChoiceEvent) -> None:
-        now = time.perf_counter()
-        more = event.completion_tokens - self._said.get(event.choice, 0)
-        self._said[event.choice] = event.completion_tokens
-        if self._last is None:
-            self._last = now
-            self._metrics.first_token.labels(self._model).observe(now - self._since)
-        elif more > 0:
-            self._between.observe((now - self._last) / more)
-            self._last = now
-        match event.event:
-            case Incident(code):
-                self._metrics.incidents.labels(code).inc()
-            case TurnEnded(reason, usage):
-                self._ended.add(event.choice)
-                self._metrics.turns.labels(self._model, reason.value).inc()
-                if usage.cached_tokens and len(self._ended) == 1:
-                    self._metrics.cached_tokens.labels(self._model).inc(usage.cached_tokens)
-            case _:  # What was said is nobody's business here.
-                pass
+    def first(self) -> None:
+        self._metrics.first_token.labels(self._model).observe(time.perf_counter() - self._since)
 
-    def end(self, error: BaseException | None) -> None:
+    def incident(self, code: str) -> None:
+        self._metrics.incidents.labels(code).inc()
+
+    def ended(self, end: TurnEnded) -> None:
+        """A choice is over. The prompt was read once for all of them."""
+        self._ended += 1
+        self._metrics.turns.labels(self._model, end.reason.value).inc()
+        if end.usage.cached_tokens and self._ended == 1:
+            self._metrics.cached_tokens.labels(self._model).inc(end.usage.cached_tokens)
+
+    def end(self, tokens: int, error: BaseException | None, *, choices: int) -> None:
+        """The turn is over, with so many ``tokens``, and ``choices`` that had any event."""
         self._metrics.running.labels(self._model).dec()
-        self._metrics.completion_tokens.labels(self._model).inc(sum(self._said.values()))
-        if error is not None and (len(self._ended) < len(self._said) or not self._said):
+        self._metrics.completion_tokens.labels(self._model).inc(tokens)
+        if error is not None and (self._ended < choices or not choices):
             reason = "error" if isinstance(error, Exception) else "cancelled"
             self._metrics.turns.labels(self._model, reason).inc()
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from antiphon.conversation import TurnEnded
 from antiphon.errors import AntiphonError, ConfigError
-from antiphon.generation import ChoiceEvent
 
 from . import genai
 
@@ -51,16 +50,14 @@ class TurnSpan:
     def __init__(self, span: Span, failed: StatusCode) -> None:
         self._span = span
         self._failed = failed
-        self._said: dict[int, int] = {}
         self._reasons: dict[int, str] = {}
 
-    def see(self, event: ChoiceEvent) -> None:
-        self._said[event.choice] = event.completion_tokens
-        if isinstance(event.event, TurnEnded):
-            self._reasons[event.choice] = event.event.reason.value
+    def ended(self, choice: int, end: TurnEnded) -> None:
+        self._reasons[choice] = end.reason.value
 
-    def end(self, error: BaseException | None) -> None:
-        self._span.set_attribute(genai.OUTPUT_TOKENS, sum(self._said.values()))
+    def end(self, tokens: int, error: BaseException | None) -> None:
+        """The turn is over, with so many ``tokens``; ``error`` ended it early."""
+        self._span.set_attribute(genai.OUTPUT_TOKENS, tokens)
         self._span.set_attribute(genai.FINISH_REASONS, [self._reasons[choice] for choice in sorted(self._reasons)])
         if isinstance(error, Exception):
             code = error.code if isinstance(error, AntiphonError) else type(error).__name__

@@ -77,14 +77,15 @@ class ControlScanner:
         self._spelling = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         self._prefixes = {s[:n] for s in longest_first for n in range(1, len(s))}
         self._reach = max(map(len, longest_first), default=1) - 1
-        self._held = ""
+        self.buffered = ""
+        """The tail that may still become a spelling."""
 
     def feed(self, text: str) -> list[Piece]:
-        return self._scan(self._held + text, last=False)
+        return self._scan(self.buffered + text, last=False)
 
     def close(self) -> list[Piece]:
         """What was held back; it can no longer become more than it is."""
-        return self._scan(self._held, last=True)
+        return self._scan(self.buffered, last=True)
 
     def _scan(self, text: str, *, last: bool) -> list[Piece]:
         pieces: list[Piece] = []
@@ -98,7 +99,7 @@ class ControlScanner:
             hold = len(text) if last else self._open_tail(text, start)
         if start < hold:
             pieces.append(text[start:hold])
-        self._held = text[hold:]
+        self.buffered = text[hold:]
         return pieces
 
     def _open_tail(self, text: str, start: int) -> int:

@@ -81,6 +81,8 @@ class Projection:
         """What ``event`` changes for the client; None: nothing."""
         match event:
             case TextDelta(text, logprobs):
+                if self._field is Said and not self._fresh:
+                    return Said(text, logprobs)  # Nearly every event of nearly every turn.
                 return self._text(text, logprobs)
             case MessageStarted(message):
                 return self._start(message)

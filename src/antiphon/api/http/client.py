@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import TypeVar
 
 from starlette.datastructures import Headers
-from starlette.types import Receive, Scope
+from starlette.types import Receive
 
 from antiphon.config import Limits
 from antiphon.errors import OverloadedError, RequestError
@@ -20,24 +20,22 @@ DISCARD = 16
 """Up to so many times the limit a body is read and thrown away: a client that still sends would not hear the answer."""
 
 
-async def read_json(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+async def read_json(headers: Headers, receive: Receive, limits: Limits) -> bytes:
     """The body, whole. Raises `RequestError` for a body of another kind or size, `ClientGone` when it never comes."""
-    headers = Headers(scope=scope)
     kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         raise RequestError(
             "The body must be JSON.", code="unsupported_media_type", hint="Send content-type: application/json."
         )
-    return await read_body(scope, receive, limits)
+    return await read_body(headers, receive, limits)
 
 
-async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+async def read_body(headers: Headers, receive: Receive, limits: Limits) -> bytes:
     """The same for a body of any kind."""
-    headers = Headers(scope=scope)
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise RequestError("Compressed bodies are not read.", code="unsupported_media_type")
-    told = headers.get("content-length", "0")
-    if told.isdecimal() and int(told) > DISCARD * limits.max_body:
+    announced = headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced) > DISCARD * limits.max_body:
         raise _too_large(limits)
     try:
         async with asyncio.timeout(limits.body_timeout):

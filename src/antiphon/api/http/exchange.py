@@ -38,6 +38,7 @@ class Exchange:
     id: str
     method: str
     path: str
+    headers: Headers
     principal: Principal = NOBODY
     started: float = field(default_factory=time.perf_counter)
     status: int = 0
@@ -53,7 +54,6 @@ class Exchange:
     ignored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     dialect: Dialect = OPENAI
-    traceparent: str | None = None
     debug: bool = False
     counted: bool = False
     also: Callable[[], Mapping[str, str]] = dict
@@ -64,16 +64,14 @@ class Exchange:
         headers = Headers(scope=scope)
         given = headers.get("x-client-request-id") or headers.get("x-request-id") or ""
         id = given if _SANE_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
-        return cls(
-            id, scope["method"], scope["path"], dialect=dialect, debug=debug, traceparent=headers.get("traceparent")
-        )
+        return cls(id, scope["method"], scope["path"], headers, dialect=dialect, debug=debug)
 
     @property
     def owner(self) -> str:
         """Whose things it may see: the name of its API key."""
         return self.principal.name
 
-    def headers(self) -> dict[str, str]:
+    def answer_headers(self) -> dict[str, str]:
         """What every answer carries."""
         spent = (time.perf_counter() - self.started) * 1000
         told = {
@@ -99,6 +97,11 @@ class Exchange:
                 told.append((name, (moment - before) * 1000))
                 before = moment
         return [*told, ("total", spent)]
+
+    def note_first(self) -> None:
+        """The first event of its first turn is there."""
+        if self.first_event is None:
+            self.first_event = time.perf_counter()
 
     def spent(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
         """A turn, or an embedding, took so many tokens; None: its engine does not tell."""
@@ -172,7 +175,7 @@ class Envelope:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
-                MutableHeaders(scope=message).update(exchange.headers())
+                MutableHeaders(scope=message).update(exchange.answer_headers())
             elif not message.get("more_body", False):
                 self._count(exchange, scope)  # Before the last byte: who has its answer finds it in the metrics.
             await send(message)

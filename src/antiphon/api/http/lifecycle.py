@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from antiphon.errors import AntiphonError, OverloadedError
 
@@ -15,18 +15,18 @@ class Work:
     """One request's work, which a server that stops can end with an error instead of silence."""
 
     def __init__(self) -> None:
-        self._task: asyncio.Task[object] | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._error: AntiphonError | None = None
 
-    async def run(self, work: Awaitable[Result]) -> Result:
-        """The result of ``work``, or the error that `stop` gave, now or before."""
+    async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of ``work``, which is a task of its own, or the error that `stop` gave, now or before."""
         if self._error is not None:
-            if asyncio.iscoroutine(work):
-                work.close()
+            work.close()
             raise self._error
-        self._task = asyncio.current_task()
+        task: asyncio.Task[Result] = asyncio.ensure_future(work)
+        self._task = task
         try:
-            return await work
+            return await task
         except asyncio.CancelledError:
             if self._error is None:
                 raise

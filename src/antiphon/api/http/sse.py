@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from starlette.types import Send
 
 from antiphon.errors import AntiphonError
+from antiphon.wire.writer import KEEP_ALIVE, StreamForm
 
 from .lifecycle import Work
 
-KEEP_ALIVE = b": keep-alive\n\n"
 GATHER, LONGEST_GATHER = 0.01, 0.1
 """Seconds between two writes of one stream, and where the server is too busy for that."""
-HEADERS = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamForm:
-    """How a stream is written: its headers, what it says to stay alive, and how it tells an error."""
-
-    headers: Sequence[tuple[bytes, bytes]]
-    keep_alive: bytes
-    error: Callable[[AntiphonError], bytes]
+def headers_of(media_type: str) -> list[tuple[bytes, bytes]]:
+    """Of a stream that no proxy is to keep or gather."""
+    return [
+        (b"content-type", media_type.encode()),
+        (b"cache-control", b"no-cache"),
+        (b"x-accel-buffering", b"no"),
+    ]
 
 
 class Outbox:
@@ -50,7 +44,7 @@ class Outbox:
         self._loop = asyncio.get_running_loop()
         self._reader: asyncio.Future[None] | None = None
         self._gatherer: asyncio.Future[None] | None = None
-        self._writer: asyncio.Future[None] | None = None
+        self._writers: list[asyncio.Future[None]] = []
         self._written = self._loop.time()
         self._due = self._written
         # One timer a stream, set anew only when it fires: an event must not cost a timer.
@@ -63,18 +57,26 @@ class Outbox:
         """What comes next must wait for `room`."""
         return self._size >= self._limit
 
-    def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes) -> asyncio.Future[None] | None:
+        """Adds a chunk. What it returns is to be awaited before the next: there is no room until then."""
         self._chunks.append(chunk)
         self._size += len(chunk)
         self._written = self._loop.time()
-        _wake(self._reader)
+        if self._reader is not None:
+            _wake(self._reader)
+            self._reader = None
+        return self._when_taken() if self._size >= self._limit else None
 
     async def room(self) -> None:
         """Returns when there is room for more."""
         if self.full:
-            _wake(self._gatherer)
-            self._writer = self._loop.create_future()
-            await self._writer
+            await self._when_taken()
+
+    def _when_taken(self) -> asyncio.Future[None]:
+        _wake(self._gatherer)
+        writer = self._loop.create_future()
+        self._writers.append(writer)
+        return writer
 
     def close(self, error: AntiphonError | None = None) -> None:
         """There is nothing more to write."""
@@ -103,7 +105,9 @@ class Outbox:
         self._chunks.clear()
         self._size = 0
         self._due = self._loop.time() + self._pause
-        _wake(self._writer)
+        for writer in self._writers:
+            _wake(writer)
+        self._writers.clear()
         return taken
 
     def _keep_alive(self) -> None:
@@ -119,11 +123,16 @@ def _wake(waiter: asyncio.Future[None] | None) -> None:
 
 
 async def fill(
-    outbox: Outbox, chunks: AsyncGenerator[bytes, None], work: Work, unforeseen: Callable[[Exception], AntiphonError]
+    outbox: Outbox,
+    write: Callable[[Outbox], Coroutine[Any, Any, None]],
+    end: Callable[[], bytes],
+    work: Work,
+    unforeseen: Callable[[Exception], AntiphonError],
 ) -> None:
-    """Writes a stream into the outbox and closes it; an error is the outbox's to tell."""
+    """Runs ``write``, which fills the outbox, adds the stream's end, and closes it; errors are the outbox's to tell."""
     try:
-        await work.run(_pour(outbox, chunks))
+        await work.run(write(outbox))
+        outbox.write(end())
     except AntiphonError as error:
         outbox.close(error)
     except Exception as error:  # noqa: BLE001 - the client waits: every error must reach it
@@ -132,21 +141,7 @@ async def fill(
         outbox.close()
 
 
-async def _pour(outbox: Outbox, chunks: AsyncGenerator[bytes, None]) -> None:
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            outbox.write(chunk)
-            if outbox.full:
-                await outbox.room()
-
-
-async def send_events(
-    outbox: Outbox,
-    send: Send,
-    *,
-    error_event: Callable[[AntiphonError], bytes],
-    headers: Sequence[tuple[bytes, bytes]] = HEADERS,
-) -> None:
+async def send_events(outbox: Outbox, send: Send, form: StreamForm) -> None:
     """Sends what comes until the outbox closes. An error that comes before anything else is raised, not sent.
 
     The response starts with the first event or keep-alive: whatever fails before is a real status.
@@ -154,9 +149,9 @@ async def send_events(
     taken = await outbox.take()
     if taken is None and outbox.error is not None:
         raise outbox.error
-    await send({"type": "http.response.start", "status": 200, "headers": list(headers)})
+    await send({"type": "http.response.start", "status": 200, "headers": headers_of(form.media_type)})
     while taken is not None:
         await send({"type": "http.response.body", "body": taken, "more_body": True})
         taken = await outbox.take()
-    last = b"" if outbox.error is None else error_event(outbox.error)
+    last = b"" if outbox.error is None else form.error(outbox.error)
     await send({"type": "http.response.body", "body": last, "more_body": False})

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from starlette.responses import Response as HttpResponse
 from starlette.types import Receive, Scope, Send
 
-from antiphon.api.call import Call
-from antiphon.api.http.sse import HEADERS, KEEP_ALIVE, StreamForm
+from antiphon.api.http.sse import Outbox, headers_of
+from antiphon.api.post import Post
 from antiphon.errors import AntiphonError, ConflictError
 from antiphon.wire.json import encode
 from antiphon.wire.responses.event_schema import StreamEvent
@@ -20,17 +20,18 @@ from antiphon.wire.responses.schema import (
     ResponseError,
 )
 from antiphon.wire.sse import DONE
+from antiphon.wire.writer import EVENT_STREAM, StreamForm
 
 from .respond import Responder
 from .runs import ResponseCancelled, Run
 
 
-class Answer:
+class ResponseAnswer:
     """One response on its way to its client."""
 
-    def __init__(self, call: Call, responder: Responder) -> None:
-        self._call = call
-        self._context = call.context
+    def __init__(self, post: Post, responder: Responder) -> None:
+        self._post = post
+        self._context = post.context
         self._responder = responder
 
     async def now(self, *, stream: bool) -> None:
@@ -41,71 +42,67 @@ class Answer:
             if stream:
                 await self._stream(run)
             else:
-                await self._call.tell(await self._whole(run))
+                await self._post.send_json(await self._whole(run))
         finally:
             self._context.runs.remove(run)
 
-    async def later(self, held: AsyncExitStack, *, stream: bool) -> None:
+    async def later(self, own: AsyncExitStack, *, stream: bool) -> None:
         """The answer is made whether the client stays or not; it gets the queued response, or follows the events.
 
-        ``held`` is what the response has for itself until it is over; its place among its key's requests is, too.
+        ``own`` is what the response has for itself until it is over; its place among its key's requests is, too.
         """
         run, runs = self._responder.run, self._context.runs
-        async with held:
+        async with own:
             runs.add(run)
-            held.callback(runs.remove, run)
-            held.enter_context(self._context.rates.behind(run.owner))
+            own.callback(runs.remove, run)
+            own.enter_context(self._context.rates.behind(run.owner))
             await self._responder.queue()
             queued = run.response
-            runs.spawn(self._in_background(run, held.pop_all()))
-        await self._call.send_response(EventsResponse(run.follow()) if stream else json_response(queued))
+            runs.spawn(self._in_background(run, own.pop_all()))
+        await self._post.send_response(EventsResponse(run.follow()) if stream else json_response(queued))
 
     async def _whole(self, run: Run) -> Response:
         try:
-            await self._call.run(self._exhaust(), run.work)
+            await self._post.run(self._responder.run_to(_unsent), run.work)
         except ResponseCancelled as error:
             self._responder.broken(error)
             await self._responder.settle()
         return self._responder.response
 
-    async def _exhaust(self) -> None:
-        async with aclosing(self._responder.events()) as events:
-            async for _ in events:
-                pass
-
-    async def _in_background(self, run: Run, held: AsyncExitStack) -> None:
+    async def _in_background(self, run: Run, own: AsyncExitStack) -> None:
         try:
-            await self._call.run(self._exhaust(), run.work)
+            await self._post.run(self._responder.run_to(_unsent), run.work)
         except AntiphonError as error:
             self._responder.broken(error)
         except Exception as error:  # noqa: BLE001 - nobody waits: the response itself must tell
-            self._responder.broken(self._call.unforeseen(error))
+            self._responder.broken(self._post.unforeseen(error))
         finally:
             await self._responder.settle()
-            await held.aclose()
+            await own.aclose()
 
     async def _stream(self, run: Run) -> None:
         try:
-            await self._call.stream(self._chunks(), work=run.work, form=StreamForm(HEADERS, KEEP_ALIVE, self._last))
+            await self._post.stream(self._write, lambda: DONE, StreamForm(self._last), run.work)
         except ResponseCancelled as error:
             self._responder.broken(error)
             raise
         finally:
             await self._responder.settle()
 
-    async def _chunks(self) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self._responder.events()) as events:
-            async for event in events:
-                yield named_event(event)
-        yield DONE
+    async def _write(self, outbox: Outbox) -> None:
+        await self._responder.run_to(lambda events: outbox.write(b"".join(map(named_event, events))))
 
     def _last(self, error: AntiphonError) -> bytes:
         return b"".join(map(named_event, self._responder.broken(error))) + DONE
 
 
-async def again(call: Call, id: str) -> None:
+def _unsent(events: list[StreamEvent]) -> None:
+    """Nobody follows: the response itself is the answer."""
+
+
+async def again(post: Post, id: str) -> None:
     """The answer to a request that came before under the same idempotency key."""
-    context, exchange = call.context, call.exchange
+    context, exchange = post.context, post.exchange
     run = context.runs.get(exchange.owner, id)
     if run is not None and run.response.background:
         response = EventsResponse(run.follow()) if exchange.stream else json_response(run.response)
@@ -116,7 +113,7 @@ async def again(call: Call, id: str) -> None:
         raise ConflictError(
             "The first request with this idempotency-key is still being answered.", code="idempotency_in_progress"
         )
-    await call.send_response(response)
+    await post.send_response(response)
 
 
 def settled(response: Response) -> Response:
@@ -135,7 +132,7 @@ class EventsResponse(HttpResponse):
         self._events = events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
+        await send({"type": "http.response.start", "status": 200, "headers": headers_of(EVENT_STREAM)})
         async with aclosing(self._events) as events:
             async for event in events:
                 await send({"type": "http.response.body", "body": named_event(event), "more_body": True})

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
-from antiphon.api.call import Call
+from antiphon.api.post import Post
+from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
-from antiphon.generation import Model, Plan, TurnRequest, run_turn
-from antiphon.generation.rounds import RoundEvent, Rounds
+from antiphon.generation import Model, Plan, RoundEvent, Rounds, StepEvents, TurnRequest
+from antiphon.generation.turn import Source, drive, steps
 from antiphon.wire.responses.event_schema import StreamEvent
 from antiphon.wire.responses.items import Entry
 from antiphon.wire.responses.read import Asked, prepare_response
@@ -37,14 +38,14 @@ class Order:
 
 
 class Responder:
-    """Makes one response. `events` is the only road: what streams, what does not, and what runs in the background."""
+    """Makes one response. `run_to` is the only road: what streams, what does not, and what runs in the background."""
 
-    def __init__(self, call: Call, order: Order) -> None:
-        self._call = call
-        self._context = context = call.context
+    def __init__(self, post: Post, order: Order) -> None:
+        self._post = post
+        self._context = context = post.context
         self._order = order
         self._projector = Projector(order.head, order.view, context.clock)
-        self._kept_inputs = self._settled = False
+        self._kept_inputs = self._settled = self._begun = False
         self.run = Run(order.head.id, order.owner, order.head)
 
     @property
@@ -54,60 +55,62 @@ class Responder:
     async def queue(self) -> list[StreamEvent]:
         """Keeps the response as queued, so that it is there before anybody is told of it."""
         await self._keep_record()
-        return self._told(self._projector.queued())
+        return self._noted(self._projector.queued())
 
-    async def events(self) -> AsyncGenerator[StreamEvent, None]:
-        """The response's events. The last comes when the response is kept. Errors of queue and engine are raised."""
+    async def run_to(self, send: Callable[[list[StreamEvent]], Awaitable[None] | None]) -> None:
+        """Makes the response and sends its events. The last is sent when the response is kept.
+
+        Errors of queue and engine are raised.
+        """
         if self.run.cancelled:
             raise ResponseCancelled("The response was cancelled.")
-        begun = False
-        async with self._call.admitted(), aclosing(self._turns()) as turns:
-            async for event in turns:
-                told = [] if begun else self._begin()
-                begun = True
-                told += self._projector.feed(event)
-                await self.settle()
-                for one in self._told(told):
-                    yield one
 
-    def _begin(self) -> list[StreamEvent]:
-        self._call.note_event()
-        return self._projector.begin()
+        def sent(events: list[StreamEvent]) -> Awaitable[None] | None:
+            return send(self._noted(events))
+
+        async with self._post.admitted():
+            await drive(self._source(), self._written, sent, limits=self._post.time_limits, keep=self._keep)
+
+    def _written(self, step: StepEvents[RoundEvent]) -> list[StreamEvent]:
+        events = [] if self._begun else self._projector.begin()
+        self._begun = True
+        for happened in step.events:
+            events += self._projector.feed(happened)
+        return events
+
+    async def _keep(self, messages: Sequence[Message]) -> None:
+        await self.settle()
 
     def broken(self, error: AntiphonError) -> list[StreamEvent]:
         """The last events of a response that did not get to its end; `settle` is to follow."""
         if self._projector.over:
             return []
         cancelled = isinstance(error, ResponseCancelled)
-        return self._told(self._projector.cancel() if cancelled else self._projector.fail(error))
+        return self._noted(self._projector.cancel() if cancelled else self._projector.fail(error))
 
-    def _told(self, events: list[StreamEvent]) -> list[StreamEvent]:
+    def _noted(self, events: list[StreamEvent]) -> list[StreamEvent]:
         kept = events if self.response.background else []
         self.run.tell(kept, self.response)
         return events
 
-    async def _turns(self) -> AsyncGenerator[RoundEvent, None]:
-        asked, plan = self._order.asked, self._order.plan
-        if not asked.tools.served or asked.tools.router is None:
-            async with aclosing(run_turn(plan)) as turn:
-                async for choice_event in turn:
-                    yield choice_event.event
-            return
-        ready: list[Plan] = [plan]
+    def _source(self) -> Source[RoundEvent]:
+        requested, plan, meter = self._order.asked, self._order.plan, self._post.meter()
+        if not requested.tools.served or requested.tools.router is None:
+            return partial(steps, plan, meter)
 
         async def planned(model: Model, request: TurnRequest) -> Plan:
-            return ready.pop() if ready else await prepare_response(model, replace(asked, turn=request))
+            return await prepare_response(model, replace(requested, turn=request))
 
         rounds = Rounds(
             plan.model,
             plan.request,
-            asked.tools.router.only(asked.tools.served, most=self._order.head.max_tool_calls),
+            requested.tools.router.only(requested.tools.served, most=self._order.head.max_tool_calls),
             planned,
             session=f"{self._order.owner}/{self._order.thread}",
+            first=plan,
+            meter=meter,
         )
-        async with aclosing(rounds.run()) as events:
-            async for event in events:
-                yield event
+        return rounds.steps
 
     async def settle(self) -> None:
         """Once the response is over: what was said goes to the conversation and to the archive."""

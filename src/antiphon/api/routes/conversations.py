@@ -134,9 +134,9 @@ class Conversations:
         return reader.read(items)
 
     async def _body(self, request: Request, kind: type[Body]) -> Body:
-        body = await read_json(request.scope, request.receive, self._context.limits)
-        wire, ignored = decode(body or b"{}", kind)
         exchange: Exchange = request.scope[KEY]
+        body = await read_json(exchange.headers, request.receive, self._context.limits)
+        wire, ignored = decode(body or b"{}", kind)
         exchange.ignored = tuple(ignored)
         return wire
 

@@ -7,7 +7,7 @@ import struct
 from base64 import b64encode
 from collections.abc import Sequence
 
-from antiphon.api.call import Call, Posted
+from antiphon.api.post import Post, PostRoute
 from antiphon.config import Limits
 from antiphon.generation import embed, plan_embedding
 from antiphon.wire.chat.messages import refused
@@ -15,15 +15,15 @@ from antiphon.wire.completions.schema import Prompt
 from antiphon.wire.embeddings.schema import EmbeddingList, EmbeddingObject, EmbeddingRequest, EmbeddingUsage
 
 
-class MakeEmbeddings(Posted):
+class MakeEmbeddings(PostRoute):
     """One unit vector a text."""
 
-    async def answer(self, call: Call) -> None:
-        wire = call.read(EmbeddingRequest)
+    async def answer(self, post: Post) -> None:
+        wire = post.read(EmbeddingRequest)
         texts = read_texts(wire.input, self._context.limits)
         before = f"{wire.instruction} " if wire.instruction else ""
-        model = await call.model(wire.model or self._context.source.embedding)
-        plan = await call.planned(
+        model = await post.model(wire.model or self._context.source.embedding)
+        plan = await post.off_loop(
             lambda: plan_embedding(
                 model,
                 [before + text for text in texts],
@@ -31,11 +31,12 @@ class MakeEmbeddings(Posted):
                 truncate=wire.error_behavior == "truncate",
             )
         )
-        async with call.admitted():
-            made = await call.run(embed(plan))
-        self._count(call, model.name, made.tokens)
+        async with post.admitted():
+            made = await post.run(embed(plan))
+        post.spent(prompt=made.tokens)
+        self._context.metrics.prompt_tokens.labels(model.name).inc(made.tokens)
         written = as_base64 if wire.encoding_format == "base64" else list
-        await call.tell(
+        await post.send_json(
             EmbeddingList(
                 id=f"embd-{secrets.token_hex(12)}",
                 data=[EmbeddingObject(index=i, embedding=written(vector)) for i, vector in enumerate(made.vectors)],
@@ -43,12 +44,6 @@ class MakeEmbeddings(Posted):
                 usage=EmbeddingUsage(made.tokens, made.tokens),
             )
         )
-
-    def _count(self, call: Call, model: str, tokens: int) -> None:
-        """There is no turn here to be watched, so what was read is counted, and charged, in one."""
-        call.exchange.spent(prompt=tokens)
-        self._context.metrics.prompt_tokens.labels(model).inc(tokens)
-        self._context.rates.charge(call.exchange.owner, tokens)
 
 
 def read_texts(input: Prompt, limits: Limits) -> list[str]:

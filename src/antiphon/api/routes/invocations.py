@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from antiphon.api.context import Context
 from antiphon.api.http.client import read_json
 from antiphon.api.http.errors import ClientGone
+from antiphon.api.http.exchange import KEY, Exchange
 from antiphon.errors import RequestError
 from antiphon.wire.json import decode, encode
 
@@ -31,8 +32,9 @@ class Invocations:
         self._tasks = tasks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope[KEY]
         try:
-            body = await read_json(scope, receive, self._context.limits)
+            body = await read_json(exchange.headers, receive, self._context.limits)
         except ClientGone:
             return
         route = self._tasks[self._task(body)]

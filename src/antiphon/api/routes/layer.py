@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from antiphon.api.call import Call, Posted
 from antiphon.api.context import Context
+from antiphon.api.post import Post, PostRoute
 from antiphon.tokens import decode
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.native.schema import Detokenized, DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
@@ -21,37 +21,37 @@ def layer_routes(context: Context, prefix: str) -> list[Route]:
     ]
 
 
-class Tokenize(Posted):
-    async def answer(self, call: Call) -> None:
-        wire = call.read(TokenizeRequest)
-        model = await call.model(wire.model)
-        await call.tell(await call.planned(lambda: tokenize(wire, model, reading_of(call))))
+class Tokenize(PostRoute):
+    async def answer(self, post: Post) -> None:
+        wire = post.read(TokenizeRequest)
+        model = await post.model(wire.model)
+        await post.send_json(await post.off_loop(lambda: tokenize(wire, model, reading_of(post))))
 
 
-class Detokenize(Posted):
+class Detokenize(PostRoute):
     """Control tokens are spelled out; bytes that are no characters are U+FFFD."""
 
-    async def answer(self, call: Call) -> None:
-        wire = call.read(DetokenizeRequest)
-        model = await call.model(wire.model)
+    async def answer(self, post: Post) -> None:
+        wire = post.read(DetokenizeRequest)
+        model = await post.model(wire.model)
         known_ids(wire.tokens, "tokens", model.tokenizer)
-        await call.tell(Detokenized(await call.planned(lambda: decode(model.tokenizer, wire.tokens))))
+        await post.send_json(Detokenized(await post.off_loop(lambda: decode(model.tokenizer, wire.tokens))))
 
 
-class Render(Posted):
-    async def answer(self, call: Call) -> None:
-        wire = call.read(RenderRequest)
-        model = await call.model(wire.model)
-        await call.tell(await call.planned(lambda: render(wire, model, reading_of(call))))
+class Render(PostRoute):
+    async def answer(self, post: Post) -> None:
+        wire = post.read(RenderRequest)
+        model = await post.model(wire.model)
+        await post.send_json(await post.off_loop(lambda: render(wire, model, reading_of(post))))
 
 
-class Parse(Posted):
-    async def answer(self, call: Call) -> None:
-        wire = call.read(ParseRequest)
-        model = await call.model(wire.model)
-        await call.tell(await call.planned(lambda: parse(wire, model)))
+class Parse(PostRoute):
+    async def answer(self, post: Post) -> None:
+        wire = post.read(ParseRequest)
+        model = await post.model(wire.model)
+        await post.send_json(await post.off_loop(lambda: parse(wire, model)))
 
 
-def reading_of(call: Call) -> Reading:
-    context = call.context
+def reading_of(post: Post) -> Reading:
+    context = post.context
     return Reading(context.dialect, context.limits, context.today)

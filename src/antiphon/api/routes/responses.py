@@ -6,15 +6,14 @@ import asyncio
 import secrets
 from contextlib import AsyncExitStack
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
-from antiphon.api.call import Call, Posted
 from antiphon.api.context import Context
 from antiphon.api.http.exchange import KEY, Exchange
-from antiphon.api.responses.answer import Answer, EventsResponse, again, json_response, replayed, settled
+from antiphon.api.post import Post, PostRoute
+from antiphon.api.responses.answer import EventsResponse, ResponseAnswer, again, json_response, replayed, settled
 from antiphon.api.responses.listing import listed
 from antiphon.api.responses.request import Reader
 from antiphon.api.responses.respond import Responder
@@ -100,50 +99,50 @@ class Responses:
         return json_response(listed(entries, request.query_params, newest_first=True))
 
 
-class Create(Posted):
+class Create(PostRoute):
     """POST /v1/responses: reads, plans, waits for its turn, answers: streamed, whole, or later."""
 
-    async def answer(self, call: Call) -> None:
-        context, exchange = self._context, call.exchange
-        wire = call.read(ResponsesRequest)
+    async def answer(self, post: Post) -> None:
+        context, exchange = self._context, post.exchange
+        wire = post.read(ResponsesRequest)
         exchange.stream = bool(wire.stream)
         check_possible(wire)
-        id, key = f"resp_{secrets.token_hex(12)}", Headers(scope=call.scope).get("idempotency-key")
+        id, key = f"resp_{secrets.token_hex(12)}", exchange.headers.get("idempotency-key")
         with context.idempotency.making(exchange.owner, id):
             if key is not None and wire.store is not False:
-                claimed = await context.idempotency.claim(exchange.owner, key, call.body, id)
+                claimed = await context.idempotency.claim(exchange.owner, key, post.body, id)
                 if claimed != id:
-                    await again(call, claimed)
+                    await again(post, claimed)
                     return
-            await self._make(call, wire, id)
+            await self._make(post, wire, id)
 
-    async def _make(self, call: Call, wire: ResponsesRequest, id: str) -> None:
-        context, exchange = self._context, call.exchange
-        model = await call.model(wire.model)
-        async with AsyncExitStack() as held:
-            await held.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
+    async def _make(self, post: Post, wire: ResponsesRequest, id: str) -> None:
+        context, exchange = self._context, post.exchange
+        model = await post.model(wire.model)
+        async with AsyncExitStack() as own:
+            await own.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
             reader = Reader(context, exchange, id.removeprefix("resp_"))
-            order = await reader.order(wire, model, Headers(scope=call.scope))
+            order = await reader.order(wire, model, exchange.headers)
             exchange.ignored = (*exchange.ignored, *order.asked.ignored)
             context.traffic.ignored_fields += len(order.asked.ignored)
-            answer = Answer(call, Responder(call, order))
+            answer = ResponseAnswer(post, Responder(post, order))
             if wire.background:
-                await answer.later(held.pop_all(), stream=exchange.stream)
+                await answer.later(own.pop_all(), stream=exchange.stream)
             else:
                 await answer.now(stream=exchange.stream)
 
 
-class CountTokens(Posted):
+class CountTokens(PostRoute):
     """POST /v1/responses/input_tokens: how many tokens the prompt of such a request has."""
 
-    async def answer(self, call: Call) -> None:
-        wire = call.read(TokensRequest)
+    async def answer(self, post: Post) -> None:
+        wire = post.read(TokensRequest)
         model = await self._context.model(wire.model)
-        reader = Reader(self._context, call.exchange, secrets.token_hex(12))
+        reader = Reader(self._context, post.exchange, secrets.token_hex(12))
         past = await reader.past(wire)
         asked = reader.asked(model, wire, past, await reader.entries(wire, past), affinity=None)
         plan = await asyncio.to_thread(plan_response, model, asked)
-        await call.tell(TokenCount(input_tokens=len(plan.prompt_ids)))
+        await post.send_json(TokenCount(input_tokens=len(plan.prompt_ids)))
 
 
 def _whose(request: Request) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
@@ -47,6 +48,8 @@ class TaggedParser:
         stop_words = [stop for stop in stops if isinstance(stop, str) and stop]
         self._spelled_out = {s for s in (*tags.spellings, *stop_words) if s not in spelled}
         self._scanner = ControlScanner(map(Control, self._spelled_out))
+        firsts = "".join(sorted({re.escape(spelling[0]) for spelling in self._spelled_out}))
+        self._tag_begins = re.compile(f"[{firsts}]" if firsts else "(?!)")
         self._stops = {str(stop) for stop in stops}
         self._tags = tags
         self._opens = {call.open: call for call in reversed(tags.calls) if call.open}
@@ -69,10 +72,12 @@ class TaggedParser:
 
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
         for piece in pieces:
-            if isinstance(piece, str):
-                self._each(self._scanner.feed(piece))
-            else:
+            if isinstance(piece, Control):
                 self._each([*self._scanner.close(), piece])
+            else:
+                # Nearly every piece of nearly every reply cannot be part of a tag, and needs no scanner.
+                may_be_tag = self._scanner.buffered or self._tag_begins.search(piece)
+                self._each(self._scanner.feed(piece) if may_be_tag else (piece,))
         return self._taken()
 
     def close(self) -> list[ParserEvent]:

@@ -8,11 +8,13 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from antiphon.conversation import TokenLogprob, Usage
+from antiphon.conversation import Event, TokenLogprob, Usage
+from antiphon.generation import StepEvents, merge_usage
 from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.json import encode
-from antiphon.wire.projection import Argued, Called, Change, Finished, Said, Thought, Whole
-from antiphon.wire.sse import event
+from antiphon.wire.projection import Argued, Called, Change, Finished, Projection, Said, Thought, Whole
+from antiphon.wire.sse import DONE, event
+from antiphon.wire.writer import JSON, StreamForm
 
 from .schema import (
     AnswerMessage,
@@ -69,12 +71,12 @@ class ChunkWriter:
 
     def change(self, index: int, change: Change, usage: Usage | None = None) -> bytes:
         """The chunk of one change, with ``usage`` where it is given."""
+        if usage is None and isinstance(change, Said) and not change.logprobs:
+            before, after = self._texts[index]  # Nearly every chunk of nearly every stream.
+            return before + encode(change.text) + after
         role = self._role
         match change:
             case Said(text, logprobs):
-                if not logprobs and usage is None:
-                    before, after = self._texts[index]
-                    return before + encode(text) + after
                 told = ChoiceLogprobs(logprob_entries(logprobs)) if logprobs else None
                 return self._chunk(index, Delta(role=role, content=text), logprobs=told, usage=usage)
             case Thought(text):
@@ -131,6 +133,75 @@ class ChunkWriter:
         mark = "\x00text\x00"
         before, _, after = self._chunk(index, Delta(role=self._role, content=mark)).partition(encode(mark))
         return before, after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatShape:
+    """What a request decided of its answer: choices, tokens of its prompt, and what of it the client may see."""
+
+    n: int = 1
+    prompt_tokens: int = 0
+    logprobs: bool = False
+    expose_reasoning: bool = False
+
+
+class ChatWriter:
+    """One answer: the `Writer` of chat completions."""
+
+    media_type = JSON
+
+    def __init__(self, head: AnswerHead, shape: ChatShape, form: StreamForm) -> None:
+        self.form = form
+        self._head = head
+        self._shape = shape
+        self._chunks = ChunkWriter(head, shape.n)
+        self._projections = [Projection(expose_reasoning=shape.expose_reasoning) for _ in range(shape.n)]
+        self._tokens = [0] * shape.n
+        self._begun: set[int] = set()
+        self._ends: dict[int, Usage] = {}
+        self._answers = [Whole() for _ in range(shape.n)]
+
+    def change(self, step: StepEvents[Event]) -> bytes:
+        index, events, tokens = step
+        usage: Usage | None = None
+        if self._head.continuous_usage:
+            self._tokens[index] = tokens
+            usage = Usage(self._shape.prompt_tokens, sum(self._tokens))
+        chunks: list[bytes] = []
+        if index not in self._begun:
+            self._begun.add(index)
+            chunks.append(self._chunks.first(index, usage))
+        projection = self._projections[index]
+        for happened in events:
+            change = projection.feed(happened)
+            if isinstance(change, Finished):
+                usage = self._finished(index, change, usage)
+            if change is not None:
+                chunks.append(self._chunks.change(index, change, usage))
+        return b"".join(chunks)
+
+    def end(self) -> bytes:
+        return self._chunks.last(self._usage()) + DONE
+
+    def add(self, step: StepEvents[Event]) -> None:
+        projection, answer = self._projections[step.choice], self._answers[step.choice]
+        for happened in step.events:
+            if (change := projection.feed(happened)) is not None:
+                answer.add(change)
+            if isinstance(change, Finished):
+                self._ends[step.choice] = change.usage
+
+    def whole(self) -> bytes:
+        return encode(completion(self._head, self._answers, self._usage(), logprobs=self._shape.logprobs))
+
+    def _finished(self, index: int, end: Finished, usage: Usage | None) -> Usage | None:
+        """The usage that a choice's last chunk tells: some dialects tell all of it with the last choice's end."""
+        self._ends[index] = end.usage
+        all_ended = len(self._ends) == self._shape.n
+        return self._usage() if self._head.dialect.usage == "last" and all_ended else usage
+
+    def _usage(self) -> Usage:
+        return merge_usage([self._ends[index] for index in range(self._shape.n)])
 
 
 def completion(head: AnswerHead, answers: Sequence[Whole], usage: Usage, *, logprobs: bool) -> ChatCompletion:

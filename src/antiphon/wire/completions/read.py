@@ -1,4 +1,4 @@
-"""A completion request → one plan a prompt."""
+"""A completion request → one turn a prompt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import ContextError, Position, UnsupportedError, VisibilityError
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import RawFormat
-from antiphon.generation import Model, Plan, TurnRequest, plan_turn
+from antiphon.generation import Draft, Model, TurnRequest, plan_turn
 from antiphon.tokens import Control, SampledText, Tokenizer, decode
 from antiphon.wire.chat.messages import refused
 from antiphon.wire.chat.read import Reading
@@ -26,7 +26,7 @@ MAX_LOGPROBS = 5
 class CompletionOrder:
     """All that was decided before the first token. ``echoes`` has the text that each prompt's choices begin with."""
 
-    plans: tuple[Plan, ...]
+    drafts: tuple[Draft, ...]
     echoes: tuple[str, ...]
     suffix: str
     n: int
@@ -35,7 +35,7 @@ class CompletionOrder:
     @property
     def made(self) -> int:
         """Choices that are made of each prompt, of which the best ``n`` are told."""
-        return self.plans[0].request.n
+        return self.drafts[0].request.n
 
 
 def read_completion(
@@ -56,7 +56,7 @@ def read_completion(
     texts = [_text(prompt, path, model.tokenizer) for path, prompt in zip(paths, prompts, strict=True)]
     turn = _turn(wire, reading, made=made)
     return CompletionOrder(
-        plans=tuple(_plan(spoken_to, turn, text, path, dialect) for path, text in zip(paths, texts, strict=True)),
+        drafts=tuple(_draft(spoken_to, turn, text, path, dialect) for path, text in zip(paths, texts, strict=True)),
         echoes=tuple(texts) if wire.echo else ("",) * len(texts),
         suffix=wire.suffix or "",
         n=n,
@@ -169,7 +169,7 @@ def _turn(wire: CompletionRequest, reading: Reading, *, made: int) -> TurnReques
     return sampled(turn, wire)
 
 
-def _plan(model: Model, turn: TurnRequest, text: str, path: str, dialect: Dialect) -> Plan:
+def _draft(model: Model, turn: TurnRequest, text: str, path: str, dialect: Dialect) -> Draft:
     conversation = Conversation((Message(role=Role.USER, text=text),))
     try:
         return plan_turn(model, replace(turn, conversation=conversation), most=dialect.prompt_limit(model.context))

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from antiphon.conversation import Event, TokenLogprob
-from antiphon.wire.chat.write import finite
+import msgspec
+
+from antiphon.conversation import Event, FinishReason, TokenLogprob, Usage
+from antiphon.generation import StepEvents, merge_usage
+from antiphon.wire.chat.schema import CompletionUsage
+from antiphon.wire.chat.write import completion_usage, finite
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.json import encode
 from antiphon.wire.projection import Finished, Projection, Said
+from antiphon.wire.sse import DONE, event
+from antiphon.wire.writer import JSON, StreamForm
 
-from .schema import CompletionLogprobs
+from .read import CompletionOrder
+from .schema import Completion, CompletionChoice, CompletionLogprobs
 
 _utf8 = getincrementaldecoder("utf-8")
 
@@ -86,3 +96,118 @@ def likelihood(parts: Sequence[Part]) -> float:
     """The mean log probability of a choice's tokens, by which ``best_of`` ranks."""
     told = [one.logprob for part in parts for one in part.logprobs]
     return sum(told) / len(told) if told else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionHead:
+    """What every chunk of an answer, or the whole answer, says of it, and what its client asked to be told."""
+
+    id: str
+    created: int
+    model: str
+    dialect: Dialect
+    alternatives: int = 0
+    usage: bool = False
+    continuous_usage: bool = False
+
+
+class CompletionWriter:
+    """All choices of one request: the `Writer` of completions. They are numbered prompt by prompt."""
+
+    media_type = JSON
+
+    def __init__(self, head: CompletionHead, order: CompletionOrder, form: StreamForm) -> None:
+        self.form = form
+        self._head = head
+        self._order = order
+        self._texts = [ChoiceText(echo=echo, suffix=order.suffix) for echo in order.echoes for _ in range(order.made)]
+        self._usages = [Usage(len(draft.prompt_ids)) for draft in order.drafts for _ in range(order.made)]
+        self._logprobs = [LogprobWriter(head.alternatives) for _ in self._usages]
+        self._parts: list[list[Part]] = [[] for _ in self._usages]
+        self._going_on = len(self._usages)
+
+    def change(self, step: StepEvents[Event]) -> bytes:
+        return b"".join([self._chunk(step.choice, part) for part in self._read(step)])
+
+    def end(self) -> bytes:
+        last = self._completion([], completion_usage(self._usage())) if self._head.usage else None
+        return DONE if last is None else event(encode(last)) + DONE
+
+    def add(self, step: StepEvents[Event]) -> None:
+        self._parts[step.choice] += self._read(step)
+
+    def whole(self) -> bytes:
+        """Of more choices than were asked for, the likeliest."""
+        order = self._order
+        choices: list[CompletionChoice] = []
+        for prompt in range(len(order.drafts)):
+            made = self._parts[prompt * order.made : (prompt + 1) * order.made]
+            best = sorted(made, key=likelihood, reverse=True) if order.made > order.n else made
+            choices += [self._joined(prompt, sample, best[sample]) for sample in range(order.n)]
+        return encode(self._completion(choices, completion_usage(self._usage())))
+
+    def _read(self, step: StepEvents[Event]) -> Iterator[Part]:
+        """The parts that a step adds to its choice, whose tokens are counted on the way."""
+        number, text = step.choice, self._texts[step.choice]
+        for happened in step.events:
+            parts = text.feed(happened)
+            ends = (part.finished.usage for part in parts if part.finished is not None)
+            self._usages[number] = next(ends, Usage(self._usages[number].prompt_tokens, step.completion_tokens))
+            yield from parts
+
+    def _chunk(self, number: int, part: Part) -> bytes:
+        head = self._head
+        prompt, sample = divmod(number, self._order.made)
+        choice = self._choice(prompt, sample, part, self._logprobs[number])
+        self._going_on -= part.finished is not None
+        tells = head.continuous_usage or (head.dialect.usage == "last" and not self._going_on)
+        unset = msgspec.UNSET if not (head.usage or tells) else None
+        return event(encode(self._completion([choice], completion_usage(self._usage()) if tells else unset)))
+
+    def _usage(self) -> Usage:
+        """Of all prompts so far, each counted once."""
+        made = self._order.made
+        prompts = [merge_usage(self._usages[at : at + made]) for at in range(0, len(self._usages), made)]
+        *_, total = accumulate(prompts, _sum)
+        return total
+
+    def _joined(self, prompt: int, sample: int, parts: Sequence[Part]) -> CompletionChoice:
+        whole = Part(
+            "".join(part.text for part in parts),
+            tuple(one for part in parts for one in part.logprobs),
+            parts[-1].finished,
+        )
+        return self._choice(prompt, sample, whole, LogprobWriter(self._head.alternatives))
+
+    def _choice(self, prompt: int, sample: int, part: Part, writer: LogprobWriter) -> CompletionChoice:
+        has_logprobs = self._order.logprobs and (part.logprobs or part.finished is not None)
+        dialect = self._head.dialect
+        return CompletionChoice(
+            index=prompt if dialect.completions.index_of_prompt else prompt * self._order.n + sample,
+            text=part.text,
+            logprobs=writer.write(part.logprobs) if has_logprobs else None,
+            finish_reason=None if part.finished is None else _word(dialect, part.finished.reason),
+            prompt_index=prompt,
+            sample_index=sample,
+        )
+
+    def _completion(
+        self, choices: list[CompletionChoice], usage: CompletionUsage | msgspec.UnsetType | None
+    ) -> Completion:
+        head = self._head
+        return Completion(id=head.id, created=head.created, model=head.model, choices=choices, usage=usage)
+
+
+def _word(dialect: Dialect, reason: FinishReason) -> str:
+    """A completion calls no tools, whatever the model wrote."""
+    return dialect.word(FinishReason.STOP_EOS if reason is FinishReason.TOOL_CALL else reason)
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    cached = (one.cached_tokens or 0) + (other.cached_tokens or 0)
+    return Usage(
+        prompt_tokens=one.prompt_tokens + other.prompt_tokens,
+        completion_tokens=one.completion_tokens + other.completion_tokens,
+        cached_tokens=cached,
+        reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
+    )

@@ -8,7 +8,7 @@ from datetime import date
 
 from antiphon.conversation import Conversation, Message, Role, Settings
 from antiphon.errors import Position, UnsupportedError
-from antiphon.generation import Model, Plan, TurnRequest, plan_turn
+from antiphon.generation import Draft, Model, TurnRequest, plan_turn
 from antiphon.tokens import encode_pieces
 from antiphon.wire.chat.messages import refused, to_messages
 from antiphon.wire.sampling import output_limit
@@ -17,15 +17,15 @@ from .schema import InteractiveRequest
 
 
 @dataclass(frozen=True, slots=True)
-class InteractiveTurn:
+class InteractiveDraft:
     """What was decided before the first token. ``history_tokens`` of the prompt are earlier turns'."""
 
-    plan: Plan
+    draft: Draft
     history_tokens: int
 
     @property
     def input_tokens(self) -> int:
-        return len(self.plan.prompt_ids) - self.history_tokens
+        return len(self.draft.prompt_ids) - self.history_tokens
 
 
 def ends_session(wire: InteractiveRequest) -> bool:
@@ -47,10 +47,10 @@ def check_possible(wire: InteractiveRequest) -> None:
             raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
 
 
-def plan_interactive(
+def draft_interactive(
     wire: InteractiveRequest, model: Model, history: Sequence[Message], *, today: date, affinity: str
-) -> InteractiveTurn:
-    """The plan of the next turn. Raises `RequestError` naming the field."""
+) -> InteractiveDraft:
+    """The next turn. Raises `RequestError` naming the field."""
     earlier = Conversation(tuple(history), settings=Settings(current_date=today))
     request = TurnRequest(
         conversation=earlier.add(*_new(wire, history)),
@@ -65,8 +65,8 @@ def plan_interactive(
         ignore_eos=wire.ignore_eos,
         affinity=affinity,
     )
-    plan = plan_turn(model, request)
-    return InteractiveTurn(plan, min(_length(earlier, model), len(plan.prompt_ids)) if history else 0)
+    draft = plan_turn(model, request)
+    return InteractiveDraft(draft, min(_length(earlier, model), len(draft.prompt_ids)) if history else 0)
 
 
 def _new(wire: InteractiveRequest, history: Sequence[Message]) -> tuple[Message, ...]:

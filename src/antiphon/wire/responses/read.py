@@ -18,7 +18,7 @@ from antiphon.conversation import (
     Settings,
 )
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
-from antiphon.generation import Model, Plan, TurnRequest, held, plan_turn
+from antiphon.generation import Draft, Model, Plan, TurnRequest, constrain, plan_turn
 from antiphon.tools import Offer
 from antiphon.wire.chat.messages import refused
 from antiphon.wire.sampling import sampled
@@ -156,7 +156,7 @@ def check_metadata(metadata: dict[str, str] | None) -> None:
             raise refused("metadata", f"a key has at most {MAX_KEY} characters and a value at most {MAX_VALUE}.")
 
 
-def plan_response(model: Model, asked: Asked) -> Plan:
+def plan_response(model: Model, asked: Asked) -> Draft:
     """The plan; its errors name this API's parameters. ``truncation: auto`` leaves out the oldest turns, as need be."""
     try:
         return _truncated(model, asked.turn) if asked.truncate else plan_turn(model, asked.turn)
@@ -166,16 +166,16 @@ def plan_response(model: Model, asked: Asked) -> Plan:
 
 
 async def prepare_response(model: Model, asked: Asked) -> Plan:
-    """The plan, made beside the event loop, its reply held to its shape."""
-    plan = await asyncio.to_thread(plan_response, model, asked)
+    """The plan, made beside the event loop, with the grammar of its reply."""
+    draft = await asyncio.to_thread(plan_response, model, asked)
     try:
-        return await held(plan)
+        return await constrain(draft)
     except RequestError as error:
         error.position = _renamed(error.position)
         raise
 
 
-def _truncated(model: Model, turn: TurnRequest) -> Plan:
+def _truncated(model: Model, turn: TurnRequest) -> Draft:
     """Whole turns go, oldest first: a cut inside one would part a call from its answer. Instructions stay."""
     try:
         return plan_turn(model, turn)
@@ -183,7 +183,7 @@ def _truncated(model: Model, turn: TurnRequest) -> Plan:
         too_long = error
     messages = turn.conversation.messages
     cuts = [i for i, message in enumerate(messages) if message.role is Role.USER][1:]
-    best: Plan | None = None
+    best: Draft | None = None
     low, high = 0, len(cuts)
     while low < high:
         middle = (low + high) // 2

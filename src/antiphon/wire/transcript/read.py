@@ -1,16 +1,15 @@
-"""An OpenChatML transcript → a turn, and the turn's frames behind it."""
+"""An OpenChatML transcript → a turn."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import date
 
 import msgspec
 
-from antiphon.conversation import Conversation, End, Message, Role, visible_to_user
 from antiphon.errors import Position, RequestError
-from antiphon.formats.openchatml import DocumentHeader, Envelope, Writer, envelope_of, read
+from antiphon.formats.openchatml import DocumentHeader, envelope_of, read
 from antiphon.generation import TurnRequest
 
 
@@ -67,23 +66,3 @@ def generation_settings(header: DocumentHeader) -> GenerationSettings:
         told, _, where = str(error).partition(" - at `$")
         path = f"generation_settings{where.rstrip('`')}"
         raise RequestError(f"{path}: {told}.", position=Position(path=path)) from None
-
-
-def continued(conversation: Conversation, body: bytes, reply: Sequence[Message], *, revealed: bool) -> bytes:
-    """The transcript with the reply's frames behind it: answers, preambles, calls; reasoning where revealed."""
-    envelope = envelope_of(conversation)
-    writer = Writer(Envelope(envelope.header))
-    text = "" if body.endswith(b"\n") else "\n"
-    shown = [message for message in reply if revealed or visible_to_user(message) or message.is_call]
-    for message in shown:
-        text += writer.write(_ended(message, last=message is shown[-1]))
-    return body + (text + writer.close()).encode("utf-8", "surrogateescape")
-
-
-def _ended(message: Message, *, last: bool) -> Message:
-    """A turn ends with ``<|return|>`` or ``<|call|>``, however the model's own format says that."""
-    if message.end is End.NONE or message.role is not Role.ASSISTANT:
-        return message if last else replace(message, end=End.END)
-    if message.is_call:
-        return replace(message, end=End.CALL)
-    return replace(message, end=End.RETURN if last else End.END)

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from antiphon.conversation import MessageEnded, MessageStarted
+from antiphon.conversation import Event, MessageEnded, MessageStarted
 from antiphon.formats import Format
-from antiphon.generation import ChoiceEvent, Plan, TurnRequest, prepare_turn
-from antiphon.generation.rounds import Rounds
+from antiphon.generation import Meter, Plan, Rounds, StepEvents, TurnRequest, prepare_turn
+from antiphon.generation.meter import Deadline
 from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.chat.messages import refused
 from antiphon.wire.chat.schema import ChatRequest
@@ -18,26 +18,49 @@ from .context import Context
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """What one request is offered of our tools, and the router that answers its calls to them."""
+class ServerToolUse:
+    """What one request is offered of this server's tools, and the router that answers its calls to them.
+
+    ``session`` names the state that the tools keep between the calls of the request.
+    """
 
     offer: Offer
+    session: str
 
     def added_to(self, turn: TurnRequest) -> TurnRequest:
-        """The turn with our tools beside the caller's."""
+        """The turn with these tools beside the caller's."""
         conversation = turn.conversation
-        ours = {spec.name for spec in self.offer.specs}
+        names = {spec.name for spec in self.offer.specs}
         for i, tool in enumerate(conversation.tools):
-            if tool.name in ours:
+            if tool.name in names:
                 raise refused(f"tools[{i}].function.name", f"{tool.name!r} is a tool of this server.")
         tools = (*conversation.tools, *self.offer.specs)
         return replace(turn, conversation=replace(conversation, tools=tools, builtins=self.offer.builtins))
 
+    async def steps(self, plan: Plan, meter: Meter, deadline: Deadline) -> AsyncGenerator[StepEvents[Event], None]:
+        """The events of all turns as the client sees them: calls that run here, and their results, are left out."""
+        router = self.offer.router
+        rounds = Rounds(plan.model, plan.request, router, prepare_turn, session=self.session, first=plan, meter=meter)
+        hidden = False
+        async with aclosing(rounds.steps(deadline)) as steps:
+            async for _, happened, tokens in steps:
+                events: list[Event] = []
+                for event in happened:
+                    if isinstance(event, ToolStarted | ToolEnded | ToolCancelled):
+                        continue
+                    if isinstance(event, MessageStarted):
+                        hidden = event.message.is_call and router.serves(event.message.recipient or "")
+                    if not hidden:
+                        events.append(event)
+                    hidden = hidden and not isinstance(event, MessageEnded)
+                if events:
+                    yield StepEvents(0, events, tokens)
 
-def served(context: Context, wire: ChatRequest, format: Format) -> Served | None:
-    """The tools of ours that ``server_tools`` names (true: all); None when there are none to run."""
-    wanted = context.offer_tools if wire.server_tools is None else wire.server_tools
-    if wanted is False or wanted == []:
+
+def server_tools(context: Context, wire: ChatRequest, format: Format, *, session: str) -> ServerToolUse | None:
+    """The tools of this server that ``server_tools`` names (true: all); None when there are none to run."""
+    requested = context.offer_tools if wire.server_tools is None else wire.server_tools
+    if requested is False or requested == []:
         return None
     if context.tools is None:
         if wire.server_tools is None:
@@ -48,7 +71,7 @@ def served(context: Context, wire: ChatRequest, format: Format) -> Served | None
     if wire.session_id:
         raise refused("session_id", "a session and server_tools cannot be had together.", code="unsupported_parameter")
     offer = context.tools.offered(builtins=format.framed)
-    return Served(offer if wanted is True else _only(offer, list(wanted)))
+    return ServerToolUse(offer if requested is True else _only(offer, list(requested)), session)
 
 
 def _only(offer: Offer, names: list[str]) -> Offer:
@@ -63,19 +86,3 @@ def _only(offer: Offer, names: list[str]) -> Offer:
     recipients = {spec.recipient for spec in specs}
     recipients |= {r for r in offer.router.recipients for n in builtins if r == n.name or r.startswith(f"{n.name}.")}
     return Offer(tuple(specs), tuple(builtins), offer.router.only(recipients))
-
-
-async def served_events(plan: Plan, ours: Served, session: str) -> AsyncGenerator[ChoiceEvent, None]:
-    """The events of all turns as the client sees them: calls that run here, and what they gave, are not among them."""
-    rounds = Rounds(plan.model, plan.request, ours.offer.router, prepare_turn, session=session)
-    hidden = False
-    async with aclosing(rounds.run()) as events:
-        async for event in events:
-            if isinstance(event, ToolStarted | ToolEnded | ToolCancelled):
-                continue
-            if isinstance(event, MessageStarted):
-                message = event.message
-                hidden = message.is_call and ours.offer.router.serves(message.recipient or "")
-            if not hidden:
-                yield ChoiceEvent(0, event, rounds.completion_tokens)
-            hidden = hidden and not isinstance(event, MessageEnded)

@@ -1,4 +1,4 @@
-"""``tool_choice: none`` where no grammar holds the reply: what the model wrote as a call is told as text."""
+"""``tool_choice: none`` where no grammar constrains the reply: what the model wrote as a call is given as text."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from antiphon.conversation import Channel, Incident, Message, MessageEnded, Mess
 
 
 def without_calls(events: Iterable[ParserEvent], namespaces: Iterable[str], *, position: int) -> Iterator[ParserEvent]:
-    """The events with each call told as an answer, and an `Incident` before it. Calls to ``namespaces`` are our own."""
-    own = frozenset(namespaces)
+    """The events with each call as an answer, and an `Incident` before it. Calls to ``namespaces`` stay calls."""
+    builtin = frozenset(namespaces)
     for event in events:
-        if isinstance(event, MessageStarted | MessageEnded) and _is_barred(event.message, own):
+        if isinstance(event, MessageStarted | MessageEnded) and _is_refused(event.message, builtin):
             if isinstance(event, MessageStarted):
                 yield Incident("call_not_allowed", position)
             yield replace(event, message=replace(event.message, recipient=None, channel=Channel.FINAL, call_id=None))
@@ -20,5 +20,5 @@ def without_calls(events: Iterable[ParserEvent], namespaces: Iterable[str], *, p
             yield event
 
 
-def _is_barred(message: Message, own: frozenset[str]) -> bool:
-    return message.is_call and str(message.recipient).partition(".")[0] not in own
+def _is_refused(message: Message, builtin: frozenset[str]) -> bool:
+    return message.is_call and str(message.recipient).partition(".")[0] not in builtin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -22,8 +22,20 @@ from antiphon.engines import ScriptedEngine
 from antiphon.errors import EngineError, RequestError, UnsupportedError
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.template import ReplyTags, tags, template_format
-from antiphon.generation import Model, Reply, TurnRequest, collect, plan_turn, prepare_turn, run_turn
+from antiphon.generation import (
+    Model,
+    Plan,
+    Reply,
+    TurnRequest,
+    collect,
+    constrain,
+    plan_turn,
+    prepare_turn,
+    run_rounds,
+    run_turn,
+)
 from antiphon.generation.compile import ReplyCompiler
+from antiphon.generation.turn import steps
 from antiphon.tokens import ByteTokenizer, Control
 
 TOKENIZER = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
@@ -139,10 +151,14 @@ async def test_an_engine_that_takes_no_grammar_is_no_better_than_none() -> None:
         await ask(answering, conversation=WITH_TOOL, tool_choice=ToolChoice("required"))
 
 
-async def test_a_plan_that_must_be_held_does_not_run_without_its_grammar() -> None:
-    plan = plan_turn(model(CALL), TurnRequest(conversation=WITH_TOOL, tool_choice=ToolChoice("required")))
-    with pytest.raises(EngineError, match="without its grammar"):
-        await collect(run_turn(plan))
+@pytest.mark.parametrize("run", [run_turn, steps, run_rounds])
+async def test_what_runs_is_a_plan_by_its_type_and_only_compiling_the_grammar_makes_one(run: Any) -> None:
+    draft = plan_turn(model(CALL), TurnRequest(conversation=WITH_TOOL, tool_choice=ToolChoice("required")))
+    assert get_type_hints(run)["plan"] is Plan
+    assert not isinstance(draft, Plan)
+    plan = await constrain(draft)
+    assert isinstance(plan, Plan)
+    assert plan.grammar
 
 
 async def test_free_text_without_tools_is_not_held() -> None:

@@ -1,9 +1,8 @@
-"""Replies held to their shape, fail-closed: compiled before admission, followed id by id, checked when whole."""
+"""Constrained replies, fail-closed: compiled before admission, followed id by id, checked when whole."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
@@ -11,35 +10,43 @@ from antiphon.errors import EngineError
 from antiphon.grammar import ReplyShape
 
 from .model import Model
-from .plan import Plan, plan_turn
+from .plan import Draft, Plan, plan_turn
 from .request import TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
 
 CALLS = 4
-"""Calls at most in one reply that is held; the ids of their frames are given by us, in order."""
+"""Calls at most in one constrained reply; the ids of their frames are given by us, in order."""
 
 
-async def prepare_turn(model: Model, request: TurnRequest) -> Plan:
-    """The plan, with the grammar of its reply where one is asked for or the format is framed.
+async def prepare_turn(model: Model, request: TurnRequest, *, most: int | None = None) -> Plan:
+    """What `run_turn` runs: the prompt and the sampling of ``request``, and the grammar that its reply must follow.
 
-    Raises what `plan_turn` raises, and `RequestError` for a schema, pattern or choice that cannot be held.
+    Raises what `plan_turn` raises, and `RequestError` for a schema, pattern or choice that no grammar can enforce.
     """
-    return await held(plan_turn(model, request))
+    return await constrain(plan_turn(model, request, most=most))
 
 
-async def held(plan: Plan) -> Plan:
-    """The same plan, its reply held to its shape where that is asked for and possible."""
-    compiler = plan.model.compiler
-    if compiler is None or not plan.model.engine.info.grammar or not _wanted(plan):
-        return plan
-    messages = plan.request.conversation.messages
+async def constrain(draft: Draft) -> Plan:
+    """The draft with the grammar of its reply, where one is asked for or the format is framed, and the engine takes it.
+
+    Raises `RequestError` for a schema, pattern or choice that no grammar can enforce.
+    """
+    constraint = await _compiled(draft)
+    return Plan(draft.model, draft.request, draft.prompt, draft.prompt_ids, draft.sampling, constraint)
+
+
+async def _compiled(draft: Draft) -> CompiledGrammar | None:
+    compiler = draft.model.compiler
+    if compiler is None or not draft.model.engine.info.grammar or not _needs_grammar(draft):
+        return None
+    messages = draft.request.conversation.messages
     continues = bool(messages) and messages[-1].role is Role.ASSISTANT and messages[-1].end is End.NONE
-    return replace(plan, held=await compiler.compile(shape_of(plan), plan.prompt, continues=continues))
+    return await compiler.compile(shape_of(draft), draft.prompt, continues=continues)
 
 
-def shape_of(plan: Plan) -> ReplyShape:
+def shape_of(plan: Draft) -> ReplyShape:
     """What the request asks of its reply."""
     request = plan.request
     conversation = request.conversation
@@ -55,8 +62,8 @@ def shape_of(plan: Plan) -> ReplyShape:
     )
 
 
-def _wanted(plan: Plan) -> bool:
-    """Tools, or the word that none may be called, a form of the answer, or a format whose replies have channels."""
+def _needs_grammar(plan: Draft) -> bool:
+    """There are tools, or none may be called, or the answer has a form, or replies of the format have channels."""
     request = plan.request
     if request.requires_grammar:
         return True
@@ -65,10 +72,15 @@ def _wanted(plan: Plan) -> bool:
     return bool(request.conversation.tools) or request.tool_choice.mode == "none" or plan.model.format.framed
 
 
-class ReplyGuard:
-    """Follows one choice of a held plan. An engine that leaves the grammar is caught at its first wrong id."""
+def guard_of(plan: Plan) -> ReplyGuard | None:
+    """What follows one choice of a constrained plan; None where the reply is free."""
+    return None if plan.constraint is None else ReplyGuard(plan.constraint, plan)
 
-    def __init__(self, compiled: CompiledGrammar, plan: Plan) -> None:
+
+class ReplyGuard:
+    """Follows one choice of a constrained plan. An engine that leaves the grammar is caught at its first wrong id."""
+
+    def __init__(self, compiled: CompiledGrammar, plan: Draft) -> None:
         self._compiled = compiled
         self._matcher = compiled.matcher()
         self._shape = shape_of(plan)
@@ -89,7 +101,7 @@ class ReplyGuard:
             raise EngineError("the engine ended the reply before its grammar did", code="grammar_broken")
 
     def faults(self, messages: Sequence[Message]) -> list[Incident]:
-        """What finished values lack that could not be held while sampling; a strict value that lacks it is an error."""
+        """What finished values lack that no grammar could enforce; a strict value that lacks it is an error."""
         found: list[Incident] = []
         for message in messages:
             path, strict = self._place(message)
@@ -113,8 +125,8 @@ class ReplyGuard:
                 if index is not None
                 else (None, False)
             )
-        asked = self._shape.response_format
+        format = self._shape.response_format
         if not visible_to_user(message) or message.is_preamble:
             return None, False
-        path = {"json_object": "response_format", "json_schema": "response_format.json_schema.schema"}.get(asked.kind)
-        return path, asked.strict is True
+        path = {"json_object": "response_format", "json_schema": "response_format.json_schema.schema"}.get(format.kind)
+        return path, format.strict is True

@@ -1,0 +1,239 @@
+"""One POST request on its way: what every such route does alike, and the one road that a turn takes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from antiphon.errors import AntiphonError
+from antiphon.generation import Draft, Model, Plan, TimeLimits, constrain
+from antiphon.generation.together import drive_all
+from antiphon.generation.turn import steps
+from antiphon.observe import RequestMeter
+from antiphon.wire.fields import check_fields, warnings
+from antiphon.wire.json import decode, encode
+from antiphon.wire.sampling import streams
+from antiphon.wire.writer import StreamForm, Writer
+
+from .context import Context
+from .http.client import read_json, while_connected
+from .http.errors import INTERNAL, ClientGone, error_event
+from .http.exchange import FAULTS, GONE, KEY, Exchange
+from .http.lifecycle import Work
+from .http.sse import Outbox, fill, send_events
+from .server_tools import ServerToolUse
+from .session import SessionTurn
+
+Wire = TypeVar("Wire", bound=msgspec.Struct)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """The body that was read, and where its answer goes."""
+
+    context: Context
+    exchange: Exchange
+    body: bytes
+    scope: Scope
+    receive: Receive
+    send: Send
+
+    def read(self, kind: type[Wire]) -> Wire:
+        """The body as ``kind``; fields that it does not know are noted. Raises `RequestError`."""
+        wire, ignored = decode(self.body, kind)
+        check_fields(wire, ignored, self.context.dialect)
+        self.exchange.warnings = warnings(wire)
+        self.exchange.ignored = tuple(ignored)
+        self.context.traffic.ignored_fields += len(ignored)
+        return wire
+
+    def streams(self, requested: bool | None) -> bool:
+        """Whether the answer is streamed: as ``requested``, else as the dialect and the client's headers have it."""
+        accept = self.exchange.headers.get("accept", "")
+        self.exchange.stream = streams(requested, self.context.dialect, accept)
+        return self.exchange.stream
+
+    @property
+    def affinity(self) -> str | None:
+        """Whose cache in the engine the request asks for."""
+        return self.exchange.headers.get("x-session-affinity")
+
+    @property
+    def reveals(self) -> bool:
+        """Whether this client may see the model's reasoning."""
+        return self.context.reveals(self.exchange)
+
+    @property
+    def form(self) -> StreamForm:
+        """Server-sent events, whose errors are the dialect's."""
+        return StreamForm(partial(error_event, dialect=self.context.dialect))
+
+    async def model(self, name: str | None) -> Model:
+        """The model that the request names, or the default."""
+        model = await self.context.model(name)
+        self.exchange.model = model.name
+        return model
+
+    async def off_loop(self, work: Callable[[], Result], *, more: int = 0) -> Result:
+        """What ``work`` makes of the request; a long one (the body, and ``more`` bytes) beside the event loop."""
+        heavy = len(self.body) + more > self.context.limits.off_loop_above
+        return await asyncio.to_thread(work) if heavy else work()
+
+    async def plan(self, draft: Callable[[], Draft], *, more: int = 0) -> Plan:
+        """The turn that ``draft`` reads from the request, ready to run."""
+        return await constrain(await self.off_loop(draft, more=more))
+
+    async def answer(
+        self,
+        plans: Sequence[Plan],
+        writer: Writer,
+        *,
+        session: SessionTurn | None = None,
+        tools: ServerToolUse | None = None,
+    ) -> None:
+        """Runs the plans when it is this request's turn and sends what ``writer`` makes of them, streamed or whole.
+
+        Choices are numbered plan by plan. ``session`` keeps the turn of the one plan, ``tools`` answers its calls.
+        """
+        meter = self.meter()
+        n = plans[0].request.n
+        sources = [partial(steps, plan, meter, first_choice=i * n) for i, plan in enumerate(plans)]
+        if tools is not None:
+            sources = [partial(tools.steps, plans[0], meter)]
+        run = partial(
+            drive_all,
+            sources,
+            at_once=plans[0].model.engine.info.slots // n,
+            limits=self.time_limits,
+            keep=session.keeper(plans[0]) if session else None,
+        )
+        work = session.work if session else Work()
+        async with session.admitted(self.admitted()) if session else self.admitted():
+            if self.exchange.stream:
+                await self.stream(lambda outbox: run(writer.change, outbox.write), writer.end, writer.form, work)
+            else:
+                await self.run(run(writer.add, _nothing), work)
+                await self.send_response(Response(writer.whole(), media_type=writer.media_type))
+
+    @asynccontextmanager
+    async def admitted(self) -> AsyncIterator[None]:
+        """Runs the body when it is this request's turn; all that was to be decided has been."""
+        self.exchange.planned = time.perf_counter()
+        async with self.context.admission.slot():
+            self.exchange.admitted = time.perf_counter()
+            yield
+
+    def meter(self) -> RequestMeter:
+        """What counts the turns of this request."""
+        context, exchange = self.context, self.exchange
+        return RequestMeter(
+            exchange.model or "",
+            context.metrics,
+            self.spent,
+            since=exchange.started,
+            tracing=context.tracing,
+            parent=exchange.headers.get("traceparent"),
+            on_first=exchange.note_first,
+        )
+
+    @property
+    def time_limits(self) -> TimeLimits:
+        limits = self.context.limits
+        return TimeLimits(limits.first_token_timeout, limits.turn_timeout)
+
+    def spent(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
+        """Tokens of this request, which the account of its key pays for."""
+        self.exchange.spent(prompt=prompt, completion=completion, cached=cached)
+        self.context.rates.charge(self.exchange.owner, prompt + completion)
+
+    async def run(self, work: Coroutine[Any, Any, Result], own: Work | None = None) -> Result:
+        """The result of ``work``, which a server that stops can end, and whoever has ``own``."""
+        works, own = self.context.lifecycle.works, own or Work()
+        works.add(own)
+        try:
+            return await own.run(work)
+        finally:
+            works.discard(own)
+
+    async def send_json(self, value: object) -> None:
+        """The answer as one body."""
+        await self.send_response(Response(encode(value), media_type="application/json"))
+
+    async def send_response(self, response: Response) -> None:
+        await response(self.scope, self.receive, self.send)
+
+    async def stream(
+        self,
+        write: Callable[[Outbox], Coroutine[Any, Any, None]],
+        end: Callable[[], bytes],
+        form: StreamForm,
+        work: Work,
+    ) -> None:
+        """The answer as ``write`` writes it. What goes wrong before the first event is raised, afterwards it is sent.
+
+        ``end`` makes the last bytes of a stream that got to its end.
+        """
+        limits, works = self.context.limits, self.context.lifecycle.works
+        outbox = Outbox(limits.stream_buffer, limits.keep_alive, form.keep_alive)
+        writer = asyncio.ensure_future(fill(outbox, write, end, work, self.unforeseen))
+        works.add(work)
+        try:
+            await send_events(outbox, self.send, form)
+        finally:
+            works.discard(work)
+            self.exchange.error = outbox.error.code if outbox.error else None
+            outbox.close()
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    def unforeseen(self, error: Exception) -> AntiphonError:
+        """What is told of a mistake of ours; what it was is in the log."""
+        FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
+        return INTERNAL
+
+
+def _nothing(written: None) -> None:
+    """A whole answer is sent at its end."""
+
+
+class PostRoute:
+    """A route that reads a body and answers it, and stops when its client hangs up."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        context = self._context
+        exchange: Exchange = scope[KEY]
+        context.traffic.requests += 1
+        try:
+            body = await self.body(exchange, receive)
+            await while_connected(receive, self._checked(Post(context, exchange, body, scope, receive, send)))
+        except ClientGone:
+            exchange.status = GONE
+            context.traffic.clients_gone += 1
+
+    async def body(self, exchange: Exchange, receive: Receive) -> bytes:
+        """The body, of the kind that the route reads."""
+        return await read_json(exchange.headers, receive, self._context.limits)
+
+    async def _checked(self, post: Post) -> None:
+        self._context.lifecycle.check()
+        self._context.admission.check()
+        self._context.rates.check(post.exchange.owner)
+        await self.answer(post)
+
+    async def answer(self, post: Post) -> None:
+        """Answers one request. Raises `AntiphonError` for what is to be told instead."""
+        raise NotImplementedError

@@ -1,0 +1,196 @@
+"""One choice: what its engine samples, as the events of a turn, until something ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from antiphon.conversation import (
+    Channel,
+    End,
+    Event,
+    FinishReason,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    TextDelta,
+    TurnEnded,
+)
+from antiphon.engines import EngineEnd, Step
+from antiphon.generation.constrain import ReplyGuard
+from antiphon.generation.plan import Draft, stop_ids
+from antiphon.tokens import Control
+
+from .call_ids import CallIds
+from .counts import Counts
+from .ids import IdReader
+from .logprobs import PendingLogprobs
+from .no_calls import without_calls
+from .stops import StopStrings
+
+CUT = (EngineEnd.LENGTH_OUTPUT, EngineEnd.LENGTH_CONTEXT)
+
+
+class ChoiceReader:
+    """Reads the steps of one choice. ``guard`` holds a constrained reply to its grammar."""
+
+    def __init__(self, plan: Draft, choice: int = 0, guard: ReplyGuard | None = None) -> None:
+        self._plan = plan
+        self._guard = guard
+        self._ids = IdReader(plan.model.tokenizer, plan.model.format)
+        self._parser = plan.parser()
+        self._stops = StopStrings(plan.request.stop)
+        self._call_ids = CallIds(plan.request, choice)
+        self._logprobs = PendingLogprobs()
+        self.counts = Counts()
+        self._plain = not plan.request.stop and plan.request.tool_choice.mode != "none"
+        self._end_ids = _foreign_ends(plan)
+        self._messages: list[Message] = []
+        self._open: Message | None = None
+        self._called = False
+        self.over = False
+
+    def read(self, step: Step) -> list[Event]:
+        """The events of one step; nothing after the choice is over."""
+        if self.over:
+            return []
+        if step.cached_tokens is not None:
+            self.counts.cached = step.cached_tokens
+        if self._guard is not None:
+            self._guard.follow(step.ids)
+        events: list[Event] = []
+        if step.text is not None:
+            events += self._pass(self._parser.feed(self._ids.feed_text(step.text)))
+        ended = step.text is not None and self._ended
+        for i, id in enumerate(step.ids):
+            if ended:
+                break
+            if step.logprobs:
+                self._logprobs.add(step.logprobs[i], control=self._ids.is_control(id))
+            read = self._feed(id)
+            events += read
+            ended = not (len(read) == 1 and isinstance(read[0], TextDelta)) and self._ended
+        if ended or step.end is not None:
+            events += self._finish(step.end)
+        return events if len(step.ids) < 2 else _merged(events)
+
+    def close(self) -> list[Event]:
+        """The engine has nothing more to say, and did not say why: the answer was cut."""
+        return [] if self.over else self._finish(EngineEnd.LENGTH_OUTPUT)
+
+    def _feed(self, id: int) -> Sequence[Event]:
+        """One id at a time, so that what is counted does not depend on how the engine cut its steps."""
+        self.counts.completion += 1
+        if self._open is not None and self._open.channel == Channel.ANALYSIS:
+            self.counts.reasoning += 1
+        if id in self._end_ids:
+            return []
+        pieces = self._ids.feed(id)
+        events = self._parser.feed(pieces)
+        if self._plain and not self._logprobs.waiting and len(events) == 1 and isinstance(events[0], TextDelta):
+            return events  # Nearly every token of nearly every reply.
+        passed = self._pass(events)
+        if pieces and isinstance(pieces[-1], Control):
+            self._ids.forget()
+        return passed
+
+    @property
+    def _ended(self) -> bool:
+        """Something that was read ends the reply."""
+        return self._parser.ended is not None or self._stops.matched is not None or self._called_alone
+
+    @property
+    def _called_alone(self) -> bool:
+        return self._called and not self._plan.request.parallel_tool_calls
+
+    def _pass(self, events: Sequence[ParserEvent]) -> list[Event]:
+        """Parser events on their way out: log probabilities put to their text, stop strings looked for."""
+        request, noted = self._plan.request, list[ParserEvent]()
+        if request.tool_choice.mode == "none":
+            builtin = (namespace.name for namespace in request.conversation.builtins)
+            events = list(without_calls(events, builtin, position=self.counts.completion))
+        for event in events:
+            if self._called_alone:
+                break
+            noted.append(self._note(event))
+        return list(self._stops.filter(noted))
+
+    def _note(self, event: ParserEvent) -> ParserEvent:
+        match event:
+            case MessageStarted(message):
+                self._open = self._call_ids.identified(message)
+                return MessageStarted(self._open)
+            case TextDelta(text):
+                logprobs = self._logprobs.take()
+                return TextDelta(text, logprobs) if logprobs else event
+            case MessageEnded(message):
+                return self._message_ended(message)
+            case Incident():
+                return event
+
+    def _message_ended(self, message: Message) -> MessageEnded:
+        self._messages.append(message)
+        call_id = self._open.call_id if self._open else None
+        self._open = None
+        self._logprobs.clear()
+        self._called = self._called or (message.is_call and message.end is not End.NONE)
+        message = replace(message, text=self._ids.as_sampled(message.text))
+        return MessageEnded(replace(message, call_id=call_id) if message.is_call else message)
+
+    def _finish(self, end: EngineEnd | None) -> list[Event]:
+        self.over = True
+        events: list[Event] = []
+        if self._stops.matched is None and not self._called_alone:
+            buffered = self._ids.close()
+            events += self._pass(self._parser.feed(buffered)) if buffered else []
+            events += self._pass(self._parser.close())
+        usage = self.counts.usage(len(self._plan.prompt_ids))
+        matched = self._stops.matched or self._parser.ended
+        return [*events, *self._checked(end), TurnEnded(self._reason(end), usage, matched)]
+
+    def _checked(self, end: EngineEnd | None) -> list[Incident]:
+        """A constrained reply that claims to be whole is whole, and its values are what was asked for."""
+        cut = end in CUT and self._parser.ended is None
+        if self._guard is None or cut or self._stops.matched is not None:
+            return []
+        if not self._called_alone:
+            self._guard.finish()
+        return self._guard.faults(self._messages)
+
+    def _reason(self, end: EngineEnd | None) -> FinishReason:
+        """From what was read first, from the engine's word second (P-08)."""
+        if self._stops.matched is not None:
+            return FinishReason.STOP_SEQUENCE
+        if self._called_alone:
+            return FinishReason.TOOL_CALL
+        if self._parser.ended is None and end in CUT:
+            full = len(self._plan.prompt_ids) + self.counts.completion >= self._plan.model.context
+            return FinishReason.LENGTH_CONTEXT if full else FinishReason.LENGTH_OUTPUT
+        return FinishReason.TOOL_CALL if self._called else FinishReason.STOP_EOS
+
+
+def _merged(events: Sequence[Event]) -> list[Event]:
+    """Adjacent texts joined: a step's text stays one event."""
+    merged: list[Event] = []
+    for event in events:
+        last = merged[-1] if merged else None
+        if isinstance(event, TextDelta) and isinstance(last, TextDelta):
+            merged[-1] = TextDelta(last.text + event.text, last.logprobs + event.logprobs)
+        else:
+            merged.append(event)
+    return merged
+
+
+def _foreign_ends(plan: Draft) -> frozenset[int]:
+    """The model's end tokens that the format does not know: they end the reply and are no part of it.
+
+    ``ignore_eos``: the format's own ends too, which then end nothing.
+    """
+    if plan.request.ignore_eos:
+        return plan.model.engine.info.end_ids | stop_ids(plan.model)
+    tokenizer = plan.model.tokenizer
+    known = {tokenizer.control_id(control) for control in plan.model.format.controls}
+    known |= {tokenizer.control_id(stop) for stop in plan.model.format.stops if isinstance(stop, Control)}
+    return plan.model.engine.info.end_ids - known

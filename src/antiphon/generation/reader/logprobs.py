@@ -1,0 +1,26 @@
+"""Which text a log probability belongs to."""
+
+from __future__ import annotations
+
+from antiphon.conversation import TokenLogprob
+
+
+class PendingLogprobs:
+    """Log probabilities on their way to the text that their tokens become."""
+
+    def __init__(self) -> None:
+        self.waiting: list[TokenLogprob] = []
+
+    def add(self, logprob: TokenLogprob, *, control: bool) -> None:
+        """A control becomes no text, nor do the tokens that waited before it."""
+        if control:
+            self.clear()
+        else:
+            self.waiting.append(logprob)
+
+    def take(self) -> tuple[TokenLogprob, ...]:
+        taken, self.waiting = tuple(self.waiting), []
+        return taken
+
+    def clear(self) -> None:
+        self.waiting = []

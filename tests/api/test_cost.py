@@ -1,0 +1,91 @@
+"""What one more token of a streamed chat costs: functions that are called, and doors between rooms that are passed.
+
+It counts and does not time, so it says the same on every machine.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import antiphon
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import ScriptedEngine
+from antiphon.formats.template import template_format
+from antiphon.generation import Model
+from antiphon.tokens import ByteTokenizer, Control
+from kit.api import in_process
+
+SOURCE = str(Path(antiphon.__file__).parent) + "/"
+CALLS, DOORS = 30, 10
+"""At most, for each token after the first."""
+FEW, MANY = 50, 250
+
+
+@dataclass
+class Counted:
+    """``calls`` of our functions, generators counted as they are resumed; ``doors``: calls to another room's."""
+
+    calls: int = 0
+    doors: int = 0
+    names: dict[str, int] = field(default_factory=dict)
+    _room: str = ""
+
+    def see(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event != "call" or not frame.f_code.co_filename.startswith(SOURCE):
+            return
+        room = frame.f_code.co_filename.removeprefix(SOURCE).partition("/")[0]
+        name = f"{room}: {frame.f_code.co_qualname}"
+        self.calls += 1
+        self.doors += room != self._room
+        self.names[name] = self.names.get(name, 0) + 1
+        self._room = room
+
+
+@contextmanager
+def counting() -> Iterator[Counted]:
+    counted, before = Counted(), sys.getprofile()
+    sys.setprofile(counted.see)
+    try:
+        yield counted
+    finally:
+        sys.setprofile(before)
+
+
+async def streamed(tokens: int) -> Counted:
+    """What a stream of so many tokens took, with all that a server counts of it."""
+    tokenizer = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
+    format = template_format("chatml", tokenizer.controls.keys())
+    model = Model(name="m", engine=ScriptedEngine([ord("a")] * 1000), tokenizer=tokenizer, format=format)
+    application = create_app(StaticCatalog({"m": model}))
+    await in_process(application, max_tokens=5, stream=True)
+    with counting() as counted:
+        got = await in_process(application, max_tokens=tokens, stream=True)
+    assert got.body.count(b'"content":"a"') == tokens
+    scrape = application.state.context.metrics.render().decode()
+    assert f'antiphon_completion_tokens_total{{model="m"}} {tokens + 5}.0' in scrape
+    return counted
+
+
+async def test_a_token_costs_few_calls_and_passes_few_doors() -> None:
+    few, many = await streamed(FEW), await streamed(MANY)
+    more = MANY - FEW
+    each = {name: (count - few.names.get(name, 0)) / more for name, count in many.names.items()}
+    paid = "\n".join(f"{count:5.2f} {name}" for name, count in sorted(each.items()) if count > 0.01)
+    assert (many.calls - few.calls) / more <= CALLS, paid
+    assert (many.doors - few.doors) / more <= DOORS, paid
+
+
+async def test_what_it_counts_is_what_is_called() -> None:
+    """The counter itself: a call into a room is a door, one within it is none."""
+    with counting() as counted:
+        Control("<a>").__str__()
+        ByteTokenizer([]).piece(1)
+    assert counted.names["tokens: ByteTokenizer.piece"] == 1
+    assert counted.doors == 1
