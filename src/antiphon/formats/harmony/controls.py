@@ -16,4 +16,4 @@ ENDOFTEXT = Control("<|endoftext|>")
 
 CONTROLS = (START, END, MESSAGE, CHANNEL, CONSTRAIN, RETURN, CALL)
 ENDS = {END: End.END, CALL: End.CALL, RETURN: End.RETURN}
-"""What ends a message, and how that is said."""
+"""The controls that end a message, and the `End` that each gives it."""

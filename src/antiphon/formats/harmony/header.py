@@ -1,274 +1,136 @@
-"""The header of a message as models really write it: a set of fields, the first valid one of each kind wins.
-
-Every word is read as a field or kept as noise; nothing raises. `HeaderReader` serves the default parser; the strict
-one has the reference's rules in `reference`.
-"""
+"""A message's header: its text while it arrives, and its fields once it is read (`header_reader`)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
 
-from antiphon.conversation import FUNCTIONS, Role
+from antiphon.conversation import Channel, End, Intent, Message, Role
 from antiphon.tokens import Control
 
-from .controls import CHANNEL, CONSTRAIN, START
-from .fields import Header, Opened, Section
-from .offered import CHANNELS, CONTENT_TYPES, ROLES
+from .controls import START
 
-BLANK = " \t\n\r\f"
-"""What separates words, as the reference splits them."""
+CHANNELS = tuple(channel.value for channel in Channel)
+ROLES = tuple(role.value for role in Role)
+CONTENT_TYPES = frozenset({"json", "code", "text", "markdown"})
 
-_WORD = re.compile(f"[^{BLANK}]+")
-_VALUE = re.compile(r"""[^<{(\["'`]+""")
-_RECIPIENT = re.compile(r"""to([=:])([^<{(\["'`]*)""")
-_QUALIFIED = re.compile(r"""[^\W\d]\w*(?:\.[\w-]+)+""")
+_FIELD_WORDS = frozenset({*CHANNELS, *ROLES, *CONTENT_TYPES})
+_LIMIT = 256
+"""Characters of a header without ``<|message|>``, after which the rest is read as content (R-08)."""
 
 
-class HeaderReader:
-    """Reads one header. ``whole``: it ended with ``<|message|>``; otherwise what is no field any more is content.
+class HeaderStart(Enum):
+    """How a header began: its role stands in the prompt, ``<|start|>`` stands before it, or nothing does."""
 
-    ``tools`` are the recipients that were offered, by every name that means them.
+    IN_PROMPT = auto()
+    CONTROL = auto()
+    MISSING = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderSection:
+    """The text after one control of the header. The first section has ``<|start|>``, even where none was."""
+
+    control: Control
+    text: str
+
+
+@dataclass(slots=True)
+class Header:
+    """The fields of one header.
+
+    ``source`` is its text as it arrived, ``repairs`` are (code, text) of the incidents to report. ``complete``: it
+    ended with ``<|message|>``; else ``rest`` is the part of the text that is content.
     """
 
-    def __init__(self, expected: Role | None, tools: Mapping[str, str], *, whole: bool) -> None:
-        self._expected = expected
-        self._tools = tools
-        self._whole = whole
-        self._header = Header(expected or Role.ASSISTANT)
-        self._noise: list[str] = []
-        self._bad_channels: list[str] = []
-        self._channel_seen = False
-        self._recipient_follows = False
-        self._missing_to = False
-        self._opened = Opened.START
+    role: Role
+    name: str | None = None
+    recipient: str | None = None
+    channel: str | None = None
+    content_type: str | None = None
+    constrained: bool = False
+    unknown_role: str | None = None
+    repairs: list[tuple[str, str]] = field(default_factory=list)
+    complete: bool = True
+    rest: str = ""
+    source: str = ""
 
-    def read(self, sections: Sequence[Section], opened: Opened) -> Header:
-        """The fields of all sections, in their order."""
-        self._opened = opened
-        self._header.spelled = "".join(section.text for section in sections)
-        for i, section in enumerate(sections):
-            last = i == len(sections) - 1
-            self._section(section, ends_in_content=last and not self._whole)
-        self._finish()
-        return self._header
+    def message(self, text: str = "", end: End = End.END) -> Message:
+        """A message with these fields. Commentary without a recipient is a preamble (A-H09)."""
+        to_nobody = self.role is Role.ASSISTANT and self.recipient is None
+        return Message(
+            role=self.role,
+            text=text,
+            name=self.name,
+            recipient=self.recipient,
+            channel=self.channel,
+            content_type=self.content_type,
+            constrained=self.constrained,
+            intent=Intent.PREAMBLE if to_nobody and self.channel == Channel.COMMENTARY else None,
+            end=end,
+        )
 
-    def _section(self, section: Section, *, ends_in_content: bool) -> None:
-        first = True
-        self._channel_seen |= section.control == CHANNEL
-        for start, word in _words(section.text):
-            taken = self._first(word, section.control) if first else self._field(word, section.control)
-            if taken < len(word) and ends_in_content and not (section.control == CONSTRAIN and not self._known_type):
-                self._header.rest = section.text[start + taken :]
-                return
-            if taken < len(word):
-                self._noise.append(word[taken:])
-            # A role that is not at the start of a header without its start may stand behind stray words.
-            first = first and taken == 0 and self._opened is Opened.MISSING and section.control == START
-        if section.control == CHANNEL and not section.text.strip():
-            self._bad_channels.append("")
+
+class HeaderBuffer:
+    """The sections of a header that is still arriving, or of text that may turn out to be one."""
+
+    def __init__(self) -> None:
+        self.begin(HeaderStart.MISSING)
+
+    def begin(self, start: HeaderStart) -> None:
+        """Empty the buffer for a header that begins in this way."""
+        self.start = start
+        self.sections: list[HeaderSection] = []
+        self._length = 0
+
+    def open_section(self, control: Control) -> None:
+        """Begin a section; the control counts as one character of the header's length."""
+        self.sections.append(HeaderSection(control, ""))
+        self._length += 1
+
+    def add(self, text: str) -> None:
+        """Append text to the last section."""
+        if self.sections:
+            last = self.sections[-1]
+            self.sections[-1] = HeaderSection(last.control, last.text + text)
+        elif text:
+            self.sections.append(HeaderSection(START, text))
+        self._length += len(text)
+
+    def skip_control(self) -> None:
+        """Count a control that belongs to no header; a space stands for it, so that it separates words."""
+        self.add(" ")
+        self._length += 1
+
+    def take(self) -> str:
+        """Return the text, and empty the buffer."""
+        text = self.text
+        self.sections, self._length = [], 0
+        return text
 
     @property
-    def _known_type(self) -> bool:
-        return self._header.content_type in CONTENT_TYPES
+    def room(self) -> int:
+        """How many characters the header may still grow by; negative when it is too long."""
+        return _LIMIT - self._length
 
-    def _first(self, word: str, control: Control) -> int:
-        """How much of a section's first word is a field."""
-        if control == CHANNEL:
-            return self._channel(word)
-        if control == CONSTRAIN:
-            return self._constrained(word)
-        if taken := self._role(word):
-            return taken
-        if self._opened is not Opened.START or (self._expected is None and word.startswith("to=")):
-            return self._field(word, control)
-        return self._unknown_role(word, control)
+    @property
+    def text(self) -> str:
+        return "".join(section.text for section in self.sections)
 
-    def _role(self, word: str) -> int:
-        role = next((role for role in ROLES if word.startswith(role)), None)
-        if role is None or (self._opened is Opened.GIVEN and role != self._expected):
-            return 0
-        tail = word[len(role) :]
-        while tail.startswith(role):
-            tail = tail[len(role) :]
-        if tail.startswith(":"):
-            self._header.role, self._header.name = Role(role), tail[1:]
-            return len(word)
-        if tail and not tail.startswith(("to=", "to:")) and _known_channel(tail) is None:
-            return 0
-        self._header.role = Role(role)
-        if word == role:
-            self._header.name = word if role == Role.TOOL else None  # a tool has a name, if only this one
-            return len(word)
-        self._repair("role-repaired", word)
-        return len(word) - len(tail) + (self._field(tail, START) if tail else 0)
-
-    def _unknown_role(self, word: str, control: Control) -> int:
-        """A word where a role should stand: a channel or a recipient in its place, or the name of a tool."""
-        if self._expected is not None and (word in CHANNELS or _RECIPIENT.match(word)):
-            self._repair("role-repaired", word)
-            if word in CHANNELS:
-                self._header.channel = word
-                return len(word)
-            return self._field(word, control)
-        self._header.unknown_role = word
-        return len(word)
-
-    def _channel(self, word: str) -> int:
-        value = found[0] if (found := _VALUE.match(word)) else word
-        known = _known_channel(value)
-        if known is None:
-            if not self._whole:
-                return 0
-            self._bad_channels.append(value)
-            return len(value)
-        if self._header.channel is not None:
-            self._repair("dup-channel", value)
-        else:
-            self._header.channel = known
-            if value != known:
-                self._repair("channel-repaired", value)
-        glued = not self._whole and value.startswith(known) and not value[len(known) : len(known) + 1].islower()
-        return len(known) if glued else len(value)
-
-    def _constrained(self, word: str) -> int:
-        if _RECIPIENT.match(word):
-            return self._field(word, CONSTRAIN)
-        value = found[0] if (found := _VALUE.match(word)) else ""
-        if not value:
-            return 0
-        if self._header.content_type is not None:
-            self._repair("dup-constrain", value)
-            return len(value)
-        self._header.content_type, self._header.constrained = value, True
-        if value not in CONTENT_TYPES and self._whole:
-            self._repair("unknown-content-type", value)
-        return len(value)
-
-    def _field(self, word: str, control: Control) -> int:
-        """How much of a word that may stand anywhere is a field; 0 when it is none."""
-        if self._recipient_follows:
-            self._recipient_follows = False
-            return self._recipient(word)
-        if found := _RECIPIENT.match(word):
-            return self._to(found)
-        value = found[0] if (found := _VALUE.match(word)) else ""
-        if self._is_plain(control):
-            return 0
-        if value in self._tools:
-            self._missing_to |= self._header.recipient is None
-            return self._recipient(word)
-        if value in CONTENT_TYPES:
-            return self._content_type(value)
-        if self._whole and _QUALIFIED.fullmatch(value):
-            self._missing_to |= self._header.recipient is None
-            return self._recipient(word)
-        if value in ROLES and value == self._header.role:
-            self._repair("dup-role", value)
-            return len(value)
-        return self._late_channel(value, control)
-
-    def _is_plain(self, control: Control) -> bool:
-        """Bare text may begin with any word: without an own mark, nothing in it is a field."""
-        bare = not self._whole and control == START and self._opened is not Opened.START
-        return bare and self._header.recipient is None
-
-    def _to(self, found: re.Match[str]) -> int:
-        mark, name = found.groups()
-        if not name:
-            self._recipient_follows = True
-            self._repair("header-noise", found[0])
-        elif mark == ":":
-            self._repair("recipient-repaired", found[0])
-            self._recipient(name)
-        else:
-            self._recipient(name)
-        return found.end()
-
-    def _recipient(self, word: str) -> int:
-        name = found[0] if (found := _VALUE.match(word)) else ""
-        if name.endswith(".") or not name:
-            self._repair("empty-recipient", name)
-        elif self._header.recipient is not None:
-            self._repair("dup-recipient", name)
-        else:
-            self._header.recipient = self._tools.get(name, name)
-            if self._header.recipient != name:
-                self._repair("recipient-repaired", name)
-        return len(name)
-
-    def _content_type(self, value: str) -> int:
-        if self._header.content_type is not None:
-            self._repair("dup-constrain", value)
-        else:
-            self._header.content_type = value
-        return len(value)
-
-    def _late_channel(self, value: str, control: Control) -> int:
-        """A channel's name further back: after a bad one, or with no channel token before it."""
-        if self._header.channel is not None:
-            return 0
-        if control == CHANNEL and self._bad_channels and (known := _known_channel(value)):
-            self._header.channel = known
-            self._repair("channel-repaired", " ".join((*self._bad_channels, value)).strip())
-            self._bad_channels.clear()
-            return len(value)
-        if control == START and not self._channel_seen and (known := _known_channel(value)) and known == value:
-            self._header.channel = known
-            self._repair("missing-channel-token", value)
-            return len(value)
-        return 0
-
-    def _finish(self) -> None:
-        header = self._header
-        if self._missing_to:
-            self._repair("missing-to", header.recipient or "")
-        if header.channel is None and self._bad_channels:
-            self._name_bad_channel()
-        self._noise += filter(None, self._bad_channels)
-        if header.content_type == "code" and header.recipient is None and "python" in self._tools:
-            header.recipient = "python"
-            self._repair("bare-content-type", "code")
-            self._repair("recipient-inferred", "python")
-        if self._noise:
-            self._repair("header-noise", " ".join(self._noise))
-        if header.unknown_role is not None:
-            self._place_unknown_role(header.unknown_role)
-
-    def _name_bad_channel(self) -> None:
-        """A word is a channel that nobody knows; marks alone are none."""
-        named = next((i for i, v in enumerate(self._bad_channels) if any(c.isalnum() for c in v)), None)
-        if named is None:
-            self._repair("empty-channel", "".join(self._bad_channels))
-            self._bad_channels.clear()
-            return
-        self._header.channel = self._bad_channels.pop(named)
-        self._repair("unknown-channel", self._header.channel)
-
-    def _place_unknown_role(self, word: str) -> None:
-        """In a whole conversation it names a tool. In a reply it is a tool only if all else says so."""
-        header = self._header
-        if self._expected is None or header.recipient in ROLES or word.startswith(f"{FUNCTIONS}."):
-            header.role, header.name, header.unknown_role = Role.TOOL, word, None
-        elif word in self._tools and header.recipient is None:
-            header.recipient, header.unknown_role = self._tools[word], None
-            self._repair("role-as-recipient", word)
-        elif header.channel is not None or header.recipient is not None:
-            header.unknown_role = None
-            self._repair("role-repaired", word)
-
-    def _repair(self, code: str, text: str) -> None:
-        self._header.repairs.append((code, text))
+    @property
+    def is_plain_text(self) -> bool:
+        """Whether it is text alone, with neither ``<|start|>`` before it nor a control in it."""
+        return self.start is not HeaderStart.CONTROL and [s.control for s in self.sections] == [START]
 
 
-def _words(text: str) -> Iterator[tuple[int, str]]:
-    return ((found.start(), found[0]) for found in _WORD.finditer(text))
+def offered_names(recipients: Collection[str]) -> Mapping[str, str]:
+    """Name → recipient: each offered recipient, and its last part alone (``bash`` for ``functions.bash``).
 
-
-def _known_channel(value: str) -> str | None:
-    """The channel that a value names, or meant: other case, stray marks, letters too many or too few."""
-    if value in CHANNELS:
-        return value
-    letters = "".join(c for c in value.lower() if c.isascii() and c.isalpha())
-    meant = [c for c in CHANNELS if letters.startswith(c) or (len(letters) > 2 and c.startswith(letters))]
-    return meant[0] if len(meant) == 1 else None
+    A last part that two recipients share, or that is a role, a channel or a content type, is left out.
+    """
+    bare = {recipient: recipient.rpartition(".")[2] for recipient in recipients}
+    shared = Counter(bare.values())
+    unique = {name: recipient for recipient, name in bare.items() if shared[name] == 1 and name not in _FIELD_WORDS}
+    return {**unique, **{recipient: recipient for recipient in recipients}}

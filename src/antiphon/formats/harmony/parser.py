@@ -1,53 +1,46 @@
-"""The default reader of Harmony: never raises, loses no text, lets no control into a field, reports every repair.
+"""The default reader of Harmony: never raises, loses no text, lets no control into a field, and reports every repair.
 
-R-07 has the rules, and F-01 … F-17 are the failures of real models that they answer.
+R-07 has the rules, and F-01 … F-17 are the failures of real models that they answer. `machine` has the table of what
+each control does in each state; here is what its actions do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from enum import Enum, auto
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from antiphon.conversation import Channel, End, Message, ParserEvent, Role
 from antiphon.tokens import Control, Piece
 
-from .controls import CHANNEL, CONSTRAIN, END, ENDOFTEXT, ENDS, MESSAGE, START
-from .fields import Header, Opened, Section
-from .header import BLANK
-from .said import Said
-from .unread import UnreadHeader
+from .controls import END, ENDOFTEXT, ENDS, START
+from .events import ReplyEvents
+from .header import Header, HeaderBuffer, HeaderStart, offered_names
+from .header_reader import BLANK, HeaderReader
+from .machine import TRANSITIONS, UNEXPECTED, HarmonyAction, HarmonyState
 
-
-class _State(Enum):
-    BETWEEN = auto()
-    HEADER = auto()
-    CONTENT = auto()
-    HELD = auto()
-    """In the content of a message whose role only its end will tell."""
-    OVER = auto()
-    """Behind a turn of somebody else: nothing more is accepted."""
+_ENDS = {**ENDS, ENDOFTEXT: End.RETURN}
 
 
 class HarmonyParser:
     """Reads one reply, or with ``reply_as`` None a whole conversation.
 
-    ``tools`` are the recipients that were offered (``functions.f``, ``python``); they settle what a bare name means.
-    ``said`` is what was read so far.
+    ``tools`` are the recipients that were offered (``functions.f``, ``python``); they decide what a bare name means.
+    ``prefix`` is the message that the prompt left open: the reply begins in its content.
     """
 
     def __init__(
         self, reply_as: Role | None = Role.ASSISTANT, *, tools: Collection[str] = (), prefix: Message | None = None
     ) -> None:
         self._reply_as = reply_as
-        self._state = _State.BETWEEN
-        self._unread = UnreadHeader(reply_as, tools)
-        self._header: Header | None = None
-        self.said = Said()
+        self._tools = offered_names(tools)
+        self._state = HarmonyState.BETWEEN
+        self._buffer = HeaderBuffer()
+        self._unknown: Header | None = None
+        self._events = ReplyEvents()
         self._ended: str | None = None
         if prefix is not None:
             self._start(prefix)
         elif reply_as is not None:
-            self._open_header(Opened.GIVEN)
+            self._begin_header(HeaderStart.IN_PROMPT)
 
     @property
     def ended(self) -> str | None:
@@ -56,250 +49,250 @@ class HarmonyParser:
 
     @property
     def in_content(self) -> bool:
-        """Text that is fed now belongs to the open message."""
-        return self._state is _State.CONTENT
+        """Whether text that is fed now belongs to the open message."""
+        return self._state is HarmonyState.CONTENT
+
+    @property
+    def position(self) -> int:
+        """How many characters were fed, a control counted as one."""
+        return self._events.position
 
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
         for piece in pieces:
             if isinstance(piece, Control):
                 self._control(piece)
-                self.said.position += 1
+                self._events.advance(1)
             else:
-                self._read(piece)
-                self.said.position += len(piece)
-        return self.said.take()
+                self._text(piece)
+                self._events.advance(len(piece))
+        return self._events.take()
+
+    def add_content(self, text: str) -> None:
+        """Feed text of the open message (`in_content`) without an event: the caller has made it."""
+        self._events.add_silently(text)
+        self._events.advance(len(text))
 
     def close(self) -> list[ParserEvent]:
         """The reply is over: what is open ends with `End.NONE`."""
-        self._end(End.NONE, "")
-        self.said.close()
-        return self.said.take()
+        self._end(End.NONE)
+        self._events.close()
+        return self._events.take()
 
-    # Text
+    # Text and controls by state
 
-    def _read(self, text: str) -> None:
+    def _text(self, text: str) -> None:
         match self._state:
-            case _State.CONTENT:
-                self.said.add(text)
-            case _State.HELD:
-                self.said.parts.append(text)
-            case _State.OVER:
-                self.said.set_aside(text)
-            case _State.HEADER | _State.BETWEEN:
-                self._read_header(text)
+            case HarmonyState.CONTENT:
+                self._events.add(text)
+            case HarmonyState.UNKNOWN_ROLE:
+                self._events.add_silently(text)
+            case HarmonyState.OVER:
+                self._events.set_aside(text)
+            case HarmonyState.HEADER | HarmonyState.BETWEEN:
+                self._header_text(text)
 
-    def _read_header(self, text: str) -> None:
-        while len(text) > (room := self._unread.room):
-            self._unread.add(text[:room])
+    def _header_text(self, text: str) -> None:
+        while len(text) > (room := self._buffer.room):
+            self._buffer.add(text[:room])
             text = text[room:]
-            self._open_without_message()
-            if self._state not in (_State.HEADER, _State.BETWEEN):
-                self._read(text)
+            self._give_up_header()
+            if self._state not in (HarmonyState.HEADER, HarmonyState.BETWEEN):
+                self._text(text)
                 return
-        self._unread.add(text)
-
-    # Controls
+        self._buffer.add(text)
 
     def _control(self, control: Control) -> None:
-        if self._is_over:
-            return
-        if control in ENDS:
-            self._ended = self._ended or (control.spelling if control != END else None)
-            self._end(ENDS[control], control.spelling)
-        elif control == ENDOFTEXT and self._state is not _State.HEADER:
+        action = TRANSITIONS.get((self._state, control))
+        if action is None:
+            self._unexpected(control)
+        elif action in _ON_END:
+            self._note_end(control)
+            _ON_END[action](self, _ENDS[control], control.spelling)
+        else:
+            _ON_CONTROL[action](self, control)
+
+    def _unexpected(self, control: Control) -> None:
+        if code := UNEXPECTED[self._state]:
+            self._events.incident(code, control.spelling)
+        if self._state is HarmonyState.HEADER:
+            self._buffer.skip_control()
+            if self._buffer.room < 0:
+                self._give_up_header()
+
+    def _note_end(self, control: Control) -> None:
+        if control != END:
             self._ended = self._ended or control.spelling
-            self.said.incident("endoftext", control.spelling)
-            self._end(End.RETURN, control.spelling)
-        elif control == START:
-            self._on_start()
-        elif control == MESSAGE:
-            self._on_message()
-        elif control in (CHANNEL, CONSTRAIN):
-            self._on_section(control)
+        if control == ENDOFTEXT:
+            self._events.incident("endoftext", control.spelling)
+
+    def _end(self, end: End, spelling: str = "") -> None:
+        """End whatever is open, as an ``<|end|>`` would."""
+        if action := TRANSITIONS.get((self._state, END)):
+            _ON_END[action](self, end, spelling)
+
+    # Actions
+
+    def _open_header(self, control: Control) -> None:
+        self._set_buffer_aside()
+        self._begin_header(HeaderStart.CONTROL)
+
+    def _restart_header(self, control: Control) -> None:
+        if self._buffer.sections:
+            self._end(End.END)
+            self._control(control)
         else:
-            self._on_other(control)
+            self._events.incident("dup-start")
+            self._begin_header(HeaderStart.CONTROL)
 
-    def _on_start(self) -> None:
-        match self._state:
-            case _State.CONTENT | _State.HELD:
-                self.said.incident("missing-end")
-                self._end(End.END, "")
-            case _State.HEADER if not self._unread.sections:
-                self.said.incident("dup-start")
-            case _State.HEADER:
-                self._end(End.END, "")
-            case _:
-                self._set_aside()
-        if not self._is_over:
-            self._open_header(Opened.START)
+    def _assume_header(self, control: Control) -> None:
+        self._events.incident("missing-start")
+        self._state = HarmonyState.HEADER
+        self._control(control)
 
-    def _on_message(self) -> None:
-        match self._state:
-            case _State.CONTENT | _State.HELD:
-                self.said.incident("stray-message" if self.said.parts else "dup-message")
-            case _:
-                if self._state is _State.BETWEEN:
-                    self.said.incident("missing-start")
-                self._open_content(self._unread.read(whole=True))
+    def _open_section(self, control: Control) -> None:
+        self._buffer.open_section(control)
+        if self._buffer.room < 0:
+            self._give_up_header()
 
-    def _on_section(self, control: Control) -> None:
-        match self._state:
-            case _State.CONTENT | _State.HELD if control == CONSTRAIN:
-                self.said.incident("stray-control", control.spelling)
-                return
-            case _State.CONTENT | _State.HELD:
-                self.said.incident("missing-end")
-                self._end(End.END, "")
-                if self._is_over:
-                    return
-                self._open_header(Opened.MISSING)
-                self.said.incident("missing-start")
-            case _State.BETWEEN:
-                self._state = _State.HEADER
-                self.said.incident("missing-start")
-            case _:
-                pass
-        self._unread.sections.append(Section(control, ""))
-        self._count_control("")
+    def _open_content(self, control: Control) -> None:
+        self._begin_content(self._read_header(complete=True))
 
-    def _on_other(self, control: Control) -> None:
-        if self._state is _State.HEADER:
-            self.said.incident("header-noise", control.spelling)
-            self._count_control(" ")
-        else:
-            self.said.incident("stray-control", control.spelling)
+    def _skip_message(self, control: Control) -> None:
+        self._events.incident("stray-message" if self._events.has_text else "dup-message")
 
-    def _count_control(self, separator: str) -> None:
-        """A control makes a header longer, too; ``separator`` stands for one that only parts two words."""
-        self._unread.add(separator)
-        self._unread.length += 1
-        if self._unread.room < 0:
-            self._open_without_message()
+    def _end_first(self, control: Control) -> None:
+        self._events.incident("missing-end")
+        self._end(End.END)
+        self._control(control)
 
-    # Headers
+    def _end_message(self, end: End, spelling: str) -> None:
+        self._events.finish(end)
+        self._go_between()
 
-    def _open_header(self, opened: Opened) -> None:
-        self._state = _State.HEADER
-        self._unread.begin(opened)
-
-    def _open_content(self, header: Header) -> None:
-        """A header is known: its message starts, unless it is somebody else's."""
-        self.said.repaired(header)
-        self.said.missed_message = False
-        if self._reply_as is not None and header.role is not self._reply_as:
-            self._set_over(header)
-        elif header.unknown_role is not None:
-            self._state, self._header, self.said.parts = _State.HELD, header, []
-        else:
-            self._start(header.message())
-
-    def _start(self, message: Message) -> None:
-        self._state = _State.CONTENT
-        self.said.start(message)
-
-    def _set_over(self, header: Header) -> None:
-        self._state = _State.OVER
-        self._ended = self._ended or START.spelling
-        self.said.set_over(header)
-
-    # Ends
-
-    def _end(self, end: End, spelling: str) -> None:
-        match self._state:
-            case _State.CONTENT:
-                self._finish(end)
-            case _State.HELD:
-                self._settle(end)
-            case _State.HEADER if self._unread.text.strip(BLANK):
-                self._end_header(end)
-            case _State.HEADER if self._unread.opened is Opened.START:
-                self._end_header(end)
-            case _State.HEADER | _State.BETWEEN:
-                self._end_between(end, spelling)
-            case _State.OVER:
-                pass
-
-    def _finish(self, end: End) -> None:
-        self.said.finish(end)
-        self._between()
-
-    def _between(self) -> None:
-        self._open_header(Opened.MISSING)
-        self._state = _State.BETWEEN
-
-    def _settle(self, end: End) -> None:
-        """A message from an unknown name ended: a call in disguise if so ended, else a turn of somebody else."""
-        assert self._header is not None
-        name, text = self._header.unknown_role or "", "".join(self.said.parts)
+    def _decide_role(self, end: End, spelling: str) -> None:
+        assert self._unknown is not None
+        header, text = self._unknown, self._events.text
         if end is not End.CALL:
-            self._set_over(self._header)
+            self._go_over(header)
             return
-        self.said.incident("role-as-recipient", name)
-        self._header.recipient, self._header.unknown_role = name, None
-        self._start(self._header.message())
-        self.said.add(text)
-        self._finish(end)
+        self._events.incident("role-as-recipient", header.unknown_role or "")
+        header.recipient, header.unknown_role = header.unknown_role, None
+        self._start(header.message(), complete_header=header.complete)
+        self._events.add(text)
+        self._end_message(end, spelling)
 
-    def _end_header(self, end: End) -> None:
-        """A header ended with no ``<|message|>`` in it (F-04): what of it is no field was the content."""
-        if self._unread.is_bare and self._unread.is_unmarked:
+    def _end_header(self, end: End, spelling: str) -> None:
+        """F-04: without ``<|message|>``, what is no field is the content."""
+        if self._buffer.start is not HeaderStart.CONTROL and not self._buffer.text.strip(BLANK):
+            self._end_between(end, spelling)
+            return
+        if self._is_unmarked:
             self._end_unmarked(end, answer=end in (End.RETURN, End.NONE))
             return
-        header = self._unread.read(whole=False)
-        says_nothing = end is End.NONE or (header.channel is None and header.recipient is None)
-        if says_nothing and not header.rest:
-            self.said.repaired(header)
-            if spelled := header.spelled.strip():
-                self.said.incident("truncated-header", spelled)
-            self._between()
+        header = self._read_header(complete=False)
+        is_empty = end is End.NONE or (header.channel is None and header.recipient is None)
+        if is_empty and not header.rest:
+            self._events.incidents(header.repairs)
+            if source := header.source.strip():
+                self._events.incident("truncated-header", source)
+            self._go_between()
             return
-        self._open_with_rest(header)
-        self._end(end, "")
-
-    def _open_with_rest(self, header: Header) -> None:
-        self.said.incident("missing-message")
-        self._open_content(header)
-        self.said.missed_message = True
-        self._read(header.rest)
+        self._begin_content(header)
+        self._end(end)
 
     def _end_between(self, end: End, spelling: str) -> None:
-        if self._unread.text.strip() and not self.said.answered and self._reply_as is Role.ASSISTANT:
-            if self._unread.is_unmarked:
+        if self._buffer.text.strip() and not self._events.answered and self._reply_as is Role.ASSISTANT:
+            if self._is_unmarked:
                 self._end_unmarked(end, answer=True)
             else:
-                self.said.incident("missing-start")
-                self._end_header(end)
+                self._events.incident("missing-start")
+                self._end_header(end, spelling)
             return
-        self._set_aside()
+        self._set_buffer_aside()
         if end is not End.NONE:
-            self.said.incident("stray-stop", spelling)
-        self._between()
+            self._events.incident("stray-stop", spelling)
+        self._go_between()
+
+    # Steps of several actions
+
+    def _begin_header(self, start: HeaderStart) -> None:
+        self._state = HarmonyState.HEADER
+        self._buffer.begin(start)
+
+    def _go_between(self) -> None:
+        self._state = HarmonyState.BETWEEN
+        self._buffer.begin(HeaderStart.MISSING)
+
+    def _go_over(self, header: Header) -> None:
+        self._state = HarmonyState.OVER
+        self._ended = self._ended or START.spelling
+        self._events.set_message_aside(header.source)
+
+    def _begin_content(self, header: Header) -> None:
+        """A header was read: its message starts, unless it is of another role than the reply's."""
+        if not header.complete:
+            self._events.incident("missing-message")
+        self._events.incidents(header.repairs)
+        if self._reply_as is not None and header.role is not self._reply_as:
+            self._go_over(header)
+        elif header.unknown_role is not None:
+            self._state, self._unknown = HarmonyState.UNKNOWN_ROLE, header
+        else:
+            self._start(header.message(), complete_header=header.complete)
+        if not header.complete:
+            self._text(header.rest)
+
+    def _start(self, message: Message, *, complete_header: bool = True) -> None:
+        self._state = HarmonyState.CONTENT
+        self._events.start(message, complete_header=complete_header)
 
     def _end_unmarked(self, end: End, *, answer: bool) -> None:
         """F-09: a bare text is the answer if the reply has none; one that other messages follow has no channel."""
-        self._open_unmarked(answer=answer)
-        self._finish(end)
+        self._begin_unmarked(answer=answer)
+        self._end_message(end, "")
 
-    def _open_unmarked(self, *, answer: bool) -> None:
-        text = self._unread.take()
-        self.said.incident("unmarked-final" if answer else "missing-message")
+    def _begin_unmarked(self, *, answer: bool) -> None:
+        self._events.incident("unmarked-final" if answer else "missing-message")
         self._start(Message(role=self._reply_as or Role.ASSISTANT, channel=Channel.FINAL if answer else None))
-        self.said.add(text)
+        self._events.add(self._buffer.text)
 
-    def _open_without_message(self) -> None:
+    def _give_up_header(self) -> None:
         """The header is too long to be one (R-08): a message starts, and what follows is its content."""
-        if self._state is _State.BETWEEN and (self.said.answered or self._reply_as is not Role.ASSISTANT):
-            self._set_aside()
-        elif self._unread.is_bare and self._unread.is_unmarked:
-            self._open_unmarked(answer=True)
+        if self._state is HarmonyState.BETWEEN and (self._events.answered or self._reply_as is not Role.ASSISTANT):
+            self._set_buffer_aside()
+        elif self._is_unmarked:
+            self._begin_unmarked(answer=True)
         else:
-            self._open_with_rest(self._unread.read(whole=False))
+            self._begin_content(self._read_header(complete=False))
+
+    def _set_buffer_aside(self) -> None:
+        """Text between messages belongs to none (F-13)."""
+        if text := self._buffer.take():
+            self._events.incident("stray-text" if text.strip() else "stray-whitespace", text)
 
     @property
-    def _is_over(self) -> bool:
-        return self._state is _State.OVER
+    def _is_unmarked(self) -> bool:
+        """The buffer is text that shows no field of a header."""
+        if not self._buffer.is_plain_text:
+            return False
+        return self._read_header(complete=False).rest == self._buffer.text.lstrip(BLANK)
 
-    def _set_aside(self) -> None:
-        """Text between messages belongs to none (F-13)."""
-        if text := self._unread.take():
-            self.said.incident("stray-text" if text.strip() else "stray-whitespace", text)
+    def _read_header(self, *, complete: bool) -> Header:
+        return HeaderReader(self._reply_as, self._tools, complete=complete).read(self._buffer)
+
+
+_ON_CONTROL: Mapping[HarmonyAction, Callable[[HarmonyParser, Control], None]] = {
+    HarmonyAction.OPEN_HEADER: HarmonyParser._open_header,
+    HarmonyAction.RESTART_HEADER: HarmonyParser._restart_header,
+    HarmonyAction.ASSUME_HEADER: HarmonyParser._assume_header,
+    HarmonyAction.OPEN_SECTION: HarmonyParser._open_section,
+    HarmonyAction.OPEN_CONTENT: HarmonyParser._open_content,
+    HarmonyAction.SKIP_MESSAGE: HarmonyParser._skip_message,
+    HarmonyAction.END_FIRST: HarmonyParser._end_first,
+}
+_ON_END: Mapping[HarmonyAction, Callable[[HarmonyParser, End, str], None]] = {
+    HarmonyAction.END_MESSAGE: HarmonyParser._end_message,
+    HarmonyAction.END_HEADER: HarmonyParser._end_header,
+    HarmonyAction.END_BETWEEN: HarmonyParser._end_between,
+    HarmonyAction.DECIDE_ROLE: HarmonyParser._decide_role,
+}

@@ -1,4 +1,4 @@
-"""Reading Harmony from ids: token by token with everything at hand, or a finished completion at once."""
+"""Reading Harmony from ids: token by token, or a finished completion at once."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .parser import HarmonyParser
 
 
 class TokenDeltas(dict[int, TextDelta | None]):
-    """The event of each id that is whole characters, None for the others; filled as ids are met.
+    """The event of each id that is complete characters, None for the others; filled as ids are met.
 
-    One table serves all parsers of a vocabulary.
+    All parsers of a vocabulary can share one table.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -34,13 +34,13 @@ class TokenDeltas(dict[int, TextDelta | None]):
 
     def __missing__(self, id: int) -> TextDelta | None:
         piece = self.tokenizer.piece(id)
-        delta = None if isinstance(piece, Control) else _whole(piece)
+        delta = None if isinstance(piece, Control) else _delta(piece)
         if 0 <= id < self.tokenizer.size:
             self[id] = delta
         return delta
 
 
-def _whole(data: bytes) -> TextDelta | None:
+def _delta(data: bytes) -> TextDelta | None:
     try:
         return TextDelta(data.decode()) if data else None
     except UnicodeDecodeError:
@@ -48,11 +48,11 @@ def _whole(data: bytes) -> TextDelta | None:
 
 
 class StreamParser:
-    """Reads one reply from the ids that an engine samples. Never raises on what a model says.
+    """Reads one reply from the ids that an engine samples. Never raises on what a model writes.
 
     After each `feed`: ``role``, ``channel``, ``recipient`` and ``content_type`` of the open message (None between
     messages), ``delta`` (the text that the last ids completed, else None), ``messages`` (the finished ones),
-    ``incidents``, ``content``. All reads are O(1) in what was read before.
+    ``incidents``, ``content``. Reading any of them takes constant time, however long the reply is.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class StreamParser:
         self._deltas = tokenizer if isinstance(tokenizer, TokenDeltas) else TokenDeltas(tokenizer)
         self._decoder = PieceDecoder(self._deltas.tokenizer)
         self._reader = HarmonyParser(role, tools=tools)
-        self._said = self._reader.said
-        self._parts = self._said.parts
+        self._parts: list[str] = []
+        self._passed = 0
         self._joined = 0
         self._content = ""
-        self._flowing = False
+        self._in_content = False
         self.role: Role | None = None
         self.channel: str | None = None
         self.recipient: str | None = None
@@ -83,7 +83,7 @@ class StreamParser:
     def content(self) -> str:
         """The text of the open message so far, "" between messages."""
         if self._joined < len(self._parts):
-            # With no second owner a str grows in place, so that reading after every token stays O(1).
+            # A str with a single reference grows in place, so that reading after every token stays O(1).
             text, self._content = self._content, ""
             text += "".join(self._parts[self._joined :])
             self._content = text
@@ -91,23 +91,29 @@ class StreamParser:
         return self._content
 
     def feed(self, ids: int | Sequence[int]) -> list[ParserEvent]:
-        """One id, or as many as the engine gave at once; what they say."""
+        """Read one id, or as many as the engine gave at once, and return their events."""
         if not isinstance(ids, int):
             return self._read(ids)
         delta = self._deltas[ids]
-        if delta is None or not self._flowing:
+        if delta is None or not self._in_content:
             return self._read((ids,))
+        # Most ids are text of the open message: the parser gets it with the next id that is not.
         self.delta = text = delta.text
         self._parts.append(text)
-        self._said.position += len(text)
         return [delta]
 
     def close(self) -> list[ParserEvent]:
         """The reply is over."""
+        self._pass_text()
         return self._note([*self._reader.feed(self._decoder.close()), *self._reader.close()])
 
     def _read(self, ids: Sequence[int]) -> list[ParserEvent]:
+        self._pass_text()
         return self._note(read_ids(ids, self._deltas.tokenizer.size, self._decoder, self._reader))
+
+    def _pass_text(self) -> None:
+        if self._passed < len(self._parts):
+            self._reader.add_content("".join(self._parts[self._passed :]))
 
     def _note(self, events: list[ParserEvent]) -> list[ParserEvent]:
         texts = []
@@ -115,19 +121,21 @@ class StreamParser:
             match event:
                 case TextDelta(text):
                     texts.append(text)
+                    self._parts.append(text)
                 case MessageStarted(message):
-                    self._header(message)
+                    self._open(message)
                 case MessageEnded(message):
                     self.messages.append(message)
-                    self._header(None)
+                    self._open(None)
                 case Incident():
                     self.incidents.append(event)
         self.delta = "".join(texts) or None
-        self._flowing = self._reader.in_content and not self._decoder.holds
+        self._passed = len(self._parts)
+        self._in_content = self._reader.in_content and not self._decoder.holds
         return events
 
-    def _header(self, message: Message | None) -> None:
-        self._parts, self._joined, self._content = self._said.parts, 0, ""
+    def _open(self, message: Message | None) -> None:
+        self._parts, self._joined, self._content = [], 0, ""
         self.role = message.role if message else None
         self.channel = message.channel if message else None
         self.recipient = message.recipient if message else None
@@ -136,7 +144,7 @@ class StreamParser:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A reply read to its end."""
+    """A finished reply."""
 
     messages: tuple[Message, ...]
     incidents: tuple[Incident, ...]
@@ -152,8 +160,8 @@ def parse_completion(
 ) -> Completion:
     """A finished completion, with its stop token or without it (HAR-21).
 
-    Without it, ``stop`` says which it was; else it is told by the last message (A-H10): a call ended with
-    ``<|call|>``, a final answer with ``<|return|>``, and anything else was cut off.
+    Without it, ``stop`` says which it was; else the last message decides (A-H10): a call ended with ``<|call|>``, a
+    final answer with ``<|return|>``, and anything else was cut off.
     """
     decoder = PieceDecoder(tokenizer)
     reader = HarmonyParser(role, tools=tools)
@@ -161,22 +169,22 @@ def parse_completion(
     events += [*reader.feed(decoder.close()), *reader.close()]
     messages = [event.message for event in events if isinstance(event, MessageEnded)]
     if messages and messages[-1].end is End.NONE:
-        messages[-1] = replace(messages[-1], end=ENDS[stop] if stop is not None else _told_by(messages[-1]))
+        messages[-1] = replace(messages[-1], end=ENDS[stop] if stop is not None else _assumed_end(messages[-1]))
     return Completion(tuple(messages), tuple(event for event in events if isinstance(event, Incident)))
 
 
 def read_ids(ids: Sequence[int], size: int, decoder: PieceDecoder, reader: HarmonyParser) -> list[ParserEvent]:
-    """What the ids say; one that is none of the vocabulary's says nothing and is an incident (F-14)."""
+    """The events of the ids; an id outside the vocabulary has no text and is an incident (F-14)."""
     if not ids or (min(ids) >= 0 and max(ids) < size):
         return reader.feed(decoder.feed(ids))
     events: list[ParserEvent] = []
     for id in ids:
         known = 0 <= id < size
-        events += reader.feed(decoder.feed((id,))) if known else [Incident("unknown-id", reader.said.position, str(id))]
+        events += reader.feed(decoder.feed((id,))) if known else [Incident("unknown-id", reader.position, str(id))]
     return events
 
 
-def _told_by(message: Message) -> End:
+def _assumed_end(message: Message) -> End:
     if message.is_call:
         return End.CALL
     return End.RETURN if message.channel == Channel.FINAL else End.NONE

@@ -8,7 +8,7 @@ from antiphon.conversation import End, Message, MessageEnded, MessageStarted, Pa
 from antiphon.tokens import Control, Piece, utf8
 
 from .controls import CALL, CONSTRAIN, ENDS, RETURN
-from .fields import Header
+from .header import Header
 from .reference import Envelope, ReferenceParser, State
 from .render import Dialect
 

@@ -1,0 +1,280 @@
+"""Reads a message's header as models really write it: a set of fields, of which the first valid one of each kind wins.
+
+Every word is read as a field or reported as noise; nothing raises. The strict parser reads headers by the reference's
+rules instead (`reference`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from antiphon.conversation import FUNCTIONS, Role
+from antiphon.tokens import Control
+
+from .controls import CHANNEL, CONSTRAIN, START
+from .header import CHANNELS, CONTENT_TYPES, ROLES, Header, HeaderBuffer, HeaderSection, HeaderStart
+
+BLANK = " \t\n\r\f"
+"""The characters that separate words, as in the reference."""
+
+_WORD = re.compile(f"[^{BLANK}]+")
+_VALUE = re.compile(r"""[^<{(\["'`]+""")
+_RECIPIENT = re.compile(r"""to([=:])([^<{(\["'`]*)""")
+_QUALIFIED = re.compile(r"""[^\W\d]\w*(?:\.[\w-]+)+""")
+
+
+class HeaderReader:
+    """Reads one header.
+
+    ``complete``: it ended with ``<|message|>``; otherwise the first word that is no field begins the content.
+    ``tools`` maps each name that means an offered tool to its recipient (`offered_names`).
+    """
+
+    def __init__(self, expected: Role | None, tools: Mapping[str, str], *, complete: bool) -> None:
+        self._expected = expected
+        self._tools = tools
+        self._complete = complete
+        self._header = Header(expected or Role.ASSISTANT, complete=complete)
+        self._noise: list[str] = []
+        self._bad_channels: list[str] = []
+        self._channel_seen = False
+        self._recipient_follows = False
+        self._missing_to = False
+        self._start = HeaderStart.CONTROL
+
+    def read(self, buffer: HeaderBuffer) -> Header:
+        """The fields of all sections, in their order. Leaves the buffer as it is."""
+        self._start = buffer.start
+        self._header.source = buffer.text
+        for i, section in enumerate(buffer.sections):
+            last = i == len(buffer.sections) - 1
+            self._section(section, ends_in_content=last and not self._complete)
+        self._finish()
+        return self._header
+
+    def _section(self, section: HeaderSection, *, ends_in_content: bool) -> None:
+        first = True
+        self._channel_seen |= section.control == CHANNEL
+        for start, word in _words(section.text):
+            used = self._first(word, section.control) if first else self._field(word, section.control)
+            if used < len(word) and ends_in_content and not (section.control == CONSTRAIN and not self._known_type):
+                self._header.rest = section.text[start + used :]
+                return
+            if used < len(word):
+                self._noise.append(word[used:])
+            # A role that is not at the start of a header without its start may stand behind stray words.
+            first = first and used == 0 and self._start is HeaderStart.MISSING and section.control == START
+        if section.control == CHANNEL and not section.text.strip():
+            self._bad_channels.append("")
+
+    @property
+    def _known_type(self) -> bool:
+        return self._header.content_type in CONTENT_TYPES
+
+    # The readers of one word: each returns how many characters of it are a field, 0 when it is none.
+
+    def _first(self, word: str, control: Control) -> int:
+        """The first word of a section, whose meaning its control gives."""
+        if control == CHANNEL:
+            return self._channel(word)
+        if control == CONSTRAIN:
+            return self._constrained(word)
+        if used := self._role(word):
+            return used
+        if self._start is not HeaderStart.CONTROL or (self._expected is None and word.startswith("to=")):
+            return self._field(word, control)
+        return self._unknown_role(word, control)
+
+    def _role(self, word: str) -> int:
+        """A role, also doubled or joined with a name (``user:bob``), a channel or a recipient (``assistantfinal``)."""
+        role = next((role for role in ROLES if word.startswith(role)), None)
+        if role is None or (self._start is HeaderStart.IN_PROMPT and role != self._expected):
+            return 0
+        tail = word[len(role) :]
+        while tail.startswith(role):
+            tail = tail[len(role) :]
+        if tail.startswith(":"):
+            self._header.role, self._header.name = Role(role), tail[1:]
+            return len(word)
+        if tail and not tail.startswith(("to=", "to:")) and _known_channel(tail) is None:
+            return 0
+        self._header.role = Role(role)
+        if word == role:
+            self._header.name = word if role == Role.TOOL else None  # a tool has a name, if only this one
+            return len(word)
+        self._repair("role-repaired", word)
+        return len(word) - len(tail) + (self._field(tail, START) if tail else 0)
+
+    def _unknown_role(self, word: str, control: Control) -> int:
+        """A word in place of a role: a channel, a recipient, or the name of a tool."""
+        if self._expected is not None and (word in CHANNELS or _RECIPIENT.match(word)):
+            self._repair("role-repaired", word)
+            if word in CHANNELS:
+                self._header.channel = word
+                return len(word)
+            return self._field(word, control)
+        self._header.unknown_role = word
+        return len(word)
+
+    def _channel(self, word: str) -> int:
+        """The channel after ``<|channel|>``; before content without ``<|message|>``, text may be joined to it."""
+        value = found[0] if (found := _VALUE.match(word)) else word
+        known = _known_channel(value)
+        if known is None:
+            if not self._complete:
+                return 0
+            self._bad_channels.append(value)
+            return len(value)
+        if self._header.channel is not None:
+            self._repair("dup-channel", value)
+        else:
+            self._header.channel = known
+            if value != known:
+                self._repair("channel-repaired", value)
+        glued = not self._complete and value.startswith(known) and not value[len(known) : len(known) + 1].islower()
+        return len(known) if glued else len(value)
+
+    def _constrained(self, word: str) -> int:
+        """The content type after ``<|constrain|>``; a recipient in its place is read as one."""
+        if _RECIPIENT.match(word):
+            return self._field(word, CONSTRAIN)
+        value = found[0] if (found := _VALUE.match(word)) else ""
+        if not value:
+            return 0
+        if self._header.content_type is not None:
+            self._repair("dup-constrain", value)
+            return len(value)
+        self._header.content_type, self._header.constrained = value, True
+        if value not in CONTENT_TYPES and self._complete:
+            self._repair("unknown-content-type", value)
+        return len(value)
+
+    def _field(self, word: str, control: Control) -> int:
+        """A word that may stand anywhere in the header."""
+        if self._recipient_follows:
+            self._recipient_follows = False
+            return self._recipient(word)
+        if found := _RECIPIENT.match(word):
+            return self._to(found)
+        value = found[0] if (found := _VALUE.match(word)) else ""
+        if self._is_plain(control):
+            return 0
+        if value in self._tools:
+            self._missing_to |= self._header.recipient is None
+            return self._recipient(word)
+        if value in CONTENT_TYPES:
+            return self._content_type(value)
+        if self._complete and _QUALIFIED.fullmatch(value):
+            self._missing_to |= self._header.recipient is None
+            return self._recipient(word)
+        if value in ROLES and value == self._header.role:
+            self._repair("dup-role", value)
+            return len(value)
+        return self._late_channel(value, control)
+
+    def _is_plain(self, control: Control) -> bool:
+        """Text without any control may begin with any word, so in it only a marked word (``to=``) is a field."""
+        bare = not self._complete and control == START and self._start is not HeaderStart.CONTROL
+        return bare and self._header.recipient is None
+
+    def _to(self, found: re.Match[str]) -> int:
+        """``to=NAME``, ``to:NAME``, or ``to=`` with the name in the next word."""
+        mark, name = found.groups()
+        if not name:
+            self._recipient_follows = True
+            self._repair("header-noise", found[0])
+        elif mark == ":":
+            self._repair("recipient-repaired", found[0])
+            self._recipient(name)
+        else:
+            self._recipient(name)
+        return found.end()
+
+    def _recipient(self, word: str) -> int:
+        name = found[0] if (found := _VALUE.match(word)) else ""
+        if name.endswith(".") or not name:
+            self._repair("empty-recipient", name)
+        elif self._header.recipient is not None:
+            self._repair("dup-recipient", name)
+        else:
+            self._header.recipient = self._tools.get(name, name)
+            if self._header.recipient != name:
+                self._repair("recipient-repaired", name)
+        return len(name)
+
+    def _content_type(self, value: str) -> int:
+        if self._header.content_type is not None:
+            self._repair("dup-constrain", value)
+        else:
+            self._header.content_type = value
+        return len(value)
+
+    def _late_channel(self, value: str, control: Control) -> int:
+        """A channel's name behind a word that is no channel, or without ``<|channel|>`` before it."""
+        if self._header.channel is not None:
+            return 0
+        if control == CHANNEL and self._bad_channels and (known := _known_channel(value)):
+            self._header.channel = known
+            self._repair("channel-repaired", " ".join((*self._bad_channels, value)).strip())
+            self._bad_channels.clear()
+            return len(value)
+        if control == START and not self._channel_seen and (known := _known_channel(value)) and known == value:
+            self._header.channel = known
+            self._repair("missing-channel-token", value)
+            return len(value)
+        return 0
+
+    def _finish(self) -> None:
+        header = self._header
+        if self._missing_to:
+            self._repair("missing-to", header.recipient or "")
+        if header.channel is None and self._bad_channels:
+            self._name_bad_channel()
+        self._noise += filter(None, self._bad_channels)
+        if header.content_type == "code" and header.recipient is None and "python" in self._tools:
+            header.recipient = "python"
+            self._repair("bare-content-type", "code")
+            self._repair("recipient-inferred", "python")
+        if self._noise:
+            self._repair("header-noise", " ".join(self._noise))
+        if header.unknown_role is not None:
+            self._place_unknown_role(header.unknown_role)
+
+    def _name_bad_channel(self) -> None:
+        """Without a known channel, the first word with a letter or digit is the channel; marks alone are none."""
+        named = next((i for i, v in enumerate(self._bad_channels) if any(c.isalnum() for c in v)), None)
+        if named is None:
+            self._repair("empty-channel", "".join(self._bad_channels))
+            self._bad_channels.clear()
+            return
+        self._header.channel = self._bad_channels.pop(named)
+        self._repair("unknown-channel", self._header.channel)
+
+    def _place_unknown_role(self, word: str) -> None:
+        """In a whole conversation it names a tool. In a reply it is a tool only if the other fields say so."""
+        header = self._header
+        if self._expected is None or header.recipient in ROLES or word.startswith(f"{FUNCTIONS}."):
+            header.role, header.name, header.unknown_role = Role.TOOL, word, None
+        elif word in self._tools and header.recipient is None:
+            header.recipient, header.unknown_role = self._tools[word], None
+            self._repair("role-as-recipient", word)
+        elif header.channel is not None or header.recipient is not None:
+            header.unknown_role = None
+            self._repair("role-repaired", word)
+
+    def _repair(self, code: str, text: str) -> None:
+        self._header.repairs.append((code, text))
+
+
+def _words(text: str) -> Iterator[tuple[int, str]]:
+    return ((found.start(), found[0]) for found in _WORD.finditer(text))
+
+
+def _known_channel(value: str) -> str | None:
+    """The channel that a value names, also in other case, with stray marks, and with letters added or missing."""
+    if value in CHANNELS:
+        return value
+    letters = "".join(c for c in value.lower() if c.isascii() and c.isalpha())
+    meant = [c for c in CHANNELS if letters.startswith(c) or (len(letters) > 2 and c.startswith(letters))]
+    return meant[0] if len(meant) == 1 else None
