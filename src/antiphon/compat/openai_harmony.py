@@ -1,7 +1,7 @@
 """`openai_harmony` over Antiphon: change the import, and the reference's own examples run.
 
 Results are the reference's, errors too: `HarmonyError` where it raises that, RuntimeError where it raises only that.
-docs/coming-from-openai-harmony.md goes through the calls and says what Antiphon itself offers instead.
+docs/coming-from-openai-harmony.md lists each call and what Antiphon itself offers instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from antiphon.conversation import Role
 from antiphon.errors import AntiphonError, ParseError
 from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import Dialect, Harmony, ReferenceParser, read_conversation, read_message
-from antiphon.formats.harmony.reference import Envelope, ReferenceMessage, State
+from antiphon.formats.harmony.reference import ReferenceEnvelope, ReferenceMessage, ReferenceState
 from antiphon.tokens import Control, Piece, SegmentMemo, Tokenizer, encode_pieces, utf8
 from antiphon.tokens.bpe import o200k_harmony
 
@@ -241,7 +241,7 @@ class StreamableParser:
 
     @property
     def messages(self) -> list[Message]:
-        """The finished messages: one list that grows."""
+        """The finished messages: always the same list, which grows."""
         self._messages += map(_message, self._parser.messages[len(self._messages) :])
         return self._messages
 
@@ -251,14 +251,14 @@ class StreamableParser:
 
     @property
     def state_data(self) -> dict[str, Any]:
-        """What the parser is in the middle of, as the reference tells it."""
+        """The state with the tokens since it began, in the reference's form."""
         tokens = self.tokens[self._opened_at :]
         match self._parser.state:
-            case State.EXPECT_START:
+            case ReferenceState.EXPECT_START:
                 return {"state": "ExpectStart"}
-            case State.HEADER:
+            case ReferenceState.HEADER:
                 return {"state": "Header", "header_tokens": tokens}
-            case State.CONTENT:
+            case ReferenceState.CONTENT:
                 return {"state": "Content", "header": _header(self._parser.envelope), "content_tokens": tokens}
 
 
@@ -286,7 +286,7 @@ def _message(read: ReferenceMessage) -> Message:
     return Message(author, content, envelope.channel, envelope.recipient, envelope.content_type)
 
 
-def _header(envelope: Envelope | None) -> dict[str, Any] | None:
+def _header(envelope: ReferenceEnvelope | None) -> dict[str, Any] | None:
     if envelope is None:
         return None
     author = {"role": envelope.role.value} | ({"name": envelope.name} if envelope.name is not None else {})

@@ -1,4 +1,4 @@
-"""What a format is: conversation ⇄ pieces."""
+"""The protocol of a format: conversation ⇄ pieces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class HistoryPolicy(StrEnum):
     """Which earlier reasoning a prompt keeps (resolution A-H03).
 
     GUIDE: everything after the last final answer, and no analysis before it. REFERENCE: what `openai-harmony` does.
-    KEEP_ALL and DROP_ALL: as they say. The stored conversation is never changed.
+    KEEP_ALL and DROP_ALL: all of it, none of it. The stored conversation is never changed.
     """
 
     GUIDE = "guide"
@@ -38,7 +38,7 @@ class SamplingDefaults:
 
 
 class Parser(Protocol):
-    """Reads one reply. State is small and used once.
+    """Reads one reply; a new one for each reply.
 
     Both calls return lists. In the default mode no input makes them raise, no generated text is lost, and cutting the
     input anywhere gives the same messages.
@@ -54,7 +54,7 @@ class Parser(Protocol):
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]: ...
 
     def close(self) -> list[ParserEvent]:
-        """The reply is over: what was held back, and the end of the open message."""
+        """The reply is over: buffered text, and the end of the open message."""
 
 
 class Format(Protocol):
@@ -65,19 +65,19 @@ class Format(Protocol):
 
     @property
     def controls(self) -> Collection[Control]:
-        """The controls that renderings may hold and that the parser knows."""
+        """The controls that renderings may contain and that the parser knows."""
 
     @property
     def stops(self) -> Sequence[Control | str]:
-        """What ends a turn: controls by id, strings in decoded text."""
+        """The stops of a turn: controls by id, strings in decoded text."""
 
     @property
     def framed(self) -> bool:
-        """Whether replies have a structure of their own (heads, channels), to which they are held in any case."""
+        """Whether replies have a structure of their own (headers, channels), which a grammar always constrains."""
 
     @property
     def arguments(self) -> Collection[str]:
-        """The names of `Settings.template_kwargs` that renderings heed."""
+        """The names of `Settings.template_kwargs` that change renderings."""
 
     @property
     def defaults(self) -> SamplingDefaults: ...
@@ -92,7 +92,7 @@ class Format(Protocol):
         """The prompt. ``reply_as`` opens the next message for that role; None writes the conversation alone.
 
         A last assistant message with ``End.NONE`` is left open for the model to continue (prefill). Errors:
-        `RenderError`, when the conversation cannot be said in this format.
+        `RenderError`, when this format cannot represent the conversation.
         """
 
     def parser(
@@ -103,15 +103,15 @@ class Format(Protocol):
         strict: bool = False,
         tools: Collection[str] = (),
     ) -> Parser:
-        """A reader for one reply to ``prompt``, whose tail tells where the reply begins (inside a think tag, say).
+        """A reader for one reply to ``prompt``, whose tail decides where the reply begins (inside a think tag, say).
 
-        ``tools`` are the recipients that were offered (``functions.f``, ``python``); a format whose headers are loose
-        tells by them what a bare name means. ``strict`` raises `ParseError` where the default repairs and reports an
+        ``tools`` are the recipients that were offered (``functions.f``, ``python``); a format with loose headers
+        reads a bare name by them. ``strict`` raises `ParseError` where the default repairs and reports an
         `Incident`.
         """
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
-        """What a reply to ``prompt`` may be, so that it has the shape and the strict parser reads it.
+        """The grammar of replies to ``prompt`` that have the shape and that the strict parser reads.
 
-        Errors: `RequestError` for a shape that this format cannot say, or a choice of tools that cannot be met.
+        Errors: `RequestError` for a shape that this format cannot represent, or a choice of tools that cannot be met.
         """

@@ -1,4 +1,4 @@
-"""Which earlier reasoning a prompt keeps (resolution A-H03; HAR-68 … HAR-70). The conversation itself never changes."""
+"""Which earlier reasoning a prompt keeps (A-H03; HAR-68 … HAR-70). The conversation itself never changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_answer(message: Message) -> bool:
 
 def _reference(messages: Sequence[Message]) -> int:
     """R-05: up to the first final of anybody, when the last assistant message is final."""
-    spoken = next((m for m in reversed(messages) if m.role is Role.ASSISTANT), None)
-    if spoken is None or spoken.channel != Channel.FINAL:
+    last_reply = next((m for m in reversed(messages) if m.role is Role.ASSISTANT), None)
+    if last_reply is None or last_reply.channel != Channel.FINAL:
         return 0
     return next(i for i, m in enumerate(messages) if m.channel == Channel.FINAL)

@@ -30,7 +30,7 @@ _ANSWER = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
 
 
 class RawFormat:
-    """Texts without roles. Control spellings in a prompt stay text; `SampledText` brings ids of a caller's own.
+    """Texts without roles. Control spellings in a prompt stay text; `SampledText` brings the caller's own ids.
 
     ``stops`` end a reply. Other controls are no text and are left out, or with ``spelled`` written by their spelling.
     """
@@ -79,18 +79,18 @@ class RawFormat:
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
         if shape.callable:
-            raise UnsupportedError("a raw prompt offers no tools", position=Position(path=shape.tools_param))
+            raise UnsupportedError("a raw prompt cannot offer tools", position=Position(path=shape.tools_param))
         return shape.answer() or AnyText()
 
 
 class RawParser:
-    """One reply: a single final message that holds all the text."""
+    """Reads a reply as a single final message with all the text."""
 
     def __init__(self, stops: Collection[Control], *, spelled: bool = False, strict: bool = False) -> None:
         self._stops = frozenset(stops)
         self._spelled = spelled
         self._strict = strict
-        self._said: list[str] = []
+        self._text: list[str] = []
         self._begun = self._over = False
         self._position = 0
         self.ended: str | None = None
@@ -109,16 +109,16 @@ class RawParser:
         if self.ended is not None:
             return self._set_aside("after_end", str(piece))
         if isinstance(piece, str):
-            return self._say(piece)
+            return self._add(piece)
         if piece in self._stops:
             self.ended = piece.spelling
             return self._finish(End.END)
-        return self._say(piece.spelling) if self._spelled else self._set_aside("unexpected_control", piece.spelling)
+        return self._add(piece.spelling) if self._spelled else self._set_aside("unexpected_control", piece.spelling)
 
-    def _say(self, text: str) -> list[ParserEvent]:
+    def _add(self, text: str) -> list[ParserEvent]:
         if not text:
             return []
-        self._said.append(text)
+        self._text.append(text)
         return [*self._begin(), TextDelta(text)]
 
     def _begin(self) -> list[ParserEvent]:
@@ -127,7 +127,7 @@ class RawParser:
 
     def _finish(self, end: End) -> list[ParserEvent]:
         self._over = True
-        return [*self._begin(), MessageEnded(replace(_ANSWER, text="".join(self._said), end=end))]
+        return [*self._begin(), MessageEnded(replace(_ANSWER, text="".join(self._text), end=end))]
 
     def _set_aside(self, code: str, text: str) -> list[ParserEvent]:
         if self._strict:

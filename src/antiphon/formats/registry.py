@@ -10,11 +10,11 @@ from antiphon.tokens import Control
 from .format import Format
 
 FormatFactory = Callable[[Collection[Control]], Format]
-"""Takes the controls of the model's vocabulary, which tell what of the format's structure exists as control tokens."""
+"""Takes the controls of the model's vocabulary: those parts of the format's structure that exist as control tokens."""
 
 
 class FormatRegistry:
-    """Unique names; a value that is handed around, not a global."""
+    """Format factories under unique names; passed to where it is needed, not a global."""
 
     def __init__(self) -> None:
         self._factories: dict[str, FormatFactory] = {}

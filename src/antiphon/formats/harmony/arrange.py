@@ -1,8 +1,8 @@
-"""A conversation as callers give it → the messages that Harmony wants.
+"""A conversation as callers give it → the messages of a Harmony prompt.
 
-Callers speak as chat APIs do: instructions in a system message, calls in bundles, no channels. Harmony has its own
-system message, one developer message, a channel on everything that an assistant or a tool says, and each call followed
-by its result. A verbatim conversation is left as it stands.
+Callers write as chat APIs do: instructions in a system message, several calls at once, no channels. Harmony has its own
+system message, one developer message, a channel on every message of an assistant or a tool, and each call followed by
+its result. A verbatim conversation is left as it stands.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from antiphon.conversation import (
     DeveloperContent,
     Message,
     ReasoningEffort,
-    ResponseFormat,
     Role,
     Settings,
     SystemContent,
@@ -35,13 +34,13 @@ CHANNELS = tuple(channel.value for channel in Channel)
 
 
 def arrange(conversation: Conversation, *, names: bool = False) -> list[Message]:
-    """The messages to render. ``names`` keeps the names of users and assistants (A-H12: off unless asked for)."""
+    """The messages to render. ``names`` keeps the names of users and assistants (A-H12: off by default)."""
     if conversation.verbatim:
         return list(conversation.messages)
     head, rest = split(conversation.messages)
     arranger = Arranger(names=names)
-    settled = [completed for message in rest for completed in arranger.add(message)]
-    return [*opening(conversation, head), *settled, *arranger.pending()]
+    arranged = [completed for message in rest for completed in arranger.add(message)]
+    return [*opening(conversation, head), *arranged, *arranger.pending()]
 
 
 def split(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
@@ -51,7 +50,7 @@ def split(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Mess
 
 
 def opening(conversation: Conversation, head: Sequence[Message]) -> Iterator[Message]:
-    """The system message and, if there is anything to say in it, the developer message (X-08, HAR-49)."""
+    """The system message and, unless it would be empty, the developer message (X-08, HAR-49)."""
     own = [m for m in head if _has(m, SystemContent)]
     yield from own
     if not own:
@@ -63,7 +62,7 @@ def opening(conversation: Conversation, head: Sequence[Message]) -> Iterator[Mes
 
 
 def system_content(settings: Settings, builtins: Iterable[ToolNamespace] = ()) -> SystemContent:
-    """What gpt-oss expects to be told where the settings are silent (HAR-50, HAR-53, HAR-63, A-H07, A-H08)."""
+    """The system message's content; absent settings have gpt-oss's defaults (HAR-50, HAR-53, HAR-63, A-H07, A-H08)."""
     tools = {namespace.name: described(namespace) for namespace in builtins}
     return SystemContent(
         identity=settings.identity if settings.identity is not None else IDENTITY,
@@ -76,19 +75,19 @@ def system_content(settings: Settings, builtins: Iterable[ToolNamespace] = ()) -
 
 
 def _developer(conversation: Conversation, head: Iterable[Message]) -> DeveloperContent:
-    """All instructions as one text, a blank line between them; the caller's tools; the form of the answer."""
+    """All instructions as one text, a blank line between them; the caller's tools; the response format."""
     texts: list[str] = []
     tools: dict[str, ToolNamespace] = {}
-    form: ResponseFormat | None = conversation.response_format
+    response_format = conversation.response_format
     for message in head:
         for content in _contents(message):
             if content.instructions is not None:
                 texts.append(content.instructions)
             tools |= content.tools or {}
-            form = content.response_format or form
+            response_format = content.response_format or response_format
     tools |= _by_namespace(conversation.tools)
     return DeveloperContent(
-        instructions="\n\n".join(texts) if texts else None, tools=tools or None, response_format=form
+        instructions="\n\n".join(texts) if texts else None, tools=tools or None, response_format=response_format
     )
 
 
@@ -102,7 +101,7 @@ def _contents(message: Message) -> Iterator[DeveloperContent]:
             case TextPart(text):
                 yield DeveloperContent(instructions=text)
             case _:
-                # Left in its message, the renderer says that it cannot be written here.
+                # The renderer refuses a part of another kind, so it stays in its message.
                 pass
 
 
@@ -127,7 +126,7 @@ class Arranger:
         self._last_call: Message | None = None
 
     def add(self, message: Message) -> list[Message]:
-        """The messages that are settled by one more."""
+        """Add a message; return the messages whose order is now final."""
         if message.is_call and message.call_id is not None:
             self._waiting.append(message)
             return []
@@ -141,7 +140,7 @@ class Arranger:
         return [self._written(call), self._written(message)]
 
     def pending(self) -> list[Message]:
-        """The calls that wait, as a prompt shows them now."""
+        """The calls that still have no result, as a prompt shows them now."""
         return [self._named(_completed_call(call)) for call in self._waiting]
 
     def _written(self, message: Message) -> Message:
@@ -158,7 +157,7 @@ class Arranger:
 
 
 def _completed(message: Message, calls: dict[str, Message], last_call: Message | None) -> Message:
-    """HAR-83, HAR-88, A-H04, A-O01: what Harmony wants in a header and chat APIs do not say."""
+    """Fill in the header fields that Harmony needs and chat APIs leave out (HAR-83, HAR-88, A-H04, A-O01)."""
     match message.role:
         case Role.SYSTEM | Role.DEVELOPER if not _has(message, SystemContent):
             return replace(message, role=Role.DEVELOPER, text="", parts=tuple(_contents(message)), channel=None)

@@ -1,4 +1,4 @@
-"""What a reply in Harmony may be: the grammar of what follows ``<|start|>assistant``."""
+"""The grammar of a Harmony reply: of what follows ``<|start|>assistant``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .controls import CALL, CHANNEL, CONSTRAIN, CONTROLS, END, MESSAGE, RETURN, 
 from .render import Dialect
 
 
-class ReplyGrammar:
-    """Writes the grammar of one shape. ``literal``: controls are spelled out, and text escapes them (`literal`)."""
+class HarmonyGrammar:
+    """Builds the grammar of replies of one shape. ``literal``: controls are spelled out as text (`literal`)."""
 
     def __init__(self, shape: ReplyShape, *, dialect: Dialect, literal: bool) -> None:
         self._shape = shape
@@ -31,15 +31,15 @@ class ReplyGrammar:
         return chain(self._text(END), self._next(), self._thoughts(least=0), self._outcome())
 
     def _thoughts(self, least: int | None = None) -> Grammar:
-        """Analysis, and where the model knows Harmony preambles too, in any order and number; else one analysis."""
-        wanted = self._shape.reasoning
-        must = (1 if wanted == "required" else 0) if least is None else least
-        thought = [self._message("analysis")] if wanted != "off" else []
+        """Analysis and preambles in any order and number; spelled out, one analysis at most."""
+        reasoning = self._shape.reasoning
+        least_analysis = (1 if reasoning == "required" else 0) if least is None else least
+        thought = [self._message("analysis")] if reasoning != "off" else []
         if self._literal:
-            return chain(*(Repeat(analysis, must, 1) for analysis in thought))
+            return chain(*(Repeat(analysis, least_analysis, 1) for analysis in thought))
         announced = [self._message("commentary")] if self._may_announce else []
         kinds = [*thought, *announced]
-        return chain(*thought * must, Repeat(choice(*kinds))) if kinds else chain()
+        return chain(*thought * least_analysis, Repeat(choice(*kinds))) if kinds else chain()
 
     @property
     def _may_announce(self) -> bool:
@@ -90,15 +90,15 @@ class ReplyGrammar:
         return chain(head, self._text(CALL), optional(EndOfTurn()))
 
     def _answer(self) -> Grammar:
-        asked = self._shape.answer(self._avoid)
-        if asked is None:
+        answer = self._shape.answer(self._avoid)
+        if answer is None:
             return chain(self._mark(MESSAGE), self._free_answer())
-        return chain(self._mark(MESSAGE), asked, self._end())
+        return chain(self._mark(MESSAGE), answer, self._end())
 
     def _continued_answer(self) -> Grammar:
         if self._shape.response_format.kind != "text" or self._shape.must_call:
             raise UnsupportedError(
-                "an answer that the prompt began cannot be held to a form",
+                "a response format cannot constrain an answer that the prompt began",
                 position=Position(path="response_format"),
                 hint="Leave out the last assistant message.",
             )

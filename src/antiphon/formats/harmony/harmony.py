@@ -1,4 +1,4 @@
-"""The Harmony format: conversations ⇄ pieces, as gpt-oss speaks."""
+"""The Harmony format of gpt-oss: conversations ⇄ pieces."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from antiphon.tokens import Control, Piece
 
 from .arrange import arrange
 from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START
-from .grammar import ReplyGrammar
+from .grammar import HarmonyGrammar
 from .literal import LiteralParser, pieces_of, spelled_out
 from .numbers import JsonText
 from .parser import HarmonyParser
 from .render import Dialect, MessageRenderer
-from .sections import Sections
+from .sections import SectionWriter
 from .strict import StrictParser
 from .typescript import FullTypePrinter, TypePrinter
 
@@ -29,7 +29,7 @@ Types = Literal["reference", "full"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harmony:
-    """One way to speak Harmony; a `Format`.
+    """Harmony with its options; a `Format`.
 
     ``names`` writes the names of users and assistants as ``user:NAME`` (A-H12). ``literal`` spells the controls out as
     text, for a model whose vocabulary lacks them.
@@ -48,7 +48,7 @@ class Harmony:
 
     def __post_init__(self) -> None:
         json = JsonText(signed_exponent=self.dialect == "b")
-        object.__setattr__(self, "messages", MessageRenderer(self.dialect, Sections(_printer(self.types, json))))
+        object.__setattr__(self, "messages", MessageRenderer(self.dialect, SectionWriter(_printer(self.types, json))))
 
     @property
     def controls(self) -> Sequence[Control]:
@@ -106,7 +106,7 @@ class Harmony:
     ) -> Parser:
         """A reader for one reply, or for a whole conversation when ``reply_as`` is None.
 
-        ``tools`` are the recipients that were offered: they settle what a bare name means. ``spelled`` reads controls
+        ``tools`` are the recipients that were offered: they decide what a bare name means. ``spelled`` reads controls
         that arrive as ordinary text (F-15). ``strict`` gives the reference's messages, or its error as `ParseError`.
         """
         prefix = open_message(pieces_of(prompt) if self.literal else prompt)
@@ -118,13 +118,13 @@ class Harmony:
         return LiteralParser(reader, report=not self.literal) if self.literal or spelled else reader
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
-        """What a reply may be; one call at most, at which inference stops (HAR-42)."""
+        """The grammar of a reply: at most one call, at which inference stops (HAR-42)."""
         opened = open_message(pieces_of(prompt) if self.literal else prompt)
-        return ReplyGrammar(shape, dialect=self.dialect, literal=self.literal).reply(opened)
+        return HarmonyGrammar(shape, dialect=self.dialect, literal=self.literal).reply(opened)
 
 
 def harmony(controls: Collection[Control]) -> Harmony:
-    """Harmony for a vocabulary with these controls (a `FormatFactory`): spelled out where one of its own is missing."""
+    """Harmony for a vocabulary with these controls (a `FormatFactory`); spelled out if one of Harmony's is missing."""
     return Harmony(literal=not set(CONTROLS) <= set(controls))
 
 

@@ -1,4 +1,4 @@
-"""The reference's own JSON form of a conversation (``harmony-json``, R-04) ⇄ ours, without loss."""
+"""The reference's JSON form of a conversation (``harmony-json``, R-04) ⇄ `Conversation`, without loss."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read_message(data: Any, path: str = "$") -> Message:
 
 
 def write_conversation(conversation: Conversation) -> dict[str, Any]:
-    """The reference's form. Raises `FormatError` for a part that it has no word for."""
+    """The reference's form. Raises `FormatError` for a part that it cannot represent."""
     return {"messages": [write_message(message) for message in conversation.messages]}
 
 
@@ -179,7 +179,7 @@ def _write_part(part: Part) -> dict[str, Any]:
             return {"type": "developer_content", **_present(fields)}
         case DeveloperContent() | OpaquePart():
             kind = "response_format" if isinstance(part, DeveloperContent) else part.kind
-            raise FormatError(f"harmony-json has no word for {kind!r}", code="unsupported_part")
+            raise FormatError(f"harmony-json cannot represent {kind!r}", code="unsupported_part")
 
 
 def _write_tools(tools: Mapping[str, ToolNamespace] | None) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from antiphon.tokens import Control, ControlScanner, Piece
 from .controls import CONTROLS
 
 ESCAPED = {Control(f"<{control.spelling}"): control.spelling for control in CONTROLS}
-"""What stands in text for a control's spelling."""
+"""The spelling with one ``<`` more, which stands for a control's spelling in text, → that spelling."""
 
 _SPELLING = re.compile("|".join(re.escape(control.spelling) for control in CONTROLS))
 
@@ -27,19 +27,19 @@ def escape(text: str) -> str:
 
 
 def spelled_out(pieces: Iterable[Piece]) -> Iterator[str]:
-    """The pieces as text: one piece, for a vocabulary that never saw the borders between them."""
+    """The pieces as one text, since the vocabulary has no token borders between them."""
     yield "".join(piece.spelling if isinstance(piece, Control) else escape(piece) for piece in pieces)
 
 
 def pieces_of(spelled: Iterable[Piece]) -> list[Piece]:
-    """What `spelled_out` was given."""
+    """The inverse of `spelled_out`."""
     scanner = ControlScanner((*CONTROLS, *ESCAPED))
     text = "".join(str(piece) for piece in spelled)
     return list(_unescaped([*scanner.feed(text), *scanner.close()]))
 
 
 class LiteralParser:
-    """Reads spelled controls, and hands pieces to a `Parser`.
+    """Reads spelled controls, and feeds a `Parser` with pieces.
 
     ``report``: spellings are not what this model should write (F-15), so the first one found is an `Incident`.
     """

@@ -70,7 +70,7 @@ def _as_read(number: int | float) -> float:
     """The double that the reference's JSON reader makes of a number's digits.
 
     It keeps the digits that fit 64 bits and scales once by a power of ten, which is one unit in the last place off now
-    and then. The prompt shows its result, so ours is made in the same way.
+    and then. The prompt shows its result, so Antiphon computes it in the same way.
     """
     if isinstance(number, float) and not math.isfinite(number):
         return number

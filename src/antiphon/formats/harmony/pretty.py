@@ -1,4 +1,4 @@
-"""Harmony for people's eyes: what of a prompt or a reply is control, envelope and text."""
+"""A prompt or a reply in stretches of controls, headers and text, for display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference's parser, state for state and error for error (R-06): what strict mode and the adapter stand on."""
+"""The reference's parser, state for state and error for error (R-06), for strict mode and `antiphon.compat`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .render import Dialect
 START_ID = 200006
 BLANK = " \t\n\r\f"
 UNFINISHED = "unexpected end of data"
-"""What Python's UTF-8 decoder says of a character that more bytes may complete."""
+"""Python's reason for a UTF-8 error that more bytes may still repair."""
 
 
-class State(StrEnum):
-    """Where the parser stands, in the reference's words."""
+class ReferenceState(StrEnum):
+    """The reference's states, by its names."""
 
     EXPECT_START = "ExpectStart"
     HEADER = "Header"
@@ -29,7 +29,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class ReferenceEnvelope:
     """A header as the reference reads it; ``content_type`` keeps its ``<|constrain|>``."""
 
     role: Role
@@ -43,7 +43,7 @@ class Envelope:
 class ReferenceMessage:
     """A finished message."""
 
-    envelope: Envelope
+    envelope: ReferenceEnvelope
     text: str
 
 
@@ -51,7 +51,7 @@ class ReferenceMessage:
 class ReferenceParser:
     """Takes one token at a time. ``piece_of`` gives an id's bytes or control, b"" where there is none.
 
-    Raises `ParseError` with the reference's words; as there, an error in a header leaves it expecting a start.
+    Raises `ParseError` with the reference's messages; as there, an error in a header leaves it expecting a start.
     ``strict`` False is the reference's own lenient mode.
     """
 
@@ -59,8 +59,8 @@ class ReferenceParser:
     role: Role | None = None
     strict: bool = True
     dialect: Dialect = "a"
-    state: State = State.EXPECT_START
-    envelope: Envelope | None = None
+    state: ReferenceState = ReferenceState.EXPECT_START
+    envelope: ReferenceEnvelope | None = None
     delta: str | None = None
     messages: list[ReferenceMessage] = field(default_factory=list)
     _header: list[tuple[int | str, bytes | Control]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class ReferenceParser:
 
     def __post_init__(self) -> None:
         if self.role is not None:
-            self.state = State.HEADER
+            self.state = ReferenceState.HEADER
 
     @property
     def content(self) -> str:
@@ -79,10 +79,10 @@ class ReferenceParser:
             self._content = ["".join(self._content)]
         return self._content[0] if self._content else ""
 
-    def open(self, envelope: Envelope) -> None:
-        """Stand in the content of a message, as behind its ``<|message|>``."""
+    def open(self, envelope: ReferenceEnvelope) -> None:
+        """Continue in the content of a message, as behind its ``<|message|>``."""
         self.role, self.envelope = None, envelope
-        self.state, self._content, self._pending, self._undecodable = State.CONTENT, [], b"", False
+        self.state, self._content, self._pending, self._undecodable = ReferenceState.CONTENT, [], b"", False
 
     def process(self, id: int) -> None:
         """One more token."""
@@ -91,34 +91,34 @@ class ReferenceParser:
     def step(self, token: int | str, piece: bytes | Control) -> None:
         """One more token by what it stands for; an error calls it ``token``."""
         match self.state:
-            case State.CONTENT:
+            case ReferenceState.CONTENT:
                 self._in_content(piece)
-            case State.HEADER:
+            case ReferenceState.HEADER:
                 self._in_header(token, piece)
-            case State.EXPECT_START:
+            case ReferenceState.EXPECT_START:
                 self.delta = None
                 if piece != START:
                     raise ParseError(
                         f"Unexpected token {token} while expecting start token {START_ID}", code="unexpected_token"
                     )
-                self.state, self._header = State.HEADER, []
+                self.state, self._header = ReferenceState.HEADER, []
 
     def process_eos(self) -> None:
         """The stream is over."""
         self.delta = None
         match self.state:
-            case State.CONTENT:
+            case ReferenceState.CONTENT:
                 self._end()
-            case State.HEADER:
+            case ReferenceState.HEADER:
                 raise ParseError("Unexpected EOS while waiting for message header to complete", code="unexpected_eos")
-            case State.EXPECT_START:
+            case ReferenceState.EXPECT_START:
                 pass
 
     def _in_header(self, token: int | str, piece: bytes | Control) -> None:
         self.delta = None
         if piece == MESSAGE:
             header, self._header = self._header, []
-            self.state = State.EXPECT_START
+            self.state = ReferenceState.EXPECT_START
             try:
                 text = _decoded(header)
             except _UndecodableError:
@@ -130,7 +130,7 @@ class ReferenceParser:
             self._header.append((token, piece))
 
     def _end_header(self) -> None:
-        """The lenient mode's one recovery: a first header without its end is the content."""
+        """The only recovery of the lenient mode: a first header without ``<|message|>`` is the content."""
         if self.role is not None and self._header:
             try:
                 text = _decoded(self._header)
@@ -139,8 +139,8 @@ class ReferenceParser:
             channel, text = cut_channel(text, self.dialect)
             words = _header_words(text)
             content = " ".join(words[1:] if words[:1] == [self.role] else words)
-            self.messages.append(ReferenceMessage(Envelope(self.role, channel=channel), content))
-        self.state, self._header, self.role = State.EXPECT_START, [], None
+            self.messages.append(ReferenceMessage(ReferenceEnvelope(self.role, channel=channel), content))
+        self.state, self._header, self.role = ReferenceState.EXPECT_START, [], None
 
     def _in_content(self, piece: bytes | Control) -> None:
         if isinstance(piece, Control):
@@ -177,7 +177,7 @@ class ReferenceParser:
         if self._pending:
             self._content.append(self._pending.decode("utf-8", "replace"))
         self.messages.append(ReferenceMessage(self.envelope, self.content))
-        self.state, self.envelope, self._content = State.EXPECT_START, None, []
+        self.state, self.envelope, self._content = ReferenceState.EXPECT_START, None, []
 
 
 class _UndecodableError(Exception):
@@ -202,8 +202,8 @@ def _utf8_fault(error: UnicodeDecodeError) -> str:
     return f"invalid utf-8 sequence of {error.end - error.start} bytes from index {error.start}"
 
 
-def read_envelope(text: str, given: Role | None, dialect: Dialect) -> Envelope:
-    """A header's text → its fields, by the reference's rules. Raises `ParseError` in its words."""
+def read_envelope(text: str, given: Role | None, dialect: Dialect) -> ReferenceEnvelope:
+    """A header's text → its fields, by the reference's rules. Raises `ParseError` with its messages."""
     channel, text = cut_channel(text, dialect)
     words = _header_words(text)
     role, name = (given, None) if given is not None else _author(words)
@@ -214,7 +214,7 @@ def read_envelope(text: str, given: Role | None, dialect: Dialect) -> Envelope:
         raise ParseError(
             f"unexpected tokens remaining in message header: Some({_quoted(' '.join(words))})", code="header_leftover"
         )
-    return Envelope(role, name, recipient, channel, content_type)
+    return ReferenceEnvelope(role, name, recipient, channel, content_type)
 
 
 def cut_channel(text: str, dialect: Dialect) -> tuple[str | None, str]:
@@ -233,7 +233,7 @@ def cut_channel(text: str, dialect: Dialect) -> tuple[str | None, str]:
 
 
 def _author(words: list[str]) -> tuple[Role, str | None]:
-    """Who speaks; a word that is no role names a tool, if anything follows it."""
+    """The role; a word that is no role names a tool, if anything follows it."""
     if not words:
         raise ParseError("message header did not contain a role", code="missing_role")
     word = words[0]

@@ -20,7 +20,7 @@ from antiphon.errors import RenderError
 from antiphon.tokens import Piece
 
 from .controls import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, START
-from .sections import Sections
+from .sections import SectionWriter
 
 Dialect = Literal["a", "b"]
 """``a`` is openai-harmony's, ``b`` oss-harmony's: the recipient after the channel, the type always constrained."""
@@ -31,10 +31,10 @@ class MessageRenderer:
     """Writes messages in one dialect. Every text is a piece of its own, as the model saw it in training."""
 
     dialect: Dialect
-    sections: Sections
+    sections: SectionWriter
 
     def frame(self, message: Message, *, functions_offered: bool = False) -> Iterator[Piece]:
-        """The whole message with its end. Raises `RenderError` for what Harmony cannot say."""
+        """The whole message with its end. Raises `RenderError` for content that Harmony cannot represent."""
         yield from self.opened(message, functions_offered=functions_offered)
         yield CALL if message.role is Role.ASSISTANT and message.recipient is not None else END
 

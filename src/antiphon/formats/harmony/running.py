@@ -1,4 +1,4 @@
-"""The prompt of a conversation that grows: a new message costs what it says, not what was said before."""
+"""The prompt of a growing conversation: a new message costs its own length, not the length of the history."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .harmony import Harmony, is_open, offers_functions, reply_opening
 
 
 class RunningPrompt:
-    """Keeps the ids of a conversation's prompt while messages are added to it.
+    """The ids of a conversation's prompt while messages are added to it.
 
-    ``ids`` is one list that changes with the next call: copy it to keep it. History policies guide, keep_all and
-    drop_all only ever touch the last turn; the reference's may bring back old reasoning at any time, so it is refused.
+    ``ids`` is one list, which the next call changes: copy it if you need it longer. The policies guide, keep_all and
+    drop_all only change the last turn; the reference's may bring back old reasoning at any time, so it is refused.
     """
 
     def __init__(
@@ -33,7 +33,9 @@ class RunningPrompt:
         memo: SegmentMemo | None = None,
     ) -> None:
         if history is HistoryPolicy.REFERENCE or harmony.literal:
-            raise UnsupportedError("a running prompt has neither the reference's history policy nor literal spellings")
+            raise UnsupportedError(
+                "a running prompt supports neither the reference's history policy nor spelled controls"
+            )
         self._harmony = harmony
         self._tokenizer = tokenizer
         self._reply_as = reply_as
@@ -64,7 +66,7 @@ class RunningPrompt:
         self.conversation = extended
         del self.ids[self._tail :]
         for message in messages:
-            self._settle(self._arranged(message))
+            self._write(self._arranged(message))
         self._write_tail()
         return self.ids
 
@@ -82,9 +84,9 @@ class RunningPrompt:
             pieces = self._harmony.render(conversation, reply_as=self._reply_as, history=self._history)
             self.ids += encode_pieces(pieces, self._tokenizer, self._memo)
             return
-        self._settle(begun)
+        self._write(begun)
         for message in body:
-            self._settle(self._arranged(message))
+            self._write(self._arranged(message))
         self._write_tail()
 
     def _restarts(self, messages: Sequence[Message]) -> bool:
@@ -94,8 +96,8 @@ class RunningPrompt:
     def _arranged(self, message: Message) -> Iterable[Message]:
         return (message,) if self.conversation.verbatim else self._arranger.add(message)
 
-    def _settle(self, messages: Iterable[Message]) -> None:
-        """Write messages for good. An answer takes the reasoning before it with it (HAR-68)."""
+    def _write(self, messages: Iterable[Message]) -> None:
+        """Write messages that no longer change. An answer takes the reasoning before it with it (HAR-68)."""
         for message in messages:
             analysis = message.channel == Channel.ANALYSIS
             if analysis and self._history is HistoryPolicy.DROP_ALL:
@@ -121,7 +123,7 @@ class RunningPrompt:
         return encode_pieces(pieces, self._tokenizer, self._memo)
 
     def _write_tail(self) -> None:
-        """What the next message may change: calls that wait, and the start of the reply or the message left open."""
+        """Write what the next message may change: calls without results, and the start of the reply."""
         self._tail = len(self.ids)
         for message in self._arranger.pending():
             self.ids += self._encoded(message)

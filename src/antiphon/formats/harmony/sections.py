@@ -1,4 +1,4 @@
-"""What Harmony's system and developer messages say (R-02)."""
+"""The texts of Harmony's system and developer messages (R-02)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ EFFORT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Sections:
-    """Words the sections. ``types`` prints the tools' parameters."""
+class SectionWriter:
+    """Writes the sections. ``types`` prints the tools' parameters."""
 
     types: TypePrinter
 
@@ -65,7 +65,7 @@ class Sections:
             yield form
 
     def tools(self, namespaces: Mapping[str, ToolNamespace]) -> str:
-        """``# Tools`` and one block a namespace, in the order of their keys' bytes."""
+        """``# Tools`` and a block for each namespace, in the order of their keys' bytes."""
         blocks = (self._namespace(namespaces[key]) for key in sorted(namespaces, key=lambda key: key.encode()))
         return "\n\n".join(("# Tools", *blocks))
 

@@ -9,7 +9,7 @@ from antiphon.tokens import Control, Piece, utf8
 
 from .controls import CALL, CONSTRAIN, ENDS, RETURN
 from .header import Header
-from .reference import Envelope, ReferenceParser, State
+from .reference import ReferenceEnvelope, ReferenceParser, ReferenceState
 from .render import Dialect
 
 
@@ -18,11 +18,11 @@ class StrictParser:
 
     def __init__(self, reply_as: Role | None, *, dialect: Dialect = "a", prefix: Message | None = None) -> None:
         self._machine = ReferenceParser(lambda id: b"", reply_as, dialect=dialect)
-        self._said = 0
+        self._streamed = 0
         self._ended: str | None = None
         self._events: list[ParserEvent] = []
         if prefix is not None:
-            self._machine.open(Envelope(prefix.role, prefix.name, prefix.recipient, prefix.channel, _typed(prefix)))
+            self._machine.open(_envelope_of(prefix))
             self._events.append(MessageStarted(prefix))
 
     @property
@@ -47,30 +47,30 @@ class StrictParser:
     def _step(self, token: str, piece: bytes | Control, end: End) -> None:
         before, finished = self._machine.state, len(self._machine.messages)
         self._machine.step(token, piece)
-        if self._machine.state is State.CONTENT and before is not State.CONTENT:
+        if self._machine.state is ReferenceState.CONTENT and before is not ReferenceState.CONTENT:
             assert self._machine.envelope is not None
             self._events.append(MessageStarted(message_of(self._machine.envelope)))
         if self._machine.delta:
-            self._said += len(self._machine.delta)
+            self._streamed += len(self._machine.delta)
             self._events.append(TextDelta(self._machine.delta))
         self._note(finished, end)
-        if piece in (RETURN, CALL) and self._machine.state is State.EXPECT_START:
+        if piece in (RETURN, CALL) and self._machine.state is ReferenceState.EXPECT_START:
             self._ended = self._ended or token
 
     def _note(self, finished: int, end: End) -> None:
         for message in self._machine.messages[finished:]:
-            if held_back := message.text[self._said :]:
-                self._events.append(TextDelta(held_back))
+            if rest := message.text[self._streamed :]:
+                self._events.append(TextDelta(rest))
             self._events.append(MessageEnded(message_of(message.envelope, message.text, end)))
-            self._said = 0
+            self._streamed = 0
 
     def _take(self) -> list[ParserEvent]:
         events, self._events = self._events, []
         return events
 
 
-def message_of(envelope: Envelope, text: str = "", end: End = End.END) -> Message:
-    """The reference's header as a message of ours."""
+def message_of(envelope: ReferenceEnvelope, text: str = "", end: End = End.END) -> Message:
+    """The reference's header as a `Message`."""
     content_type = envelope.content_type
     constrained = content_type is not None and content_type.startswith(CONSTRAIN.spelling)
     header = Header(envelope.role, envelope.name, envelope.recipient, envelope.channel, content_type, constrained)
@@ -79,6 +79,8 @@ def message_of(envelope: Envelope, text: str = "", end: End = End.END) -> Messag
     return header.message(text, end)
 
 
-def _typed(message: Message) -> str | None:
-    mark = CONSTRAIN.spelling if message.constrained else ""
-    return None if message.content_type is None else mark + message.content_type
+def _envelope_of(message: Message) -> ReferenceEnvelope:
+    content_type = message.content_type
+    if content_type is not None and message.constrained:
+        content_type = CONSTRAIN.spelling + content_type
+    return ReferenceEnvelope(message.role, message.name, message.recipient, message.channel, content_type)

@@ -1,6 +1,6 @@
-"""JSON Schema → the TypeScript-like types in which gpt-oss was shown its tools (HAR-72 … HAR-79).
+"""JSON Schema → the TypeScript-like types in which gpt-oss was trained on its tools (HAR-72 … HAR-79).
 
-`TypePrinter` writes what the reference writes, comment for comment. `FullTypePrinter` also says what the reference
+`TypePrinter` writes what the reference writes, comment for comment. `FullTypePrinter` also writes what the reference
 loses as ``any``: anyOf, allOf, $ref, const, enum without a type, maps.
 """
 
@@ -21,7 +21,7 @@ PRIMITIVES = {"string": "string", "number": "number", "integer": "number", "bool
 
 @dataclass(frozen=True, slots=True)
 class TypePrinter:
-    """The reference's types. ``json`` words the values of defaults."""
+    """The reference's types. ``json`` writes the values of defaults."""
 
     json: JsonText
 
@@ -96,19 +96,25 @@ class TypePrinter:
         if "default" in fields:
             yield f"// default: {self._default(fields)}"
         yield f"{key}:"
-        for line in self._variants(variants, indent, budget, of_property=True, said=text):
+        for line in self._variants(variants, indent, budget, of_property=True, heading=text):
             yield line.removeprefix(indent)
         yield ","
 
     def _variants(
-        self, variants: list[Any], indent: str, budget: _Budget, *, of_property: bool = False, said: str | None = None
+        self,
+        variants: list[Any],
+        indent: str,
+        budget: _Budget,
+        *,
+        of_property: bool = False,
+        heading: str | None = None,
     ) -> Iterator[str]:
-        """One line a variant. What the property ``said``, and the first description then, are left out."""
+        """A line for each variant. A property's ``heading`` and the first description after it are not repeated."""
         for i, variant in enumerate(variants):
             written = self._type(variant, indent + "   ", budget)
             fields = variant if isinstance(variant, Mapping) else {}
             text = _text(fields, "description")
-            if said is not None and (i == 0 or text == said):
+            if heading is not None and (i == 0 or text == heading):
                 text = None
             notes = [] if text is None else [text]
             if "default" in fields:
@@ -128,7 +134,7 @@ class TypePrinter:
 
 @dataclass(frozen=True, slots=True)
 class FullTypePrinter(TypePrinter):
-    """The same layout, and nothing that TypeScript can say is lost."""
+    """The same layout, without loss of anything that TypeScript can express."""
 
     def _known_type(self, schema: Mapping[str, Any], indent: str, budget: _Budget) -> str:
         if isinstance(reference := schema.get("$ref"), str):
