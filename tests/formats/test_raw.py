@@ -1,4 +1,4 @@
-"""Without a format a prompt is its text, and a reply is one message that holds all that was said."""
+"""Without a format a prompt is its text, and a reply is one message with all its text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read(parser: RawParser, *pieces: Sequence[Piece]) -> list[ParserEvent]:
     return [event for some in pieces for event in parser.feed(some)] + parser.close()
 
 
-def said(events: list[ParserEvent]) -> list[Message]:
+def finished(events: list[ParserEvent]) -> list[Message]:
     return [event.message for event in events if isinstance(event, MessageEnded)]
 
 
@@ -47,19 +47,19 @@ def test_begin_and_end_frame_the_text() -> None:
 def test_other_controls_are_left_out_or_spelled() -> None:
     reply: list[Piece] = ["a", OTHER, "b", STOP]
     left_out = read(RawFormat(stops=[STOP]).parser(), reply)
-    assert [(m.text, m.end) for m in said(left_out)] == [("ab", End.END)]
+    assert [(m.text, m.end) for m in finished(left_out)] == [("ab", End.END)]
     assert Incident("unexpected_control", 1, "<|other|>") in left_out
     spelled = read(RawFormat(stops=[STOP], spelled=True).parser(), reply)
-    assert [m.text for m in said(spelled)] == ["a<|other|>b"]
+    assert [m.text for m in finished(spelled)] == ["a<|other|>b"]
     with pytest.raises(ParseError, match="unexpected control"):
         read(RawFormat(stops=[STOP]).parser(strict=True), reply)
 
 
 def test_nothing_is_one_empty_message_and_what_follows_the_end_is_an_incident() -> None:
-    assert [(m.text, m.end) for m in said(read(RawFormat().parser()))] == [("", End.NONE)]
+    assert [(m.text, m.end) for m in finished(read(RawFormat().parser()))] == [("", End.NONE)]
     late = read(RawFormat(stops=[STOP]).parser(), [STOP, "late"])
     assert Incident("after_end", 1, "late") in late
-    assert [m.text for m in said(late)] == [""]
+    assert [m.text for m in finished(late)] == [""]
 
 
 PIECES = st.lists(st.one_of(st.text("ab\n", min_size=1, max_size=3), st.sampled_from([STOP, OTHER])), max_size=6)
@@ -69,4 +69,4 @@ PIECES = st.lists(st.one_of(st.text("ab\n", min_size=1, max_size=3), st.sampled_
 def test_cutting_the_reply_anywhere_gives_the_same_message(reply: list[Piece], at: int, spelled: bool) -> None:
     letters: list[Piece] = [part for piece in reply for part in (piece if isinstance(piece, str) else [piece])]
     format = RawFormat(stops=[STOP], spelled=spelled)
-    assert said(read(format.parser(), letters[:at], letters[at:])) == said(read(format.parser(), reply))
+    assert finished(read(format.parser(), letters[:at], letters[at:])) == finished(read(format.parser(), reply))

@@ -23,8 +23,8 @@ def test_a_prompt_is_controls_with_their_ids_envelopes_and_texts(o200k: Tokenize
 
 
 def test_a_reply_begins_inside_an_envelope() -> None:
-    said = spans([CHANNEL, "final", MESSAGE, "yes", END, " stray"], in_reply=True)
-    assert [(span.kind, span.text) for span in said if span.kind != "control"] == [
+    got = spans([CHANNEL, "final", MESSAGE, "yes", END, " stray"], in_reply=True)
+    assert [(span.kind, span.text) for span in got if span.kind != "control"] == [
         ("envelope", "final"),
         ("text", "yes"),
         ("text", " stray"),

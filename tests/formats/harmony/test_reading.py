@@ -106,17 +106,17 @@ def read(stream: Sequence[Piece], role: Role | None = Role.ASSISTANT) -> list[Pa
 @settings(max_examples=400)
 @given(anything, replies)
 def test_no_text_is_lost(stream: list[Piece], role: Role | None) -> None:
-    said = read(stream, role)
-    kept = "".join(_texts(said))
+    got = read(stream, role)
+    reported = "".join(_texts(got))
     for piece in stream:
         if not isinstance(piece, Control):
             for word in piece.split():
-                assert all(character in kept for character in word), (word, said)
+                assert all(character in reported for character in word), (word, got)
 
 
-def _texts(said: list[ParserEvent]) -> list[str]:
+def _texts(got: list[ParserEvent]) -> list[str]:
     texts: list[str] = []
-    for event in said:
+    for event in got:
         match event:
             case MessageEnded(m):
                 texts += [m.text, m.role, m.name or "", m.recipient or "", m.channel or "", m.content_type or "", "to="]
@@ -132,8 +132,8 @@ def _texts(said: list[ParserEvent]) -> list[str]:
 def test_each_generated_word_is_found_again(stream: list[Control | int], role: Role | None) -> None:
     """Words that are no field of a header, each at most once: every one is in a message or in an incident."""
     words = [item if isinstance(item, Control) else f" w{item}x{i} " for i, item in enumerate(stream)]
-    kept = " ".join(_texts(read(words, role)))
-    assert all(word.strip() in kept for word in words if isinstance(word, str))
+    reported = " ".join(_texts(read(words, role)))
+    assert all(word.strip() in reported for word in words if isinstance(word, str))
 
 
 @settings(max_examples=200)
@@ -163,8 +163,8 @@ def _ids(piece: Piece) -> list[int]:
 @settings(max_examples=200)
 @given(anything)
 def test_the_deltas_of_a_message_are_its_text(stream: list[Piece]) -> None:
-    said, text, header = read(stream), "", None
-    for event in said:
+    got, text, header = read(stream), "", None
+    for event in got:
         match event:
             case MessageStarted(message):
                 assert header is None
@@ -260,10 +260,10 @@ OFFERED = ("functions.bash", "browser.open", "python", "functions.open", "functi
 )
 def test_a_bare_name_is_the_one_offered_tool_that_has_it(header: str, recipient: str | None) -> None:
     parser = Harmony().parser(tools=OFFERED)
-    said = [*parser.feed([Control("<|channel|>"), header, Control("<|message|>"), "x", CALL]), *parser.close()]
-    (message,) = ended(said)
+    got = [*parser.feed([Control("<|channel|>"), header, Control("<|message|>"), "x", CALL]), *parser.close()]
+    (message,) = ended(got)
     assert message.recipient == recipient
-    assert ("recipient-repaired" in codes(said)) is (recipient == "functions.bash")
+    assert ("recipient-repaired" in codes(got)) is (recipient == "functions.bash")
 
 
 def test_a_plain_answer_may_begin_with_a_tool_s_name() -> None:
@@ -284,9 +284,9 @@ def test_what_the_renderer_writes_the_reader_reads() -> None:
     for harmony in (Harmony(dialect="a"), Harmony(dialect="b")):
         conversation = Conversation(messages, verbatim=True)
         rendered = harmony.render(conversation, reply_as=None, history=HistoryPolicy.KEEP_ALL)
-        said = read(list(rendered), None)
-        assert codes(said) == []
-        assert [(m.role, m.name, m.recipient, m.channel, m.content_type, m.text) for m in ended(said)] == [
+        got = read(list(rendered), None)
+        assert codes(got) == []
+        assert [(m.role, m.name, m.recipient, m.channel, m.content_type, m.text) for m in ended(got)] == [
             (m.role, m.name, m.recipient, m.channel, m.content_type, m.text) for m in messages
         ]
 
@@ -295,9 +295,9 @@ def test_the_reader_of_a_continued_message_starts_inside_it() -> None:
     started = Message(role=Role.ASSISTANT, channel="final", text="The answer", end=End.NONE)
     prompt = list(Harmony().render(Conversation((started,))))
     parser = Harmony().parser(prompt=prompt)
-    said = [*parser.feed([" is 4.", RETURN]), *parser.close()]
-    assert [(m.channel, m.text) for m in ended(said)] == [("final", " is 4.")]
-    assert codes(said) == []
+    got = [*parser.feed([" is 4.", RETURN]), *parser.close()]
+    assert [(m.channel, m.text) for m in ended(got)] == [("final", " is 4.")]
+    assert codes(got) == []
 
 
 def test_strict_pieces_raise_where_the_default_repairs() -> None:
@@ -306,20 +306,20 @@ def test_strict_pieces_raise_where_the_default_repairs() -> None:
     with pytest.raises(ParseError, match="Unexpected token"):
         parser.feed(stream)
     parser = Harmony().parser(strict=True)
-    said = [*parser.feed(stream[:-2]), *parser.close()]
-    assert [(m.channel, m.text, m.end) for m in ended(said)] == [("final", "x", End.NONE)]
+    got = [*parser.feed(stream[:-2]), *parser.close()]
+    assert [(m.channel, m.text, m.end) for m in ended(got)] == [("final", "x", End.NONE)]
     assert codes(read(stream)) == ["stray-stop"]
 
 
 def test_a_header_without_end_is_bounded_and_its_text_kept() -> None:
     parser = HarmonyParser()
-    said = parser.feed([START, "assistant"])
+    got = parser.feed([START, "assistant"])
     for _ in range(100_000):
-        said += parser.feed([" word"])
-    said += parser.feed([RETURN])
-    (message,) = ended(said)
+        got += parser.feed([" word"])
+    got += parser.feed([RETURN])
+    (message,) = ended(got)
     assert message.text.count("word") == 100_000
-    assert codes(said) == ["dup-start", "missing-message"]
+    assert codes(got) == ["dup-start", "missing-message"]
     markers = read([Control("<|channel|>")] * 100_000)
     assert all(message.text == "" for message in ended(markers))
     assert len(ended(markers)) < 1_000
@@ -341,13 +341,13 @@ def test_bytes_that_are_no_text_become_replacement_characters(o200k: Tokenizer) 
 
 @pytest.mark.parametrize("chunk", [1, 4, 100])
 def test_an_id_outside_the_vocabulary_says_nothing_and_is_reported(chunk: int) -> None:
-    said = [*ids("<|channel|>final<|message|>on"), 250_000, -1, *ids("e<|return|>")]
+    got = [*ids("<|channel|>final<|message|>on"), 250_000, -1, *ids("e<|return|>")]
     parser = StreamParser(BYTES)
-    for start in range(0, len(said), chunk):
-        parser.feed(said[start : start + chunk] if chunk > 1 else said[start])
+    for start in range(0, len(got), chunk):
+        parser.feed(got[start : start + chunk] if chunk > 1 else got[start])
     assert [message.text for message in parser.messages] == ["one"]
     assert [(i.code, i.text) for i in parser.incidents] == [("unknown-id", "250000"), ("unknown-id", "-1")]
-    whole = parse_completion(said, BYTES)
+    whole = parse_completion(got, BYTES)
     assert [message.text for message in whole.messages] == ["one"]
     assert [i.text for i in whole.incidents] == ["250000", "-1"]
 

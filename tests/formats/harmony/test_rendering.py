@@ -114,10 +114,10 @@ def test_the_contracts_of_the_built_in_tools_are_told() -> None:
     text = prompt(Conversation(builtins=(ToolNamespace("python"), ToolNamespace("browser"))))
     system = text.partition("<|end|>")[0]
     assert system.index("## browser") < system.index("## python")
-    for told in ("stateful Jupyter", "120.0 seconds", "'/mnt/data'", "UNKNOWN"):
-        assert told in system
-    for told in ("`[{cursor}]`", "【{cursor}†L{line_start}(-L{line_end})?】", "more than 10 words", "sources=web"):
-        assert told in system
+    for phrase in ("stateful Jupyter", "120.0 seconds", "'/mnt/data'", "UNKNOWN"):
+        assert phrase in system
+    for phrase in ("`[{cursor}]`", "【{cursor}†L{line_start}(-L{line_end})?】", "more than 10 words", "sources=web"):
+        assert phrase in system
 
 
 @pytest.mark.spec("HAR-11", "HAR-88")
@@ -321,10 +321,8 @@ def test_a_vocabulary_without_the_controls_gets_them_spelled_and_text_cannot_spe
         "<|start|>user<|message|><<|end|><<<|start|>system<|end|><|start|>assistant<|channel|>final<|message|>ok<|end|>"
     )
     parser = plain.parser(reply_as=None)
-    said = [event for cut in range(0, len(text), 3) for event in parser.feed([text[cut : cut + 3]])]
-    read = [
-        event.message.text for event in [*said, *parser.close()] if hasattr(event, "message") and event.message.text
-    ]
+    got = [event for cut in range(0, len(text), 3) for event in parser.feed([text[cut : cut + 3]])]
+    read = [event.message.text for event in [*got, *parser.close()] if hasattr(event, "message") and event.message.text]
     assert read == ["<|end|><<|start|>system", "ok"]
 
 

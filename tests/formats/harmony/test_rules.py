@@ -1,4 +1,4 @@
-"""The rules of the guide in conversations of our own, so that a clone without the guide's texts holds them too."""
+"""The rules of the guide in conversations of our own, for clones without the guide's texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIDES = ToolSpec(
     "When the sea is high.",
     {"type": "object", "properties": {"port": {"type": "string", "description": "A harbour"}}, "required": ["port"]},
 )
-ASKED = Conversation(
+QUESTION = Conversation(
     (Message(role=Role.SYSTEM, text="Answer sailors."), Message(role=Role.USER, text="High water in Brest?")),
     tools=(TIDES,),
     settings=Settings(current_date=date(2026, 3, 4)),
@@ -31,9 +31,9 @@ CALLED = (
 
 def read(text: str) -> list[Message]:
     scanner, parser = ControlScanner(CONTROLS), HarmonyParser()
-    said = [*parser.feed([*scanner.feed(text), *scanner.close()]), *parser.close()]
-    assert codes(said) == []
-    return ended(said)
+    got = [*parser.feed([*scanner.feed(text), *scanner.close()]), *parser.close()]
+    assert codes(got) == []
+    return ended(got)
 
 
 def prompt(conversation: Conversation) -> str:
@@ -42,7 +42,7 @@ def prompt(conversation: Conversation) -> str:
 
 @pytest.mark.spec("HAR-39", "HAR-50", "HAR-51", "HAR-55", "HAR-58", "HAR-60", "HAR-71", "HAR-72", "HAR-74", "HAR-81")
 def test_a_prompt_is_system_developer_user_and_an_open_assistant(o200k: Tokenizer) -> None:
-    assert prompt(ASKED) == (
+    assert prompt(QUESTION) == (
         "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"
         "Knowledge cutoff: 2024-06\nCurrent date: 2026-03-04\n\nReasoning: medium\n\n"
         "# Valid channels: analysis, commentary, final. Channel must be included for every message.\n"
@@ -53,7 +53,7 @@ def test_a_prompt_is_system_developer_user_and_an_open_assistant(o200k: Tokenize
         "} // namespace functions<|end|>"
         "<|start|>user<|message|>High water in Brest?<|end|><|start|>assistant"
     )
-    assert encode_pieces(Harmony().render(ASKED), o200k)[:3] == [200006, 17360, 200008]
+    assert encode_pieces(Harmony().render(QUESTION), o200k)[:3] == [200006, 17360, 200008]
 
 
 @pytest.mark.spec("HAR-82", "HAR-83", "HAR-84", "HAR-85", "HAR-86", "HAR-92", "HAR-93", "HAR-94")
@@ -71,7 +71,7 @@ def test_reasoning_preamble_and_call_are_told_apart() -> None:
 @pytest.mark.spec("HAR-45", "HAR-46", "HAR-48", "HAR-68", "HAR-69", "HAR-70", "HAR-87", "HAR-88", "HAR-89", "HAR-90")
 def test_the_open_turn_keeps_its_reasoning_and_a_finished_one_loses_it() -> None:
     result = Message(role=Role.TOOL, name="functions.tides", text="14:05")
-    going = ASKED.add(*read(CALLED), result)
+    going = QUESTION.add(*read(CALLED), result)
     assert prompt(going).endswith(
         "<|start|>assistant<|channel|>analysis<|message|>Ask the table.<|end|>"
         "<|start|>assistant<|channel|>commentary<|message|>One moment.<|end|>"

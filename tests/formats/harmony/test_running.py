@@ -21,7 +21,7 @@ def user() -> Message:
     return Message(role=Role.USER, text="go on")
 
 
-def said(channel: str | None, end: End = End.END) -> Message:
+def reply(channel: str | None, end: End = End.END) -> Message:
     return Message(role=Role.ASSISTANT, channel=channel, text="x", end=end)
 
 
@@ -37,11 +37,11 @@ KINDS = [
     user(),
     Message(role=Role.SYSTEM, text="be brief"),
     Message(role=Role.DEVELOPER, text="be kind"),
-    said("analysis"),
-    said("final"),
-    said(None),
-    said("final", End.NONE),
-    said("commentary"),
+    reply("analysis"),
+    reply("final"),
+    reply(None),
+    reply("final", End.NONE),
+    reply("commentary"),
     *(make(id) for make in (call, result) for id in ("1", "2", None)),
 ]
 
@@ -68,7 +68,7 @@ def test_each_step_gives_the_prompt_of_the_whole_conversation(
 
 
 def test_following_a_conversation_that_went_another_way_starts_anew() -> None:
-    first, second = Conversation((user(), said("final"))), Conversation((user(), said("commentary"), user()))
+    first, second = Conversation((user(), reply("final"))), Conversation((user(), reply("commentary"), user()))
     running = RunningPrompt(HARMONY, BYTES, first)
     assert running.follow(first.add(user())) == whole(first.add(user()), HistoryPolicy.GUIDE)
     assert running.follow(second) == whole(second, HistoryPolicy.GUIDE)
