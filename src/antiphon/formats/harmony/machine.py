@@ -38,9 +38,13 @@ class HarmonyAction(StrEnum):
     SKIP_MESSAGE = "reported (`dup-message`, after text `stray-message`) and skipped"
     END_FIRST = "`missing-end`: the message ends as if by `<|end|>`, and the control is read again"
     END_MESSAGE = "the message ends"
-    END_HEADER = "the header ends without content of its own: what is no field in it is the content"
-    END_BETWEEN = "buffered text is the answer if there is none yet; else it and the control are reported"
-    DECIDE_ROLE = "`<|call|>` makes the unknown role the recipient of a call; any other end makes it another role's"
+    END_HEADER = "a header without `<|message|>` (`missing-message`): the part of it that is no field is the content"
+    STRAY_END = (
+        "no message is open: buffered text is the answer if there is none yet; else both are reported (`stray-stop`)"
+    )
+    DECIDE_ROLE = (
+        "by `<|call|>` the unknown role is the recipient of a call; by any other end it is another role's message"
+    )
 
 
 TRANSITIONS: Mapping[tuple[HarmonyState, Control], HarmonyAction] = {
@@ -48,10 +52,10 @@ TRANSITIONS: Mapping[tuple[HarmonyState, Control], HarmonyAction] = {
     (HarmonyState.BETWEEN, CHANNEL): HarmonyAction.ASSUME_HEADER,
     (HarmonyState.BETWEEN, CONSTRAIN): HarmonyAction.ASSUME_HEADER,
     (HarmonyState.BETWEEN, MESSAGE): HarmonyAction.ASSUME_HEADER,
-    (HarmonyState.BETWEEN, END): HarmonyAction.END_BETWEEN,
-    (HarmonyState.BETWEEN, CALL): HarmonyAction.END_BETWEEN,
-    (HarmonyState.BETWEEN, RETURN): HarmonyAction.END_BETWEEN,
-    (HarmonyState.BETWEEN, ENDOFTEXT): HarmonyAction.END_BETWEEN,
+    (HarmonyState.BETWEEN, END): HarmonyAction.STRAY_END,
+    (HarmonyState.BETWEEN, CALL): HarmonyAction.STRAY_END,
+    (HarmonyState.BETWEEN, RETURN): HarmonyAction.STRAY_END,
+    (HarmonyState.BETWEEN, ENDOFTEXT): HarmonyAction.STRAY_END,
     (HarmonyState.HEADER, START): HarmonyAction.RESTART_HEADER,
     (HarmonyState.HEADER, CHANNEL): HarmonyAction.OPEN_SECTION,
     (HarmonyState.HEADER, CONSTRAIN): HarmonyAction.OPEN_SECTION,

@@ -184,7 +184,7 @@ class HarmonyParser:
     def _end_header(self, end: End, spelling: str) -> None:
         """F-04: without ``<|message|>``, what is no field is the content."""
         if self._buffer.start is not HeaderStart.CONTROL and not self._buffer.text.strip(BLANK):
-            self._end_between(end, spelling)
+            self._stray_end(end, spelling)
             return
         if self._is_unmarked:
             self._end_unmarked(end, answer=end in (End.RETURN, End.NONE))
@@ -200,7 +200,7 @@ class HarmonyParser:
         self._begin_content(header)
         self._end(end)
 
-    def _end_between(self, end: End, spelling: str) -> None:
+    def _stray_end(self, end: End, spelling: str) -> None:
         if self._buffer.text.strip() and not self._events.answered and self._reply_as is Role.ASSISTANT:
             if self._is_unmarked:
                 self._end_unmarked(end, answer=True)
@@ -293,6 +293,6 @@ _ON_CONTROL: Mapping[HarmonyAction, Callable[[HarmonyParser, Control], None]] = 
 _ON_END: Mapping[HarmonyAction, Callable[[HarmonyParser, End, str], None]] = {
     HarmonyAction.END_MESSAGE: HarmonyParser._end_message,
     HarmonyAction.END_HEADER: HarmonyParser._end_header,
-    HarmonyAction.END_BETWEEN: HarmonyParser._end_between,
+    HarmonyAction.STRAY_END: HarmonyParser._stray_end,
     HarmonyAction.DECIDE_ROLE: HarmonyParser._decide_role,
 }
