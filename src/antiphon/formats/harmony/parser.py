@@ -58,14 +58,17 @@ class HarmonyParser:
         return self._events.position
 
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
+        events = self._events
         for piece in pieces:
             if isinstance(piece, Control):
                 self._control(piece)
-                self._events.advance(1)
+                events.advance(1)
+            elif self._state is HarmonyState.CONTENT:
+                events.read(piece)
             else:
                 self._text(piece)
-                self._events.advance(len(piece))
-        return self._events.take()
+                events.advance(len(piece))
+        return events.take()
 
     def add_content(self, text: str) -> None:
         """Feed text of the open message (`in_content`) without an event: the caller has made it."""
@@ -273,9 +276,7 @@ class HarmonyParser:
     @property
     def _is_unmarked(self) -> bool:
         """The buffer is text that shows no field of a header."""
-        if not self._buffer.is_plain_text:
-            return False
-        return self._read_header(complete=False).rest == self._buffer.text.lstrip(BLANK)
+        return self._buffer.is_plain_text and self._read_header(complete=False).rest == self._buffer.text.lstrip(BLANK)
 
     def _read_header(self, *, complete: bool) -> Header:
         return HeaderReader(self._reply_as, self._tools, complete=complete).read(self._buffer)
