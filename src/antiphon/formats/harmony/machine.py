@@ -20,7 +20,9 @@ class HarmonyState(StrEnum):
     BETWEEN = "between messages"
     """No message is open. Text may be a header without its start, an answer without any header, or stray."""
     HEADER = "header"
+    """After ``<|start|>``, or at the start of a reply whose prompt ends with ``<|start|>assistant``."""
     CONTENT = "content"
+    """In the content of a message whose fields are known."""
     UNKNOWN_ROLE = "content, unknown role"
     """In the content of a message whose header names no known role: only its end tells whether it is a tool call."""
     OVER = "over"
@@ -40,7 +42,7 @@ class HarmonyAction(StrEnum):
     END_MESSAGE = "the message ends"
     END_HEADER = "a header without `<|message|>` (`missing-message`): the part of it that is no field is the content"
     STRAY_END = (
-        "no message is open: buffered text is the answer if there is none yet; else both are reported (`stray-stop`)"
+        "buffered text is read as the answer if there is none yet; else it and the end are reported (`stray-stop`)"
     )
     DECIDE_ROLE = (
         "by `<|call|>` the unknown role is the recipient of a call; by any other end it is another role's message"
