@@ -7,12 +7,13 @@ MODEL ?= smollm2
 PORT ?= 8080
 WORKERS ?= 2
 TESTS ?= tests
+CORPORA ?=
 BIN := .venv/bin
 READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test lint types contracts check model lock spec clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests soak
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests soak
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -34,6 +35,12 @@ model: setup     ## fetch the default models into the cache (nothing to do when 
 
 test: check model oracles ## everything that must pass: lint, types, import contracts, tests
 	$(BIN)/pytest -q -n $(WORKERS) $(TESTS)
+
+acceptance: corpora model oracles ## what a clone has no vectors for: make acceptance CORPORA=/folder/of/vectors
+	ANTIPHON_CORPORA="$(abspath $(CORPORA))" $(BIN)/pytest -q -n $(WORKERS) -m corpus $(TESTS)
+
+corpora:
+	@test -d "$(CORPORA)" || { echo "make acceptance reads vectors that are not in the repository: name their folder, make acceptance CORPORA=/path (harmony/, schemas/)"; exit 2; }
 
 check: lint types contracts ## what needs no test run
 

@@ -41,7 +41,6 @@ def published() -> Any:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def minilm(minilm_path: Path) -> AsyncIterator[Model]:
-    pytest.importorskip("xllamacpp")
     from antiphon.catalog.embedded import load_embedded
 
     entry = builtin_catalogue()["all-minilm-l6-v2"]

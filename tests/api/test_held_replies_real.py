@@ -51,7 +51,6 @@ PARIS: Any = [{"role": "user", "content": "How is the weather in Paris and in Ro
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(smollm2_path: Path) -> AsyncIterator[openai.AsyncOpenAI]:
-    pytest.importorskip("xllamacpp")
     settings = LlamaCppSettings(model=smollm2_path, context=640, slots=1, threads=1, cache_mib=64)
     engine = await LlamaCppEngine.start(settings)
     tokenizer = gguf_tokenizer(read_gguf_metadata(smollm2_path))

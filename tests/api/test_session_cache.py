@@ -28,7 +28,6 @@ TOPICS = ("bees", "rivers", "clocks")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def application(smollm2_path: Path) -> AsyncIterator[Starlette]:
-    pytest.importorskip("xllamacpp")
     settings = LlamaCppSettings(model=smollm2_path, context=1024, slots=2, threads=1, cache_mib=256)
     engine = await LlamaCppEngine.start(settings)
     tokenizer = gguf_tokenizer(read_gguf_metadata(smollm2_path))

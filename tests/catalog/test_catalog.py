@@ -265,7 +265,6 @@ async def test_the_catalogue_has_the_last_word_about_sampling_and_context(tmp_pa
 
 
 async def test_the_default_model_answers(smollm2_path: Path, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp")
     entry = ModelEntry(source=str(smollm2_path), format="chatml", context=512, slots=1, threads=1)
     catalog = open_catalog(config(tmp_path, model="real", models={"real": entry}))
     try:

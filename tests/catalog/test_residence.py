@@ -238,7 +238,6 @@ def children() -> set[int]:
 
 
 async def test_two_models_take_turns_in_memory_that_holds_one(smollm2_path: Path, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp")
     entry = ModelEntry(source=str(smollm2_path), format="chatml", context=256, slots=1, threads=1)
     config = Config(
         model="a",
@@ -268,7 +267,6 @@ async def test_two_models_take_turns_in_memory_that_holds_one(smollm2_path: Path
 async def test_a_model_that_the_budget_cannot_hold_is_refused_before_it_is_loaded(
     smollm2_path: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("xllamacpp")
     config = Config(
         model="a",
         models={"a": ModelEntry(source=str(smollm2_path), format="chatml")},

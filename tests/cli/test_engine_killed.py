@@ -12,7 +12,6 @@ from cli.test_serve_sessions import serving
 
 
 def test_a_killed_engine_costs_its_streams_and_nothing_else(smollm2_path: Path, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp")
     (tmp_path / "config.toml").write_text(
         f'model = "real"\n[models.real]\nsource = "{smollm2_path}"\nformat = "chatml"\nthreads = 1\nslots = 1\n'
     )

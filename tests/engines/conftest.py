@@ -18,7 +18,6 @@ FRANCE = (1, 4093, 198, 1780, 314, 260, 3575, 282, 4649, 47, 2, 198, 1, 520, 953
 
 @pytest.fixture(scope="session")
 def settings(smollm2_path: Path) -> LlamaCppSettings:
-    pytest.importorskip("xllamacpp")
     return LlamaCppSettings(model=smollm2_path, context=256, slots=4, threads=1, cache_mib=64)
 
 
@@ -55,7 +54,6 @@ def llama_embedder(minilm_path: Path) -> Iterator[str]:
 
 
 def serving(*arguments: str) -> Iterator[str]:
-    pytest.importorskip("xllamacpp")
     command = [sys.executable, "-c", SERVER, *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import aclosing
 from pathlib import Path
 
-import pytest
-
 from antiphon.catalog.loading import open_catalog
 from antiphon.config.config import load_config
 from antiphon.conversation import Conversation, Message, Role, ToolChoice, TurnEnded
@@ -21,7 +19,6 @@ def add(a: int, b: int) -> int:
 
 
 async def test_a_forced_call_runs_from_sampling_to_an_answer(smollm2_path: Path, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp")
     config = {"ANTIPHON_HOME": str(tmp_path), "ANTIPHON_ENGINE_THREADS": "1", "ANTIPHON_ENGINE_SLOTS": "1"}
     flags = {"model": str(smollm2_path), "format": "chatml"}
     async with aclosing(open_catalog(load_config(config, flags).config)) as catalog:

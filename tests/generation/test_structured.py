@@ -20,7 +20,6 @@ SHORT = ("a schema", "a choice")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def engine(smollm2_path: Path) -> AsyncIterator[LlamaCppEngine]:
-    pytest.importorskip("xllamacpp")
     settings = LlamaCppSettings(model=smollm2_path, context=512, slots=4, threads=1, cache_mib=64)
     engine = await LlamaCppEngine.start(settings)
     yield engine

@@ -21,7 +21,7 @@ DIALECTS: dict[Dialect, str] = {"a": "", "b": "_oss"}
 
 
 def rows(name: str) -> Iterator[Row]:
-    """The rows of one file of the corpora. Skips the test when the file is not here."""
+    """The rows of one file of the corpora."""
     with corpus_file(f"harmony/{name}.jsonl").open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+import gguf
+import numpy
+import xllamacpp
 
 from antiphon.tokens import well_formed
 
@@ -26,7 +28,6 @@ class EngineTokenizer:
 
 @contextmanager
 def engine_tokenizer_of(model: Path) -> Iterator[EngineTokenizer]:
-    xllamacpp = pytest.importorskip("xllamacpp")
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(model)
     parameters.n_ctx, parameters.n_parallel, parameters.port = 64, 1, 0
@@ -47,8 +48,6 @@ def write_tiny_model(
     path: Path, *, pre: str, tokens: Sequence[str], types: Sequence[int], merges: Sequence[str]
 ) -> None:
     """A model of one small empty layer: it says nothing of sense, and tokenizes as its vocabulary says."""
-    gguf = pytest.importorskip("gguf")
-    numpy = pytest.importorskip("numpy")
     width = 32
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(64)

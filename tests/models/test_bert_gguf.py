@@ -7,10 +7,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("gguf")
 import numpy as np
+import pytest
 
 from antiphon.config import ModelEntry
 from antiphon.engines.gguf_file import read_gguf_metadata

@@ -17,8 +17,6 @@ from kit.strings import varied_strings
 
 @pytest.fixture(scope="module", params=["tiktoken", "splintr"])
 def tokenizer(request: pytest.FixtureRequest) -> TableTokenizer:
-    if request.param == "splintr":
-        pytest.importorskip("splintr")
     return o200k_harmony(request.param)
 
 

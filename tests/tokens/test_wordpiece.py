@@ -13,7 +13,6 @@ PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁the", "▁cat", "s", "▁un", 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> TableTokenizer:
-    pytest.importorskip("tokenizers")
     types = [3 if piece.startswith("[") else 1 for piece in PIECES]
     return gguf_tokenizer(
         {"tokenizer.ggml.model": "bert", "tokenizer.ggml.tokens": PIECES, "tokenizer.ggml.token_type": types}

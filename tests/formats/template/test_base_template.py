@@ -19,7 +19,6 @@ from antiphon.formats.template import (
     load_template_python,
 )
 from antiphon.tokens import Control, spell
-from conftest import corpora
 
 META = """You are an AI assistant whose name is InternLM (书生·浦语).
 - InternLM (书生·浦语) is a conversational language model that is developed by Shanghai AI Laboratory \
@@ -110,16 +109,6 @@ def test_internlms_golden_prompt() -> None:
     wanted = f"<|System|>:{META}\n<|User|>:你叫什么名字？\n<|Bot|>:"
     assert internlm().get_prompt("你叫什么名字？") == wanted
     assert internlm().messages2prompt([user("你叫什么名字？")]) == wanted
-
-
-@pytest.mark.spec("LMD-02")
-def test_internlms_golden_prompt_is_the_one_of_the_seed() -> None:
-    folder = corpora()
-    seed = next((folder.parent / "seeds").glob("003*"), None) if folder and (folder.parent / "seeds").is_dir() else None
-    if seed is None:
-        pytest.skip("the seed's text is not here")
-    golden = seed.read_text().split("```text\n")[1].split("\n```")[0]
-    assert internlm().get_prompt("你叫什么名字？") == golden
 
 
 @pytest.mark.spec("LMD-39", "LMD-43")
