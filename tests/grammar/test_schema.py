@@ -257,6 +257,25 @@ def test_a_fault_tells_where_in_the_value() -> None:
     assert "not JSON" in str(held.fault('{"a":'))
 
 
+@pytest.mark.parametrize(
+    ("schema", "fits", "does_not"),
+    [
+        ({"type": "string", "maxLength": 1}, r'"\udedd"', r'"\udedd\udedd"'),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, r'{"\udedd": 1}', r'{"\udedd": "\udedd"}'),
+        ({"type": "object", "propertyNames": {"pattern": "^.$"}}, r'{"\udedd": 1}', r'{"\udeddx": 1}'),
+        ({"uniqueItems": True}, r'["\ud800", "\ud801"]', r'["\ud800", "\ud800"]'),
+        ({"enum": ["\ufffd", "\U0001f600"]}, r'"\ud83d\ude00"', r'"\ud83d"'),
+        ({"minProperties": 2}, r'{"\ud800": 1, "\ud801": 1}', r'{"\ud800": 1}'),
+    ],
+)
+def test_a_lone_surrogate_is_one_character_that_no_schema_names(
+    schema: dict[str, Any], fits: str, does_not: str
+) -> None:
+    held = hold(schema)
+    assert held.fault(fits) is None
+    assert held.fault(does_not) is not None
+
+
 def test_properties_come_in_their_authors_order_however_the_schema_is_rewritten() -> None:
     schema = {
         "type": "object",

@@ -82,6 +82,8 @@ async def test_arguments_reach_the_function_as_its_own_types() -> None:
         ("[1]", "must be a JSON object"),
         ('{"days": NaN}', "NaN is not JSON"),
         ("[" * 100_000, "nested too deeply"),
+        (r'{"place": {"name": "x"}, "mode": "\udedd"}', "lone surrogate"),
+        ('{"days": ' + "1" * 5000 + "}", "cannot be read"),
         ('{"place": {"name": "x"}, "deadline_ms": -1}', "deadline_ms"),
     ],
 )

@@ -47,10 +47,16 @@ class ArgumentReader:
         deadline = None
         if not self._owns_deadline and "deadline_ms" in values:
             deadline = _deadline(values.pop("deadline_ms"))
-        for error in self._validator.iter_errors(values):
-            path = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
-            raise BadArguments(error.message, path=f"${path}")
+        self._check(values)
         return Arguments(values, deadline)
+
+    def _check(self, values: dict[str, Any]) -> None:
+        try:
+            for error in self._validator.iter_errors(values):
+                path = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+                raise BadArguments(error.message, path=f"${path}")
+        except UnicodeEncodeError as error:
+            raise BadArguments("the arguments hold a lone surrogate, which is no character") from error
 
 
 def _parse(body: str) -> dict[str, Any]:
@@ -64,6 +70,8 @@ def _parse(body: str) -> dict[str, Any]:
         raise BadArguments(f"the arguments are not JSON: {error.msg}", line=error.lineno, column=error.colno) from error
     except RecursionError as error:
         raise BadArguments("the arguments are nested too deeply") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise BadArguments(f"the arguments cannot be read: {error}") from error
     if not isinstance(values, dict):
         raise BadArguments(f"the arguments must be a JSON object, not {type(values).__name__}")
     return values

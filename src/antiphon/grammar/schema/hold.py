@@ -9,6 +9,7 @@ through more than the schema does, never less, and the finished value is checked
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ from antiphon.grammar.limits import LIMITS, Limits, check_schema
 
 from .direct import as_it_is, in_plain_terms
 from .lower import Relaxed, lowered
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +43,16 @@ class HeldSchema:
         return self.fault_of(value)
 
     def fault_of(self, value: Any) -> str | None:
-        """Why the value does not fit the schema; None when it does."""
+        """Why the value does not fit the schema; None when it does.
+
+        A lone surrogate, which JSON can escape but no text can hold, counts as one character that no schema names.
+        """
+        try:
+            return self._first_error(value)
+        except UnicodeEncodeError:
+            return self._first_error(_without_surrogates(value))
+
+    def _first_error(self, value: Any) -> str | None:
         for error in self.validator.iter_errors(value):
             where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
             return f"{error.message} (at {where or 'the top'})"
@@ -67,6 +79,12 @@ def hold(schema: JsonSchema, path: str = "", *, strict: bool = False, limits: Li
             hint="Leave it out, or ask without strict: then it is checked when the answer is whole.",
         )
     return HeldSchema(engine, relaxed, path, validator)
+
+
+def _without_surrogates(value: Any) -> Any:
+    """The JSON value with each lone surrogate as a private character of its own: what differed still differs."""
+    text = json.dumps(value, ensure_ascii=False)
+    return json.loads(_SURROGATE.sub(lambda found: chr(ord(found[0]) - 0xD800 + 0x10_0000), text))
 
 
 def _validator(schema: JsonSchema, path: str) -> tuple[jsonschema_rs.Validator, JsonSchema]:
