@@ -99,10 +99,13 @@ async def test_a_seed_gives_the_same_object_streamed_and_not(client: openai.Asyn
 
 async def test_responses_are_parsed_into_the_callers_class(client: openai.AsyncOpenAI) -> None:
     asked: dict[str, Any] = {"model": "smollm2", "input": PERSON, "temperature": 0, "text_format": Person}
+    await client.responses.create(model="smollm2", input=PERSON, temperature=0, max_output_tokens=16)  # now it is seen
     whole = await client.responses.parse(**asked)
     async with client.responses.stream(**asked) as stream:
         streamed = await stream.get_final_response()
     assert isinstance(whole.output_parsed, Person)
+    assert whole.usage is not None
+    assert streamed.usage == whole.usage
     assert streamed.output_parsed == whole.output_parsed
     assert streamed.output_text == whole.output_text
 

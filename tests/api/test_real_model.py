@@ -88,7 +88,21 @@ async def test_with_a_seed_streamed_and_whole_answers_are_the_same(client: opena
         "model": "smollm2", "messages": FRANCE, "seed": 7, "temperature": 0.8, "max_tokens": 24, "n": 2,
         "logprobs": True, "top_logprobs": 2, "stop": ["\n\n"],
     }  # fmt: skip
-    whole = await client.chat.completions.create(**asked)
+    # Where one of them finds the prompt in its slots and the other does not, the engine rounds otherwise: once more.
+    for _ in range(10):
+        whole = await client.chat.completions.create(**asked)
+        said, finished, usage = await streamed(client, **asked)
+        if usage.prompt_tokens_details == whole.usage.prompt_tokens_details:
+            break
+    assert usage == whole.usage
+    assert said == [choice.message.content for choice in whole.choices]
+    assert finished == [choice.finish_reason for choice in whole.choices]
+    told = whole.choices[0].logprobs
+    assert "".join(entry.token for entry in told.content) == said[0]
+
+
+async def streamed(client: openai.AsyncOpenAI, **asked: Any) -> tuple[list[str], list[str], Any]:
+    """The texts, the finish reasons and the usage of two choices."""
     said, finished, usage = ["", ""], [""] * 2, None
     async for chunk in await client.chat.completions.create(
         **asked, stream=True, stream_options={"include_usage": True}
@@ -97,15 +111,7 @@ async def test_with_a_seed_streamed_and_whole_answers_are_the_same(client: opena
         for choice in chunk.choices:
             said[choice.index] += choice.delta.content or ""
             finished[choice.index] = choice.finish_reason or ""
-    assert said == [choice.message.content for choice in whole.choices]
-    assert finished == [choice.finish_reason for choice in whole.choices]
-    assert usage is not None
-    assert (usage.prompt_tokens, usage.completion_tokens) == (
-        whole.usage.prompt_tokens,
-        whole.usage.completion_tokens,
-    )
-    told = whole.choices[0].logprobs
-    assert "".join(entry.token for entry in told.content) == said[0]
+    return said, finished, usage
 
 
 async def test_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEngine, served: tuple[Starlette, int]) -> None:

@@ -11,6 +11,7 @@ from itertools import groupby
 
 import pytest
 
+from antiphon.conversation import TokenLogprob
 from antiphon.engines import EngineEnd, Sampling, Step
 from antiphon.engines.llama_cpp import LlamaCppEngine
 from antiphon.errors import ContextError, RequestError, UnsupportedError
@@ -23,12 +24,33 @@ FREE = Sampling(max_tokens=12, temperature=1.0, seed=1, ignore_eos=True)
 IM_END = 2
 
 
-async def say(engine: LlamaCppEngine, sampling: Sampling, prompt: Sequence[int] = FRANCE, **more: object) -> list[Step]:
-    n, grammar = more.get("n", 1), more.get("grammar")
-    assert isinstance(n, int)
-    assert grammar is None or isinstance(grammar, str)
-    async with aclosing(engine.generate(prompt, sampling, n=n, grammar=grammar)) as steps:
+NEAR = 0.1
+"""Log probabilities nearer than this are those of a tie: a prompt evaluated in another shape moves them by 0.02."""
+
+
+async def say(
+    engine: LlamaCppEngine,
+    sampling: Sampling,
+    prompt: Sequence[int] = FRANCE,
+    *,
+    n: int = 1,
+    grammar: str | None = None,
+    affinity: str | None = None,
+) -> list[Step]:
+    async with aclosing(engine.generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
         return [step async for step in steps]
+
+
+async def say_again(engine: LlamaCppEngine, sampling: Sampling) -> list[Step]:
+    """A reply to a prompt that its slot holds, so that only its last id is evaluated: the state of every such reply."""
+    await say(engine, replace(GREEDY, max_tokens=1), affinity="again")
+    steps = await say(engine, sampling, affinity="again")
+    assert steps[0].cached_tokens == len(FRANCE) - 1
+    return steps
+
+
+def probabilities(steps: Sequence[Step]) -> list[TokenLogprob]:
+    return [entry for step in steps for entry in step.logprobs]
 
 
 def ids(steps: Sequence[Step], choice: int = 0) -> list[int]:
@@ -57,26 +79,54 @@ async def test_the_engine_says_what_it_is(engine: LlamaCppEngine) -> None:
     assert (info.context, info.slots, info.end_ids) == (256, 4, frozenset({0, 2, 4}))
 
 
-async def test_greedy_is_the_same_every_time_alone_and_among_others(engine: LlamaCppEngine) -> None:
-    greedy = replace(GREEDY, ignore_eos=True)
-    alone = ids(await say(engine, greedy))
-    together = await asyncio.gather(*(say(engine, greedy) for _ in range(4)))
-    assert [ids(steps) for steps in together] == [alone] * 4
+async def test_greedy_from_one_state_is_the_same_to_the_last_bit(engine: LlamaCppEngine) -> None:
+    greedy = replace(GREEDY, ignore_eos=True, logprobs=5)
+    first, *again = [probabilities(await say_again(engine, greedy)) for _ in range(4)]
+    assert len(first) == 24
+    assert again == [first] * 3
+
+
+async def test_greedy_among_others_is_what_it_is_alone_but_for_ties(engine: LlamaCppEngine) -> None:
+    greedy = replace(GREEDY, ignore_eos=True, logprobs=5)
+    alone = probabilities(await say_again(engine, greedy))
+    *together, _, _ = await asyncio.gather(
+        *(say(engine, greedy) for _ in range(6)),
+        say(engine, replace(FREE, max_tokens=40), FRANCE * 9),
+        say(engine, replace(FREE, seed=5), FRANCE[3:9]),
+    )
+    for steps in together:
+        assert [step.end for step in steps if step.end] == [EngineEnd.LENGTH_OUTPUT]
+        entries = probabilities(steps)
+        assert [entry.id for entry in entries] == ids(steps)
+        assert len(entries) == 24
+        assert common_beginning(alone, entries) >= 7  # "The capital of France is Paris.", where nothing is near
+
+
+def common_beginning(alone: Sequence[TokenLogprob], entries: Sequence[TokenLogprob]) -> int:
+    """How many ids are the same; where they part, both were as probable as each other."""
+    for count, (entry, other) in enumerate(zip(alone, entries, strict=True)):
+        probable = {top.id: top.logprob for top in entry.top}
+        assert other.id in probable
+        assert probable[other.id] == pytest.approx(entry.logprob, abs=NEAR)
+        if other.id != entry.id:
+            return count
+        assert other.logprob == pytest.approx(entry.logprob, abs=NEAR)
+    return len(alone)
 
 
 async def test_one_seed_gives_one_text_and_another_seed_another(engine: LlamaCppEngine) -> None:
-    first, again = await say(engine, FREE), await say(engine, FREE)
-    other = await say(engine, replace(FREE, seed=2))
+    first, again = await say_again(engine, FREE), await say_again(engine, FREE)
+    other = await say_again(engine, replace(FREE, seed=2))
     assert ids(first) == ids(again) != ids(other)
 
 
 async def test_a_seed_above_32_bits_is_not_the_seed_zero(engine: LlamaCppEngine) -> None:
-    zero, large, again = [ids(await say(engine, replace(FREE, seed=seed))) for seed in (0, 2**32, 2**32)]
+    zero, large, again = [ids(await say_again(engine, replace(FREE, seed=seed))) for seed in (0, 2**32, 2**32)]
     assert zero != large == again
 
 
 async def test_the_seed_of_all_ones_is_a_seed_and_not_a_dice_roll(engine: LlamaCppEngine) -> None:
-    first, again = [ids(await say(engine, replace(FREE, seed=2**32 - 1))) for _ in range(2)]
+    first, again = [ids(await say_again(engine, replace(FREE, seed=2**32 - 1))) for _ in range(2)]
     assert first == again
 
 
