@@ -8,7 +8,7 @@ from antiphon.conversation import Role
 from antiphon.formats.harmony import Harmony, HarmonyParser
 from antiphon.formats.harmony.controls import END
 from antiphon.tokens import Tokenizer, encode_pieces
-from harmony_corpora import ended, events, read_strictly, render, role_of, rows
+from kit.harmony_corpora import ended, events, read_strictly, render, role_of, rows
 
 UNENDED = {"test_tool_response_parsing.txt"}
 """Goldens whose last message lacks its end; they are read as such, too."""
