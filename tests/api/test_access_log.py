@@ -15,7 +15,8 @@ from antiphon.api.gate.keys import new_key
 from antiphon.errors import ConfigError, EngineLostError
 from antiphon.observe.logs import set_up_log
 from api.test_stream import Breaking
-from kit.api import END, START, app, chat, ids, post, request, running, scripted, serving, until
+from kit.api import END, START, app, chat, ids, post, request, running, scripted, serving
+from kit.waiting import until
 
 SECRET, ALICE = new_key("alice")
 SAID = "the model said this"

@@ -11,7 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from antiphon.errors import ModelError, OverloadedError
 from antiphon.generation import Model
 from kit.api import END, app, ids, in_process, scripted
 from kit.api import model as model_of
+from kit.waiting import turns, until
 
 SLOW = ids("word " * 200, END)
 
@@ -27,9 +29,7 @@ SLOW = ids("word " * 200, END)
 async def started(application: object, count: int) -> None:
     """Waits until ``count`` requests run."""
     admission = application.state.context.admission  # type: ignore[attr-defined]  # any Starlette of ours
-    async with asyncio.timeout(10):
-        while admission.running + admission.waiting < count:
-            await asyncio.sleep(0.001)
+    await until(lambda: admission.running + admission.waiting >= count)
 
 
 async def test_with_the_room_and_the_queue_full_the_next_is_refused_and_the_queue_is_served_in_order() -> None:
@@ -71,13 +71,11 @@ async def test_a_server_that_drains_takes_nothing_new() -> None:
 async def test_at_the_deadline_what_still_runs_ends_with_an_error_that_can_be_read(stream: bool) -> None:
     engine = scripted(SLOW, delay=0.01)
     application = app(engine)
-    asked = asyncio.ensure_future(in_process(application, stream=stream))
-    async with asyncio.timeout(10):
-        while not engine.running:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.05)
-        application.state.context.lifecycle.stop()
-        got = await asked
+    sent: list[MutableMapping[str, Any]] = []
+    asked = asyncio.ensure_future(in_process(application, stream=stream, sent=sent))
+    await until(lambda: len(sent) > 1 if stream else engine.running)
+    application.state.context.lifecycle.stop()
+    got = await asked
     error = got.events[-1]["error"] if stream else got.error
     assert (got.status, error["code"]) == (200 if stream else 503, "draining")
     assert engine.running == 0
@@ -91,14 +89,16 @@ class Unloadable:
     embedding: str | None = None
     loaded: Mapping[str, Model] = {}
 
-    def __init__(self, model: Model | None, seconds: float = 0.0) -> None:
-        self._model, self._seconds = model, seconds
+    def __init__(self, model: Model | None) -> None:
+        self._model = model
+        self.may_come = asyncio.Event()
+        self.may_come.set()
 
     def created(self, name: str) -> int:
         return 0
 
     async def get(self, name: str) -> Model:
-        await asyncio.sleep(self._seconds)
+        await self.may_come.wait()
         if self._model is None:
             raise ModelError("The file is broken.")
         return self._model
@@ -113,8 +113,9 @@ async def test_a_model_that_cannot_be_loaded_is_an_error_with_a_body_and_no_wish
 
 
 async def test_a_model_that_is_slow_to_load_is_a_503_and_goes_on_loading() -> None:
-    model = model_of(scripted(ids("ok", END)))
-    application = create_app(Unloadable(model, 60), limits=Limits(load_timeout=0.01))
+    source = Unloadable(model_of(scripted(ids("ok", END))))
+    source.may_come.clear()
+    application = create_app(source, limits=Limits(load_timeout=0.01))
     got = await in_process(application)
     assert (got.status, got.error["code"]) == (503, "loading")
     (load,) = application.state.context.loads
@@ -141,11 +142,10 @@ async def test_a_default_model_whose_server_is_not_up_yet_is_asked_for_until_it_
     source = Late(model_of(scripted(ids("ok", END))))
     application = create_app(source, preload=True)
     lifecycle = application.state.context.lifecycle
-    async with application.router.lifespan_context(application), asyncio.timeout(10):
-        await asyncio.sleep(0)
+    async with application.router.lifespan_context(application):
+        await turns(1)
         assert lifecycle.loading
-        while lifecycle.loading:
-            await asyncio.sleep(0.001)
+        await until(lambda: not lifecycle.loading)
         assert source.asked == 3
 
 

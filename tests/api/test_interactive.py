@@ -15,7 +15,8 @@ from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.store import MemoryStore
 from antiphon.tokens import decode
-from kit.api import END, TOKENIZER, Got, app, ids, post_in_process, scripted, until
+from kit.api import END, TOKENIZER, Got, app, ids, post_in_process, scripted
+from kit.waiting import until
 
 SYSTEM = "You are brief."
 

@@ -44,7 +44,7 @@ def test_what_answers_cost_is_charged_to_the_key() -> None:
 
 
 def test_a_model_that_says_nothing_in_time_is_a_504() -> None:
-    engine = scripted(ids("word " * 50, END), delay=0.5)
+    engine = scripted(ids("word " * 50, END), delay=60)
     with running(app(engine, limits=Limits(first_token_timeout=0.05))) as base:
         got = chat(base)
         assert (got.status, got.error["code"]) == (504, "first_token_timeout")

@@ -11,7 +11,8 @@ from antiphon.api.gate.keys import new_key
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.tokens import decode
-from kit.api import END, TOKENIZER, Got, app, call, ids, request, running, scripted, serving, until
+from kit.api import END, TOKENIZER, Got, app, call, ids, request, running, scripted, serving
+from kit.waiting import until
 
 ALICE_SECRET, ALICE = new_key("alice")
 BOB_SECRET, BOB = new_key("bob")

@@ -16,8 +16,9 @@ from antiphon.engines import ScriptedEngine
 from antiphon.errors import EngineLostError
 from antiphon.store import MemoryStore
 from kit.api import END as CHATML_END
-from kit.api import Got, ids, request, running, scripted, serving, until
+from kit.api import Got, ids, request, running, scripted, serving
 from kit.responses import events_of, respond, responses_app, text_of
+from kit.waiting import until, until_found
 
 HELLO = ids("Hello there, friend.", CHATML_END)
 ENDLESS = ids("word " * 1500)
@@ -37,10 +38,11 @@ async def client_of(application: Any) -> AsyncIterator[openai.AsyncOpenAI]:
 
 
 async def finished(client: openai.AsyncOpenAI, id: str) -> Any:
-    async with asyncio.timeout(20):
-        while (response := await client.responses.retrieve(id)).status in ("queued", "in_progress"):
-            await asyncio.sleep(0.01)
-    return response
+    async def response() -> Any:
+        told = await client.responses.retrieve(id)
+        return None if told.status in ("queued", "in_progress") else told
+
+    return await until_found(response)
 
 
 async def test_a_response_is_made_in_the_background() -> None:

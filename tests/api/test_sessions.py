@@ -17,7 +17,8 @@ from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.store import Key, MemoryStore, Record, SessionLimits, SqliteStore
 from antiphon.tokens import decode
-from kit.api import END, TOKENIZER, Got, app, call, ids, in_process, scripted, serving, until
+from kit.api import END, TOKENIZER, Got, app, call, ids, in_process, scripted, serving
+from kit.waiting import until
 
 
 def echo(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:

@@ -9,7 +9,8 @@ import socket
 import pytest
 
 from antiphon.api import Limits
-from kit.api import END, app, ids, in_process, scripted, serving, until
+from kit.api import END, app, ids, in_process, scripted, serving
+from kit.waiting import LoopClock, until, until_found
 
 ASK = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "stream": True, "max_tokens": 200_000}).encode()
 REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(ASK), ASK)
@@ -25,25 +26,23 @@ async def answer(port: int, sent: bytes = b"") -> bytes:
     return told
 
 
-async def test_a_byte_now_and_then_buys_no_time_and_the_others_are_served() -> None:
-    application = app(ids("ok", END), limits=Limits(head_timeout=0.3))
-
-    async def trickle() -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        told = asyncio.ensure_future(reader.read())
-        for byte in b"GET /livez HTTP/1.1\r\nx: " + b"a" * 1000:
-            writer.write(bytes([byte]))
-            if (await asyncio.wait((told,), timeout=0.01))[0]:
-                break
-        writer.close()
-        return await told
-
-    async with serving(application) as port, asyncio.timeout(20):
-        slow = asyncio.gather(*(trickle() for _ in range(50)))
+async def test_a_byte_now_and_then_buys_no_time_and_the_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    application = app(ids("ok", END), limits=Limits(head_timeout=1000))
+    clock = LoopClock(monkeypatch)
+    async with serving(application) as port:
+        tricklers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(50)]
+        slow = asyncio.gather(*(reader.read() for reader, _ in tricklers))
+        for byte in b"GET /livez HTTP/1.1\r\nx: " + b"a" * 20:
+            for _, writer in tricklers:
+                writer.write(bytes([byte]))
+            await clock.forward(10)
         got = await answer(port, b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         assert got.startswith(b"HTTP/1.1 200 ")
         assert not slow.done()
+        await clock.forward(600)
         assert all(told.startswith(b"HTTP/1.1 408 ") for told in await slow)
+        for _, writer in tricklers:
+            writer.close()
 
 
 async def test_who_reads_nothing_of_a_stream_is_cut_and_the_slot_is_free() -> None:
@@ -55,27 +54,28 @@ async def test_who_reads_nothing_of_a_stream_is_cut_and_the_slot_is_free() -> No
         with silent:
             silent.connect(("127.0.0.1", port))
             silent.sendall(REQUEST)
-            await until(lambda: engine.running == 1)
+            await until(lambda: engine.requests)
             await until(lambda: engine.running == 0)
     metrics = application.state.context.metrics.render().decode()
     assert 'antiphon_connections_refused_total{code="send_timeout"} 1.0' in metrics
     assert application.state.context.admission.running == 0
 
 
-async def test_who_reads_slowly_gets_all_of_it() -> None:
+async def test_who_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = scripted(ids("word " * 4000, END), context=10**6, chunk=5)
-    application = app(engine, limits=Limits(send_timeout=0.75, stream_buffer=4096))
+    application = app(engine, limits=Limits(send_timeout=750, stream_buffer=4096))
+    clock = LoopClock(monkeypatch)
     slow = socket.socket()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    async with serving(application) as port, asyncio.timeout(60):
+    async with serving(application) as port:
         slow.connect(("127.0.0.1", port))
         slow.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=slow, limit=2048)
         writer.write(REQUEST)
         last = b""
         for _ in range(25):
-            last = await reader.readexactly(4096)
-            await asyncio.sleep(0.1)
+            last = await reader.readexactly(16384)
+            await clock.forward(100)
         while chunk := await reader.read(65536):
             last = (last + chunk)[-100:]
             if b"[DONE]" in last:
@@ -106,12 +106,11 @@ async def test_more_connections_than_the_server_takes_are_told_so() -> None:
             writer.close()
         live = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 
-        async def again() -> bool:
-            return (await answer(port, live)).startswith(b"HTTP/1.1 200 ")
+        async def again() -> bytes | None:
+            told = await answer(port, live)
+            return told if told.startswith(b"HTTP/1.1 200 ") else None
 
-        async with asyncio.timeout(20):
-            while not await again():
-                await asyncio.sleep(0.01)
+        await until_found(again)
 
 
 @pytest.mark.parametrize("count", [10_000])

@@ -117,7 +117,7 @@ async def test_plain_http_on_a_tls_port_is_no_conversation(tmp_path: Path) -> No
 async def test_limits_of_connections_hold_over_tls(tmp_path: Path) -> None:
     cert, key = signed(tmp_path)
     trusted = ssl.create_default_context(cafile=cert)
-    async with Https(certificate(cert, key), limits=Limits(head_timeout=0.2)) as server:
+    async with Https(certificate(cert, key), limits=Limits(head_timeout=1)) as server:
         port = urlsplit(server.url).port or 0
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusted)
         writer.write(b"GET / HT")

@@ -8,7 +8,6 @@ import os
 import pty
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 
 from antiphon.api.gate.keys import KeyFile, new_key
 from kit.program import PROGRAM, environment
+from kit.waiting import wait_until
 
 FIRST = """
 model = "demo"
@@ -71,10 +71,7 @@ class Serving:
         """SIGHUP; the lines of the log that it gave."""
         before = len(self.log)
         self.process.send_signal(signal.SIGHUP)
-        give_up = time.monotonic() + 20
-        while not any("the configuration" in line for line in self.log[before:]):
-            assert time.monotonic() < give_up, self.log
-            time.sleep(0.01)
+        wait_until(lambda: any("the configuration" in line for line in self.log[before:]), why=lambda: self.log)
         return "\n".join(self.log[before:])
 
     @property

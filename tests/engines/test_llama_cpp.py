@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import groupby
@@ -16,6 +16,7 @@ from antiphon.engines import EngineEnd, Sampling, Step
 from antiphon.engines.llama_cpp import LlamaCppEngine
 from antiphon.errors import ContextError, RequestError, UnsupportedError
 from engines.conftest import FRANCE
+from kit.waiting import until_found
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -55,13 +56,6 @@ def probabilities(steps: Sequence[Step]) -> list[TokenLogprob]:
 
 def ids(steps: Sequence[Step], choice: int = 0) -> list[int]:
     return [id for step in steps if step.choice == choice for id in step.ids]
-
-
-async def until(true: Callable[[], object], seconds: float = 10) -> None:
-    """Ask again until the answer is true; the question itself awaits the engine."""
-    async with asyncio.timeout(seconds):
-        while not await true():  # type: ignore[misc]  # the questions below are coroutines
-            pass
 
 
 async def test_the_capital_of_france_is_paris_and_the_models_own_end_is_reported(
@@ -269,7 +263,7 @@ async def test_closing_the_generator_frees_the_slot(engine: LlamaCppEngine) -> N
     async with aclosing(engine.generate(FRANCE, Sampling(max_tokens=230, ignore_eos=True))) as steps:
         await anext(steps)
         assert await engine.busy_slots() == 1
-    await until(lambda: idle(engine), seconds=1)
+    await until_found(lambda: idle(engine))
 
 
 async def test_fifty_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEngine) -> None:
@@ -279,21 +273,21 @@ async def test_fifty_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEng
                 await anext(steps)
 
     await asyncio.gather(*(hang_up(i % 4) for i in range(50)))
-    await until(lambda: idle(engine))
+    await until_found(lambda: idle(engine))
     assert ids(await say(engine, GREEDY))[-1] == IM_END
 
 
 async def test_a_cancelled_task_frees_the_slot_even_before_the_first_id(engine: LlamaCppEngine) -> None:
     task = asyncio.create_task(say(engine, Sampling(max_tokens=230, ignore_eos=True), FRANCE * 14))
-    await until(lambda: busy(engine))
+    await until_found(lambda: busy(engine))
     task.cancel()
     await asyncio.wait([task])
-    await until(lambda: idle(engine))
+    await until_found(lambda: idle(engine))
 
 
-async def idle(engine: LlamaCppEngine) -> bool:
-    return await engine.busy_slots() == 0
+async def idle(engine: LlamaCppEngine) -> bool | None:
+    return await engine.busy_slots() == 0 or None
 
 
-async def busy(engine: LlamaCppEngine) -> bool:
-    return await engine.busy_slots() > 0
+async def busy(engine: LlamaCppEngine) -> bool | None:
+    return await engine.busy_slots() > 0 or None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -15,10 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from antiphon.engines import EngineEnd, Sampling
+from antiphon.engines import EngineEnd, Sampling, Step
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.errors import EngineError, EngineLostError, ModelError, OverloadedError, UnsupportedError
 from engines.conftest import FRANCE
+from kit.waiting import PATIENCE, until_found
 
 LONG = Sampling(max_tokens=400, temperature=0, ignore_eos=True)
 SHORT = Sampling(max_tokens=24, temperature=0)
@@ -55,18 +55,19 @@ async def test_a_grammar_that_crashes_the_server_costs_its_own_reply_only(settin
 
 
 async def ask_until_answered(engine: LlamaCppEngine) -> tuple[list[OverloadedError], EngineEnd | None]:
-    """Ask as a patient client does: again after the time that the refusal names."""
+    """Ask as an impatient client does, again and again; the refusals on the way, and how the reply ended."""
     refusals: list[OverloadedError] = []
-    async with asyncio.timeout(30):
-        while True:
-            try:
-                steps = [step async for step in engine.generate(FRANCE, SHORT)]
-                return refusals, steps[-1].end
-            except EngineLostError:  # The kernel had not yet closed the dead child's socket.
-                continue
-            except OverloadedError as refusal:
-                refusals.append(refusal)
-                await asyncio.sleep(refusal.retry_after / 4)
+
+    async def steps() -> list[Step] | None:
+        try:
+            return [step async for step in engine.generate(FRANCE, SHORT)]
+        except EngineLostError:  # The kernel had not yet closed the dead child's socket.
+            return None
+        except OverloadedError as refusal:
+            refusals.append(refusal)
+            return None
+
+    return refusals, (await until_found(steps))[-1].end
 
 
 async def test_closing_ends_the_child_and_leaves_nothing_behind(
@@ -120,7 +121,7 @@ def test_the_child_dies_with_its_parent_and_removes_its_socket(smollm2_path: Pat
             child = psutil.Process(int(parent.stdout.readline()))
             assert list(Path(folder).iterdir()) != []
             parent.kill()
-            assert psutil.wait_procs([child], timeout=5)[1] == []
+            assert psutil.wait_procs([child], timeout=PATIENCE)[1] == []
         assert list(Path(folder).iterdir()) == []
 
 

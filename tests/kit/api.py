@@ -7,7 +7,7 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -137,11 +137,13 @@ async def in_process(application: ASGIApp, **fields: Any) -> Got:
     )
 
 
-async def post_in_process(application: ASGIApp, path: str, **fields: Any) -> Got:
-    """A request without a socket: the application's own three calls."""
+async def post_in_process(
+    application: ASGIApp, path: str, *, sent: list[MutableMapping[str, Any]] | None = None, **fields: Any
+) -> Got:
+    """A request without a socket: the application's own three calls. ``sent`` is what it has answered so far."""
     body = json.dumps(fields).encode()
     asked = [{"type": "http.request", "body": body, "more_body": False}]
-    told: list[MutableMapping[str, Any]] = []
+    told: list[MutableMapping[str, Any]] = [] if sent is None else sent
     never = asyncio.Event()
 
     async def receive() -> MutableMapping[str, Any]:
@@ -173,10 +175,3 @@ async def serving(application: Starlette) -> AsyncIterator[int]:
     yield int(server.url.rpartition(":")[2])
     server.should_exit = True
     await task
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Waits for what must come; the event loop runs meanwhile."""
-    async with asyncio.timeout(20):
-        while not true():
-            await asyncio.sleep(0.005)
