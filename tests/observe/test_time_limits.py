@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, MutableMapping, Sequence
+from typing import Any
 
 import pytest
 
 from antiphon.api import Limits
 from antiphon.engines import Sampling, ScriptedEngine, Step
-from kit.api import app, chat, ids, post, running
+from kit.api import Got, app, ids, in_process, post_in_process
+from kit.waiting import LoopClock, until
 
 
 class Stuck(ScriptedEngine):
@@ -18,6 +20,7 @@ class Stuck(ScriptedEngine):
     def __init__(self, said: Sequence[int] = ()) -> None:
         super().__init__([])
         self._said = said
+        self.stuck = asyncio.Event()
 
     async def generate(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
@@ -27,55 +30,87 @@ class Stuck(ScriptedEngine):
         try:
             for id in self._said:
                 yield Step((id,))
+            self.stuck.set()
             await asyncio.Event().wait()
         finally:
             self.running -= 1
 
 
-FIRST = Limits(first_token_timeout=0.05)
-WHOLE = Limits(turn_timeout=0.05)
+FIRST = Limits(first_token_timeout=500, keep_alive=9999)
+WHOLE = Limits(turn_timeout=500, keep_alive=9999)
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> LoopClock:
+    return LoopClock(monkeypatch)
+
+
+async def after(seconds: float, clock: LoopClock, engine: Stuck, request: Awaitable[Got]) -> Got:
+    """What was answered when the engine had said nothing for so many seconds."""
+    answer = asyncio.ensure_future(request)
+    await engine.stuck.wait()
+    assert not answer.done()
+    await clock.forward(seconds)
+    got = await answer
+    assert engine.running == 0
+    return got
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("limits", "code"), [(FIRST, "first_token_timeout"), (WHOLE, "turn_timeout")], ids=["first", "whole"]
 )
-def test_before_the_first_token_it_is_a_real_status(limits: Limits, code: str, stream: bool) -> None:
+async def test_before_the_first_token_it_is_a_real_status(
+    limits: Limits, code: str, stream: bool, clock: LoopClock
+) -> None:
     engine = Stuck()
-    with running(app(engine, limits=limits)) as base:
-        got = chat(base, stream=stream)
+    got = await after(500, clock, engine, in_process(app(engine, limits=limits), stream=stream))
     assert (got.status, got.error["code"], got.error["type"]) == (504, code, "server_error")
-    assert "0.05 seconds" in got.error["message"]
-    assert engine.running == 0
+    assert "500 seconds" in got.error["message"]
 
 
-def test_after_a_comment_that_kept_the_stream_alive_it_is_an_event() -> None:
+async def test_after_a_comment_that_kept_the_stream_alive_it_is_an_event(clock: LoopClock) -> None:
     engine = Stuck()
-    with running(app(engine, limits=Limits(first_token_timeout=0.2, keep_alive=0.02))) as base:
-        got = chat(base, stream=True)
+    sent: list[MutableMapping[str, Any]] = []
+    answer = asyncio.ensure_future(
+        in_process(app(engine, limits=Limits(first_token_timeout=500, keep_alive=50)), stream=True, sent=sent)
+    )
+    await engine.stuck.wait()
+    await clock.forward(60)
+    await until(lambda: len(sent) > 1)
+    await clock.forward(500)
+    got = await answer
     assert got.status == 200
     assert got.body.startswith(b": keep-alive\n\n")
     assert [event["error"]["code"] for event in got.events] == ["first_token_timeout"]
 
 
-def test_in_mid_stream_it_is_the_last_event_and_there_is_no_done() -> None:
+async def test_in_mid_stream_it_is_the_last_event_and_there_is_no_done(clock: LoopClock) -> None:
     engine = Stuck(ids("Hel"))
-    with running(app(engine, limits=WHOLE)) as base:
-        got = chat(base, stream=True)
+    got = await after(500, clock, engine, in_process(app(engine, limits=WHOLE), stream=True))
     *said, last = got.events
     assert "".join(event["choices"][0]["delta"].get("content", "") for event in said) == "Hel"
     assert (got.status, last["error"]["code"]) == (200, "turn_timeout")
-    assert engine.running == 0
 
 
-def test_what_was_said_counts_as_a_first_token() -> None:
-    with running(app(Stuck(ids("Hel")), limits=Limits(first_token_timeout=0.05, turn_timeout=0.2))) as base:
-        assert chat(base).error["code"] == "turn_timeout"
+async def test_what_was_said_counts_as_a_first_token(clock: LoopClock) -> None:
+    engine = Stuck(ids("Hel"))
+    limits = Limits(first_token_timeout=50, turn_timeout=500)
+    answer = asyncio.ensure_future(in_process(app(engine, limits=limits)))
+    await engine.stuck.wait()
+    await clock.forward(300)
+    assert not answer.done()
+    await clock.forward(200)
+    assert (await answer).error["code"] == "turn_timeout"
 
 
-def test_other_routes_tell_it_in_their_own_form() -> None:
-    with running(app(Stuck(ids("Hel")), limits=WHOLE)) as base:
-        assert post(base, "/v1/completions", prompt="Hi").error["code"] == "turn_timeout"
-        streamed = post(base, "/v1/responses", input="Hi", stream=True).body.decode()
+async def test_other_routes_tell_it_in_their_own_form(clock: LoopClock) -> None:
+    engine = Stuck(ids("Hel"))
+    application = app(engine, limits=WHOLE)
+    got = await after(500, clock, engine, post_in_process(application, "/v1/completions", prompt="Hi"))
+    assert got.error["code"] == "turn_timeout"
+    engine.stuck.clear()
+    got = await after(500, clock, engine, post_in_process(application, "/v1/responses", input="Hi", stream=True))
+    streamed = got.body.decode()
     assert streamed.index("event: error\n") < streamed.index("event: response.failed\n")
     assert '"turn_timeout"' in streamed or "not whole after" in streamed

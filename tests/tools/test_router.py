@@ -149,9 +149,12 @@ def _pool() -> Any:
 
 @pytest.mark.spec("OCM-92", "OCM-103", "OCM-138")
 async def test_when_the_time_for_all_tools_is_over_the_rest_is_cancelled_and_answered() -> None:
-    events = [
-        event async for event in router().run([call("slow", call_id="a"), call("quick", call_id="b")], seconds=0.05)
-    ]
+    now, events = 0.0, []
+    timed = Router([FunctionTool(slow), FunctionTool(quick)], clock=lambda: now)
+    async for event in timed.run([call("slow", call_id="a"), call("quick", call_id="b")], seconds=500):
+        events.append(event)
+        if isinstance(event, ToolEnded) and event.result.ok:
+            now = 500.0
     assert ToolCancelled("a", "the time for tools is over") in events
     codes = {e.result.call.call_id: e.result.error and e.result.error.code for e in events if isinstance(e, ToolEnded)}
     assert codes == {"a": "E-TOOL-CANCELLED", "b": None}
