@@ -11,15 +11,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
 from antiphon.api import Limits, create_app
 from antiphon.errors import ModelError, OverloadedError
 from antiphon.generation import Model
-from kit.api import END, app, ids, in_process, scripted
+from kit.api import END, Answered, app, ids, in_process, in_process_into, scripted
 from kit.api import model as model_of
 from kit.waiting import turns, until
 
@@ -71,8 +70,8 @@ async def test_a_server_that_drains_takes_nothing_new() -> None:
 async def test_at_the_deadline_what_still_runs_ends_with_an_error_that_can_be_read(stream: bool) -> None:
     engine = scripted(SLOW, delay=0.01)
     application = app(engine)
-    sent: list[MutableMapping[str, Any]] = []
-    asked = asyncio.ensure_future(in_process(application, stream=stream, sent=sent))
+    sent: Answered = []
+    asked = asyncio.ensure_future(in_process_into(sent, application, stream=stream))
     await until(lambda: len(sent) > 1 if stream else engine.running)
     application.state.context.lifecycle.stop()
     got = await asked

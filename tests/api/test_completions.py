@@ -34,8 +34,8 @@ from kit.api import (
     running,
     scripted,
     serving,
-    until,
 )
+from kit.waiting import until
 
 DATABRICKS = databricks()
 

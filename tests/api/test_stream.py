@@ -11,7 +11,8 @@ from antiphon.api import Limits
 from antiphon.api.http.sse import Outbox
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.errors import AntiphonError, EngineError, EngineLostError, OverloadedError, TokenError
-from kit.api import END, app, chat, ids, request, running, scripted
+from kit.api import END, app, chat, ids, in_process, request, running, scripted
+from kit.waiting import LoopClock
 
 
 class Breaking(ScriptedEngine):
@@ -67,10 +68,13 @@ def test_an_error_in_mid_stream_is_the_last_event_and_there_is_no_done(
     assert b"secret" not in got.body
 
 
-def test_a_silent_engine_is_bridged_by_comments() -> None:
-    engine = scripted(ids("ab", END), delay=0.15)
-    with running(app(engine, limits=Limits(keep_alive=0.05))) as base:
-        got = chat(base, stream=True)
+async def test_a_silent_engine_is_bridged_by_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, engine = LoopClock(monkeypatch), scripted(ids("ab", END), delay=1000)
+    limits = Limits(keep_alive=500, first_token_timeout=1e6, turn_timeout=1e6)
+    answer = asyncio.ensure_future(in_process(app(engine, limits=limits), stream=True))
+    while not answer.done():
+        await clock.forward(100)
+    got = await answer
     assert got.body.count(b": keep-alive\n\n") >= 3
     assert "".join(e["choices"][0]["delta"].get("content", "") for e in got.events[:-1]) == "ab"
 

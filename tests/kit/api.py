@@ -7,7 +7,7 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -130,20 +130,30 @@ def post(base: str, path: str, **fields: Any) -> Got:
     return request(base, "POST", path, json.dumps(fields).encode(), content_type="application/json")
 
 
+Answered = list[MutableMapping[str, Any]]
+"""What an application has sent so far of its answer to one request."""
+
+
 async def in_process(application: ASGIApp, **fields: Any) -> Got:
     """A chat completion without a socket."""
-    return await post_in_process(
-        application, "/v1/chat/completions", **{"messages": [{"role": "user", "content": "Hi"}], **fields}
-    )
+    return await in_process_into([], application, **fields)
 
 
-async def post_in_process(
-    application: ASGIApp, path: str, *, sent: list[MutableMapping[str, Any]] | None = None, **fields: Any
-) -> Got:
-    """A request without a socket: the application's own three calls. ``sent`` is what it has answered so far."""
+async def in_process_into(told: Answered, application: ASGIApp, **fields: Any) -> Got:
+    """The same, where the test looks at ``told`` meanwhile."""
+    asked = {"messages": [{"role": "user", "content": "Hi"}], **fields}
+    return await exchange(application, "/v1/chat/completions", asked, told)
+
+
+async def post_in_process(application: ASGIApp, path: str, **fields: Any) -> Got:
+    """A request without a socket."""
+    return await exchange(application, path, fields, [])
+
+
+async def exchange(application: ASGIApp, path: str, fields: Mapping[str, Any], told: Answered) -> Got:
+    """A request without a socket: the application's own three calls."""
     body = json.dumps(fields).encode()
     asked = [{"type": "http.request", "body": body, "more_body": False}]
-    told: list[MutableMapping[str, Any]] = [] if sent is None else sent
     never = asyncio.Event()
 
     async def receive() -> MutableMapping[str, Any]:

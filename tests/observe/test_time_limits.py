@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 
 import pytest
 
 from antiphon.api import Limits
 from antiphon.engines import Sampling, ScriptedEngine, Step
-from kit.api import Got, app, ids, in_process, post_in_process
+from kit.api import Answered, Got, app, ids, in_process, in_process_into, post_in_process
 from kit.waiting import LoopClock, until
 
 
@@ -71,9 +70,9 @@ async def test_before_the_first_token_it_is_a_real_status(
 
 async def test_after_a_comment_that_kept_the_stream_alive_it_is_an_event(clock: LoopClock) -> None:
     engine = Stuck()
-    sent: list[MutableMapping[str, Any]] = []
+    sent: Answered = []
     answer = asyncio.ensure_future(
-        in_process(app(engine, limits=Limits(first_token_timeout=500, keep_alive=50)), stream=True, sent=sent)
+        in_process_into(sent, app(engine, limits=Limits(first_token_timeout=500, keep_alive=50)), stream=True)
     )
     await engine.stuck.wait()
     await clock.forward(60)

@@ -254,7 +254,7 @@ async def test_a_page_of_the_web_is_read_and_its_links_followed() -> None:
     ],
 )
 async def test_what_a_site_does_to_us_is_an_error_within_limits(handler: Any, says: str) -> None:
-    limits = WebLimits(seconds=1.0, bytes=100_000)
+    limits = WebLimits(seconds=0.5 if handler is silent else 60, bytes=100_000)
     async with (
         site([web.get("/page", handler)]) as url,
         aclosing(Browser(Web(limits=limits, allowed=LOOPBACK))) as browser,
