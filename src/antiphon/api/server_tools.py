@@ -11,8 +11,8 @@ from antiphon.formats import Format
 from antiphon.generation import Meter, Plan, Rounds, StepEvents, TurnRequest, prepare_turn
 from antiphon.generation.meter import Deadline
 from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
-from antiphon.wire.chat.messages import refused
 from antiphon.wire.chat.schema import ChatRequest
+from antiphon.wire.errors import refused
 
 from .context import Context
 

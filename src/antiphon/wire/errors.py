@@ -1,8 +1,10 @@
-"""OpenAI's error body."""
+"""The error that a wire raises at a field, and OpenAI's error body."""
 
 from __future__ import annotations
 
 import msgspec
+
+from antiphon.errors import Position, RequestError
 
 
 class ErrorDetail(msgspec.Struct, frozen=True):
@@ -16,3 +18,8 @@ class ErrorDetail(msgspec.Struct, frozen=True):
 
 class ErrorBody(msgspec.Struct, frozen=True):
     error: ErrorDetail
+
+
+def refused(path: str, message: str, *, code: str = "invalid_value", hint: str | None = None) -> RequestError:
+    """A `RequestError` at ``path``, the JSON path of a field; the message begins with it."""
+    return RequestError(f"{path}: {message}", code=code, position=Position(path=path), hint=hint)

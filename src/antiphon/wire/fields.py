@@ -8,8 +8,8 @@ import msgspec
 
 from antiphon.errors import Position, UnsupportedError
 
-from .chat.messages import refused
 from .dialect import Dialect
+from .errors import refused
 
 
 def check_fields(wire: msgspec.Struct, unknown: Collection[str], dialect: Dialect) -> None:

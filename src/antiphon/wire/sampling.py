@@ -8,9 +8,9 @@ from dataclasses import replace
 from antiphon.config import Limits
 from antiphon.generation import RANGES, TurnRequest
 
-from .chat.messages import refused
 from .chat.schema import StreamOptions
 from .dialect import Dialect
+from .errors import refused
 from .responses.schema import ResponsesRequest
 from .stream_options import SamplingFields
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from antiphon.api.post import Post, PostRoute
 from antiphon.config import Limits
 from antiphon.generation import embed, plan_embedding
-from antiphon.wire.chat.messages import refused
 from antiphon.wire.completions.schema import Prompt
 from antiphon.wire.embeddings.schema import EmbeddingList, EmbeddingObject, EmbeddingRequest, EmbeddingUsage
+from antiphon.wire.errors import refused
 
 
 class MakeEmbeddings(PostRoute):

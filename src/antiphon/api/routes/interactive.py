@@ -9,8 +9,7 @@ from antiphon.api.post import Post, PostRoute
 from antiphon.api.session import SessionTurn, session_turn
 from antiphon.errors import AntiphonError
 from antiphon.generation import constrain
-from antiphon.wire.chat.messages import refused
-from antiphon.wire.errors import ErrorDetail
+from antiphon.wire.errors import ErrorDetail, refused
 from antiphon.wire.fields import session_name
 from antiphon.wire.interactive.read import InteractiveDraft, check_possible, draft_interactive, ends_session
 from antiphon.wire.interactive.schema import InteractiveAnswer, InteractiveRequest

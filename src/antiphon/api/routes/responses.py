@@ -18,7 +18,7 @@ from antiphon.api.responses.listing import listed
 from antiphon.api.responses.request import Reader
 from antiphon.api.responses.respond import Responder
 from antiphon.api.responses.runs import Run
-from antiphon.wire.chat.messages import refused
+from antiphon.wire.errors import refused
 from antiphon.wire.responses.read import (
     check_possible,
     conversation_id,

@@ -8,18 +8,13 @@ from dataclasses import replace
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role, TextPart
-from antiphon.errors import Position, RequestError
+from antiphon.wire.errors import refused
 
 from .schema import ChatMessage, Content, FunctionCall
 
 NAMELESS = "tool"
 """Who speaks where a tool's message answers no call that this conversation has."""
 TEXT_PARTS = ("text", "input_text", "output_text")
-
-
-def refused(path: str, message: str, *, code: str = "invalid_value", hint: str | None = None) -> RequestError:
-    """A `RequestError` at ``path``."""
-    return RequestError(f"{path}: {message}", code=code, position=Position(path=path), hint=hint)
 
 
 def to_messages(

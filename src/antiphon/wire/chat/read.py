@@ -19,6 +19,7 @@ from antiphon.conversation import (
 from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import TurnRequest
 from antiphon.wire.dialect import Dialect
+from antiphon.wire.errors import refused
 from antiphon.wire.fields import session_name
 from antiphon.wire.sampling import (
     at_most,
@@ -30,7 +31,7 @@ from antiphon.wire.sampling import (
     streams,
 )
 
-from .messages import refused, to_messages
+from .messages import to_messages
 from .schema import ChatRequest, ResponseFormatObject, Tool, ToolChoiceObject
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

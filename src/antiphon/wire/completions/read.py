@@ -12,9 +12,9 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import Draft, Model, TurnRequest, plan_turn
 from antiphon.tokens import Control, SampledText, Tokenizer, decode
-from antiphon.wire.chat.messages import refused
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.dialect import Dialect
+from antiphon.wire.errors import refused
 from antiphon.wire.sampling import at_most, check_stream_options, logit_bias, sampled, stop_strings, streams
 
 from .schema import CompletionRequest, Prompt

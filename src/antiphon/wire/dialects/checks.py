@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from antiphon.wire.chat.messages import refused
 from antiphon.wire.chat.schema import ChatMessage, ChatRequest
 from antiphon.wire.dialect import Check
+from antiphon.wire.errors import refused
 
 
 def roles(*known: str) -> Check:

@@ -10,7 +10,8 @@ from antiphon.conversation import Conversation, Message, Role, Settings
 from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import Draft, Model, TurnRequest, plan_turn
 from antiphon.tokens import encode_pieces
-from antiphon.wire.chat.messages import refused, to_messages
+from antiphon.wire.chat.messages import to_messages
+from antiphon.wire.errors import refused
 from antiphon.wire.sampling import output_limit
 
 from .schema import InteractiveRequest

@@ -8,10 +8,10 @@ from antiphon.conversation import Conversation, Incident, Message, MessageEnded,
 from antiphon.generation import Model, check_conversation, check_numbers
 from antiphon.generation.plan import stop_ids
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
-from antiphon.wire.chat.messages import refused
 from antiphon.wire.chat.read import Reading, to_turn
 from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.chat.write import answer_message
+from antiphon.wire.errors import refused
 from antiphon.wire.projection import whole
 
 from .schema import (

@@ -11,7 +11,8 @@ import msgspec
 
 from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
 from antiphon.errors import Position, UnsupportedError
-from antiphon.wire.chat.messages import recipient_of, refused
+from antiphon.wire.chat.messages import recipient_of
+from antiphon.wire.errors import refused
 
 from .item_schema import Content, InputItem, InputPart
 from .output import CUSTOM_INPUT

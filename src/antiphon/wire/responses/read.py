@@ -20,7 +20,7 @@ from antiphon.conversation import (
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.generation import Draft, Model, Plan, TurnRequest, constrain, plan_turn
 from antiphon.tools import Offer
-from antiphon.wire.chat.messages import refused
+from antiphon.wire.errors import refused
 from antiphon.wire.sampling import sampled
 
 from .schema import (

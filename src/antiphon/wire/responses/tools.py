@@ -11,7 +11,7 @@ import msgspec
 
 from antiphon.conversation import FUNCTIONS, ToolChoice, ToolNamespace, ToolSpec
 from antiphon.tools import Offer, Router
-from antiphon.wire.chat.messages import refused
+from antiphon.wire.errors import refused
 
 from .output import CUSTOM_INPUT, ClientTool
 from .schema import ChosenTool, NamespacedTool, TokensRequest, Tool, ToolChoiceObject
