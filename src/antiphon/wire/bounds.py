@@ -10,8 +10,8 @@ from typing import Any
 from antiphon.config import Limits
 from antiphon.generation import BIAS, MAX_STOP_LENGTH, RANGES, Range
 
-from .chat.read import NAME
 from .completions.read import MAX_LOGPROBS
+from .definitions import NAME
 from .dialect import OPENAI
 from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
 
@@ -58,7 +58,7 @@ WHOLE: dict[str, Schema] = {
         "then": _there("refusal"),
         "else": _there("text"),
     },
-    "antiphon.wire.chat.schema.Tool": {"allOf": [_there("function"), {"properties": {"type": {"const": "function"}}}]},
+    "Tool": {"allOf": [_there("function"), {"properties": {"type": {"const": "function"}}}]},
 }
 """What fields mean to each other."""
 REFUSED: Schema = {"type": "null", "description": "Known, and refused: nothing here can do it."}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import date
 
@@ -11,7 +10,6 @@ from antiphon.conversation import (
     Conversation,
     Message,
     ReasoningEffort,
-    ResponseFormat,
     Settings,
     ToolChoice,
     ToolSpec,
@@ -32,9 +30,8 @@ from antiphon.wire.sampling import (
 )
 
 from .messages import to_messages
-from .schema import ChatRequest, ResponseFormatObject, Tool, ToolChoiceObject
-
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+from .schema import ChatRequest, Tool, ToolChoiceObject
+from .tools import read_format, read_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
                 current_date=reading.today,
                 template_kwargs=wire.chat_template_kwargs or {},
             ),
-            response_format=_response_format(wire.response_format),
+            response_format=read_format(wire.response_format),
         ),
         n=1 if wire.n is None else wire.n,
         max_tokens=at_most(_most_tokens(wire), dialect.max_output),
@@ -136,26 +133,7 @@ def _fixed_length(wire: ChatRequest) -> bool:
 def _tools(tools: list[Tool], dialect: Dialect) -> tuple[ToolSpec, ...]:
     if dialect.max_tools is not None and len(tools) > dialect.max_tools:
         raise refused("tools", f"there are {len(tools)} tools; at most {dialect.max_tools} are possible.")
-    specs: dict[str, ToolSpec] = {}
-    for i, tool in enumerate(tools):
-        path = f"tools[{i}]"
-        if tool.type != "function":
-            raise UnsupportedError(
-                f"{path}: tools of type {tool.type[:64]!r} are not possible.",
-                position=Position(path=f"{path}.type"),
-                hint="Use function tools.",
-            )
-        if tool.function is None:
-            raise refused(f"{path}.function", "a function tool needs it.", code="missing_required_parameter")
-        function = tool.function
-        if not NAME.fullmatch(function.name):
-            raise refused(f"{path}.function.name", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -.")
-        if function.name in specs:
-            raise refused(f"{path}.function.name", f"another tool is named {function.name!r}.")
-        specs[function.name] = ToolSpec(
-            function.name, function.description or "", function.parameters, strict=function.strict
-        )
-    return tuple(specs.values())
+    return read_tools(tools)
 
 
 def _tool_choice(wire: ChatRequest, tools: tuple[ToolSpec, ...]) -> ToolChoice:
@@ -187,22 +165,6 @@ def _chosen(choice: ToolChoiceObject) -> ToolChoice:
         raise refused("tool_choice.allowed_tools", "must list tools.", code="missing_required_parameter")
     allowed = choice.allowed_tools
     return ToolChoice(allowed.mode, tuple(tool.function.name for tool in allowed.tools))
-
-
-def _response_format(wanted: ResponseFormatObject | None) -> ResponseFormat | None:
-    if wanted is None or wanted.type == "text":
-        return None
-    if wanted.type == "json_object":
-        return ResponseFormat("json_object")
-    schema = wanted.json_schema
-    if schema is None:
-        raise refused(
-            "response_format.json_schema", "is needed for type json_schema.", code="missing_required_parameter"
-        )
-    if schema.schema is None:
-        path = "response_format.json_schema.schema"
-        raise refused(path, "is needed for type json_schema.", code="missing_required_parameter")
-    return ResponseFormat("json_schema", schema.name, schema.description, schema.schema, schema.strict)
 
 
 def _logprobs(wire: ChatRequest) -> int | None:

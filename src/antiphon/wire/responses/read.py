@@ -20,6 +20,7 @@ from antiphon.conversation import (
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.generation import Draft, Model, Plan, TurnRequest, constrain, plan_turn
 from antiphon.tools import Offer
+from antiphon.wire.definitions import read_response_format
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import sampled
 
@@ -217,16 +218,8 @@ def _renamed(position: Position | None) -> Position | None:
     return position
 
 
-def _format(wanted: TextFormat | None) -> ResponseFormat | None:
-    if wanted is None or wanted.type == "text":
-        return None
-    if wanted.type == "json_object":
-        return ResponseFormat("json_object")
-    for name in ("name", "schema"):
-        if getattr(wanted, name) is None:
-            path = f"text.format.{name}"
-            raise refused(path, "is needed for type json_schema.", code="missing_required_parameter")
-    return ResponseFormat("json_schema", wanted.name, wanted.description, wanted.schema, wanted.strict)
+def _format(wire: TextFormat | None) -> ResponseFormat | None:
+    return read_response_format(wire.type, wire, "text.format") if wire is not None else None
 
 
 def head_of(wire: ResponsesRequest, asked: Asked, plan: Plan, *, id: str, created: int) -> Response:

@@ -40,7 +40,7 @@ class NamespacedTool(msgspec.Struct, kw_only=True):
     format: JsonObject | None = None
 
 
-class Tool(msgspec.Struct, kw_only=True):
+class ResponsesTool(msgspec.Struct, kw_only=True):
     """``function``, ``custom``, ``namespace``, ``web_search``, ``code_interpreter``, ``mcp``; others are dropped."""
 
     type: str
@@ -62,7 +62,7 @@ class ChosenTool(msgspec.Struct, kw_only=True):
     server_label: str | None = None
 
 
-class ToolChoiceObject(msgspec.Struct, kw_only=True):
+class ResponsesToolChoice(msgspec.Struct, kw_only=True):
     """``{type: function, name}``, ``{type: custom, name}``, ``{type: allowed_tools, mode, tools}``, or a type."""
 
     type: str
@@ -85,8 +85,8 @@ class TokensRequest(msgspec.Struct, kw_only=True):
     instructions: str | None = None
     previous_response_id: str | None = None
     conversation: str | ConversationRef | None = None
-    tools: list[Tool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | ToolChoiceObject | None = None
+    tools: list[ResponsesTool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ResponsesToolChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningSettings | None = None
     text: TextSettings | None = None

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, ToolChoice, ToolNamespace, ToolSpec
 from antiphon.tools import Offer, Router
+from antiphon.wire.definitions import NAME, read_function
 from antiphon.wire.errors import refused
 
 from .output import CUSTOM_INPUT, ClientTool
-from .schema import ChosenTool, NamespacedTool, TokensRequest, Tool, ToolChoiceObject
+from .schema import ChosenTool, NamespacedTool, ResponsesTool, ResponsesToolChoice, TokensRequest
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAMESPACES = {"web_search": "browser", "code_interpreter": "python"}
 _CUSTOM_PARAMETERS = {
     "type": "object",
@@ -39,7 +38,7 @@ class Tools:
     dropped: tuple[str, ...]
 
 
-def read_tools(tools: Sequence[Tool], server: Offer | None, *, always: bool, most: int | None) -> Tools:
+def read_tools(tools: Sequence[ResponsesTool], server: Offer | None, *, always: bool, most: int | None) -> Tools:
     """The request's tools; ``always``: all of the server's too. Raises `RequestError` for one that is malformed."""
     if most is not None and len(tools) > most:
         raise refused("tools", f"there are {len(tools)} tools; at most {most} are possible.")
@@ -72,7 +71,7 @@ class _Reader:
             tuple(self._dropped),
         )
 
-    def read(self, tool: Tool, path: str) -> None:
+    def read(self, tool: ResponsesTool, path: str) -> None:
         match tool.type:
             case "function" | "custom":
                 named = _named(tool, path)
@@ -86,8 +85,8 @@ class _Reader:
             case _:
                 self._dropped.append(f"{path}.type={tool.type[:64]}")
 
-    def _namespace(self, tool: Tool, path: str) -> None:
-        if not tool.name or not _NAME.fullmatch(tool.name):
+    def _namespace(self, tool: ResponsesTool, path: str) -> None:
+        if not tool.name or not NAME.fullmatch(tool.name):
             raise refused(f"{path}.name", "a namespace is named with 1 to 64 of a-z, A-Z, 0-9, _ and -.")
         for i, inner in enumerate(tool.tools or []):
             self._offer(inner, tool.name, f"{path}.tools[{i}]")
@@ -99,19 +98,14 @@ class _Reader:
         if tool.type not in ("function", "custom"):
             self._dropped.append(f"{path}.type={tool.type[:64]}")
             return
-        if not _NAME.fullmatch(tool.name):
-            raise refused(f"{path}.name", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -.")
-        name = f"{namespace}.{tool.name}" if namespace else tool.name
-        if name in self._specs:
-            raise refused(f"{path}.name", f"another tool is named {name!r}.")
+        spec = read_function(tool, path, namespace=namespace, taken=self._specs)
         custom = tool.type == "custom"
         if custom and (tool.format or {}).get("type", "text") != "text":
             raise refused(f"{path}.format", "only custom tools that take free text are possible.")
-        self._offers[name] = ClientTool(tool.name, namespace, custom)
-        parameters = _CUSTOM_PARAMETERS if custom else tool.parameters
-        self._specs[name] = ToolSpec(name, tool.description or "", parameters, strict=tool.strict)
+        self._offers[spec.name] = ClientTool(tool.name, namespace, custom)
+        self._specs[spec.name] = replace(spec, parameters=_CUSTOM_PARAMETERS) if custom else spec
 
-    def _serve(self, tool: Tool) -> bool:
+    def _serve(self, tool: ResponsesTool) -> bool:
         """A tool that runs on this side, if the server has it."""
         if self._server is None:
             return False
@@ -159,14 +153,14 @@ def read_choice(wire: TokensRequest, tools: Tools) -> ToolChoice:
             return ToolChoice()
         case "auto" | "required" as mode:
             choice = ToolChoice(mode)
-        case ToolChoiceObject() as chosen:
+        case ResponsesToolChoice() as chosen:
             choice = _chosen(chosen, tools)
     if not something:
         raise refused("tool_choice", "there are no tools to choose from.")
     return choice
 
 
-def _chosen(choice: ToolChoiceObject, tools: Tools) -> ToolChoice:
+def _chosen(choice: ResponsesToolChoice, tools: Tools) -> ToolChoice:
     if choice.type == "allowed_tools":
         if not choice.tools:
             raise refused("tool_choice.tools", "must list tools.", code="missing_required_parameter")
@@ -196,7 +190,7 @@ def _names(tool: ChosenTool, tools: Tools, path: str) -> Iterator[str]:
     yield from found
 
 
-def _named(tool: Tool, path: str) -> NamespacedTool:
+def _named(tool: ResponsesTool, path: str) -> NamespacedTool:
     if tool.name is None:
         raise refused(f"{path}.name", f"a {tool.type} tool needs it.", code="missing_required_parameter")
     return NamespacedTool(
@@ -216,7 +210,7 @@ def _echo(tool: NamespacedTool) -> dict[str, Any]:
     return {**told, "parameters": tool.parameters, "strict": tool.strict}
 
 
-def _plain(tool: Tool) -> dict[str, Any]:
+def _plain(tool: ResponsesTool) -> dict[str, Any]:
     """A tool as it was given, null left out."""
     told: dict[str, Any] = msgspec.to_builtins(tool)
     return {name: value for name, value in told.items() if value is not None}
