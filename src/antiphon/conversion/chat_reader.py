@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from antiphon.conversation import (
 from antiphon.errors import ParseError, Position, RequestError
 from antiphon.wire.chat.messages import TEXT_PARTS, to_messages
 from antiphon.wire.chat.schema import ChatMessage, ResponseFormatObject, Tool
+from antiphon.wire.chat.tools import read_format, read_tools
 
 from .detect import Survey
 from .json_forms import Json
@@ -42,7 +44,7 @@ class ChatReader:
         request = survey.members
         effort = request.get("reasoning_effort")
         self.about = Conversation(
-            tools=tuple(tools_of(request.get("tools") or [])),
+            tools=tools_of(request.get("tools") or []),
             settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
             response_format=response_format(request.get("response_format")),
         )
@@ -74,11 +76,9 @@ def read_message(element: Any, index: int, *, answers: Message | None) -> tuple[
     """The frames of one chat message; ``answers`` is the call that waits for it. Raises `ParseError` with a path."""
     media = _media(element)
     texts = {**element, "content": [part for part in element["content"] if _is_text(part)]} if media else element
-    try:
-        wire = decoded(texts, ChatMessage, f"messages[{index}]")
+    wire = decoded(texts, ChatMessage, f"messages[{index}]")
+    with as_parse_errors():
         frames = to_messages([wire], earlier=(answers,) if answers else (), first=index)
-    except RequestError as error:
-        raise ParseError(error.message, code=error.code, position=error.position, hint=error.hint) from None
     return _with_parts(frames, _parts(element["content"])) if media else frames
 
 
@@ -117,20 +117,26 @@ def decoded(value: object, kind: type[Any], path: str) -> Any:
         raise ParseError(told, code="wrong_value", position=Position(path=f"{path}{where.rstrip('`')}")) from None
 
 
-def tools_of(values: Sequence[Any]) -> Iterator[ToolSpec]:
-    for i, value in enumerate(values):
-        tool = decoded(value, Tool, f"tools[{i}]")
-        if tool.function is None:
-            raise ParseError("only function tools are read", code="wrong_value", position=Position(path=f"tools[{i}]"))
-        function = tool.function
-        yield ToolSpec(function.name, function.description or "", function.parameters, function.strict)
+def tools_of(values: Sequence[Any]) -> tuple[ToolSpec, ...]:
+    """Function tools, of any name. Raises `ParseError` with the path of what is none."""
+    tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(values)]
+    with as_parse_errors():
+        return read_tools(tools, any_name=True)
 
 
 def response_format(value: Any) -> ResponseFormat | None:
+    """The answer's format; ``text`` stays where it was given."""
     if value is None:
         return None
     wire = decoded(value, ResponseFormatObject, "response_format")
-    schema = wire.json_schema
-    if schema is None:
-        return ResponseFormat(wire.type)
-    return ResponseFormat(wire.type, schema.name, schema.description, schema.schema, schema.strict)
+    with as_parse_errors():
+        return read_format(wire) or ResponseFormat("text")
+
+
+@contextmanager
+def as_parse_errors() -> Iterator[None]:
+    """What a wire's reader refuses is a fault of the input here."""
+    try:
+        yield
+    except RequestError as error:
+        raise ParseError(error.message, code=error.code, position=error.position, hint=error.hint) from None

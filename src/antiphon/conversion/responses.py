@@ -15,12 +15,14 @@ from antiphon.conversation import (
     Settings,
     ToolSpec,
 )
-from antiphon.errors import ParseError, RenderError, RequestError
+from antiphon.errors import ParseError, RenderError
+from antiphon.wire.chat.bundle import CallIds, function_json, own_functions, refuse_content
+from antiphon.wire.definitions import read_function
 from antiphon.wire.responses.item_schema import InputItem
 from antiphon.wire.responses.items import CALLS, ItemReader
+from antiphon.wire.responses.schema import NamespacedTool
 
-from .chat import Calls, refuse_content
-from .chat_reader import decoded
+from .chat_reader import as_parse_errors, decoded
 from .codec import Written
 from .detect import Survey
 from .json_forms import Json, JsonList, mended
@@ -42,12 +44,17 @@ class ResponsesReader:
         self._instructions = request.get("instructions")
         reasoning, tools = request.get("reasoning"), request.get("tools") or ()
         effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
+        specs = [tool_of(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
         self.about = Conversation(
-            tools=tuple(tool for given in tools if (tool := tool_of(given))),
+            tools=tuple(filter(None, specs)),
             settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
         )
         self.unread = [Loss(name, "not part of a conversation") for name in request if name not in HELD]
-        self.unread += [Loss(f"tools[{i}]", str(tool.get("type"))) for i, tool in enumerate(tools) if not tool_of(tool)]
+        self.unread += [
+            Loss(f"tools[{i}]", str(tool.get("type") if isinstance(tool, dict) else tool))
+            for i, (tool, spec) in enumerate(zip(tools, specs, strict=True))
+            if spec is None
+        ]
         self._items = Items(self.path)
         self._held: InputItem | None = None
 
@@ -86,10 +93,8 @@ class Items:
             first=self._number,
         )
         called = follower is not None and follower.type in CALLS
-        try:
+        with as_parse_errors():
             messages = reader.read([item, follower] if called and follower else [item])[0].messages
-        except RequestError as error:
-            raise ParseError(error.message, code=error.code, position=error.position, hint=error.hint) from None
         self._number += 1
         for message in messages:
             if message.is_call and message.call_id:
@@ -103,11 +108,11 @@ def _sealed(content: str, where: str) -> Message:
     raise ParseError("sealed reasoning can be read only by the server that sealed it", code="sealed")
 
 
-def tool_of(value: Any) -> ToolSpec | None:
-    """A function tool; other kinds are no part of a conversation."""
+def tool_of(value: Any, path: str) -> ToolSpec | None:
+    """A function tool, of any name; other kinds are no part of a conversation."""
     if not isinstance(value, dict) or value.get("type") != "function" or not isinstance(value.get("name"), str):
         return None
-    return ToolSpec(value["name"], value.get("description") or "", value.get("parameters"), value.get("strict"))
+    return read_function(decoded(value, NamespacedTool, path), path, any_name=True)
 
 
 class ResponsesTarget:
@@ -115,12 +120,12 @@ class ResponsesTarget:
 
     def __init__(self) -> None:
         self._list = JsonList("input")
-        self._calls = Calls()
+        self._calls = CallIds()
         self._items = Items()
 
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
         held = Conversation(
-            tools=tuple(tool for tool in about.tools if tool.namespace == FUNCTIONS),
+            tools=tuple(own_functions(about.tools)),
             settings=Settings(reasoning_effort=about.settings.reasoning_effort),
         )
         return Written(self._list.opening()), held
@@ -132,7 +137,7 @@ class ResponsesTarget:
 
     def close(self, about: Conversation) -> list[Written]:
         more: Json = {}
-        if tools := [tool_json(tool) for tool in about.tools if tool.namespace == FUNCTIONS]:
+        if tools := [{"type": "function", **function_json(tool)} for tool in own_functions(about.tools)]:
             more["tools"] = tools
         if about.settings.reasoning_effort:
             more["reasoning"] = {"effort": about.settings.reasoning_effort.value}
@@ -167,9 +172,3 @@ class ResponsesTarget:
             if message.call_id and not message.is_call:
                 self._calls.close(message.call_id)
         return read
-
-
-def tool_json(tool: ToolSpec) -> Json:
-    told = {"name": tool.name, "description": tool.description or None, "parameters": tool.parameters,
-            "strict": tool.strict}  # fmt: skip
-    return {"type": "function", **{key: value for key, value in told.items() if value is not None}}

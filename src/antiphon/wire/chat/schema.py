@@ -130,7 +130,7 @@ class ChatRequest(SamplingFields, kw_only=True):
     sequence_end: bool | None = None
     safety_identifier: str | None = None
     service_tier: str | None = None
-    # Asked for by some, possible to none of our engines: refused by name (`convert.chat`), never ignored.
+    # Asked for by some, possible to none of our engines: refused by name (`read.py`), never ignored.
     chat_template: Any = None
     functions: list[Any] | None = None
     function_call: Any = None

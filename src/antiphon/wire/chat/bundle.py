@@ -1,0 +1,197 @@
+"""Messages → chat messages: the reasoning, text and calls of one turn go into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from antiphon.conversation import (
+    FUNCTIONS,
+    Channel,
+    Conversation,
+    Message,
+    OpaquePart,
+    ResponseFormat,
+    Role,
+    TextPart,
+    ToolSpec,
+)
+from antiphon.errors import RenderError
+
+from .schema import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ChatElement:
+    """One chat message, the messages that it stands for, and for a tool's result the call that it answers."""
+
+    value: JsonObject
+    messages: tuple[Message, ...]
+    answers: Message | None = None
+
+
+class ChatWriter:
+    """Writes messages one by one. Those of an assistant's turn wait until their chat message is complete."""
+
+    def __init__(self) -> None:
+        self._bundle = Bundle()
+        self._calls = CallIds()
+
+    def write(self, message: Message) -> list[ChatElement]:
+        """What is complete now. Raises `RenderError` for content that only Harmony has."""
+        refuse_content(message)
+        if message.role is Role.ASSISTANT:
+            flushed = [] if self._bundle.takes(message) else self.close()
+            self._bundle.add(message, self._calls)
+            return flushed
+        value: JsonObject = {"role": message.role.value, "content": content_of(message)}
+        answers: Message | None = None
+        if message.role is Role.TOOL:
+            value["tool_call_id"] = self._calls.answered(message)
+            answers = self._calls.close(value["tool_call_id"])
+        elif message.name is not None:
+            value["name"] = message.name
+        return [*self.close(), ChatElement(value, (message,), answers)]
+
+    def close(self) -> list[ChatElement]:
+        """The chat message that still waits, if there is one."""
+        bundle, self._bundle = self._bundle, Bundle()
+        return [ChatElement(bundle.value(), tuple(bundle.messages))] if bundle.messages else []
+
+
+class Bundle:
+    """The messages of one assistant's chat message: reasoning, then text, then calls."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self._reasoning: str | None = None
+        self._content: str | list[JsonObject] | None = None
+        self._calls: list[JsonObject] = []
+        self._name: str | None = None
+        self._final = False
+
+    def takes(self, message: Message) -> bool:
+        """Whether the message still fits behind what there is, in the order in which it is read back."""
+        if self._final:
+            return False
+        if message.is_call:
+            return True
+        return self._content is None and not self._calls
+
+    def add(self, message: Message, calls: CallIds) -> None:
+        self.messages.append(message)
+        if message.is_call:
+            name = (message.recipient or "").removeprefix(f"{FUNCTIONS}.")
+            function = {"name": name, "arguments": message.text}
+            self._calls.append({"id": calls.opened(message), "type": "function", "function": function})
+        elif message.channel == Channel.ANALYSIS:
+            before = "" if self._reasoning is None else f"{self._reasoning}\n\n"
+            self._reasoning = before + message.text
+        else:
+            self._content, self._name = content_of(message), message.name
+            self._final = not message.is_preamble
+
+    def value(self) -> JsonObject:
+        value: JsonObject = {"role": "assistant", "content": self._content}
+        if self._name is not None:
+            value["name"] = self._name
+        if self._reasoning is not None:
+            value["reasoning"] = self._reasoning
+        if self._calls:
+            value["tool_calls"] = self._calls
+        elif self._content is None:
+            value["content"] = ""
+        return value
+
+
+class CallIds:
+    """The calls that wait for an answer, and ids by position for those that have none (A-O12)."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Message] = {}
+        self._count = 0
+
+    def opened(self, message: Message) -> str:
+        """The id that the call is written with."""
+        call_id = message.call_id or f"call_{self._count}"
+        self._count += message.call_id is None
+        self._open[call_id] = message
+        return call_id
+
+    def answered(self, message: Message) -> str:
+        """The id of the call that a tool's message answers. A-O15: one that names none answers its tool's oldest."""
+        if message.call_id is not None:
+            return message.call_id
+        return next((id for id, call in self._open.items() if call.recipient == message.name), "unknown")
+
+    def close(self, call_id: str) -> Message | None:
+        """The call has its answer; the call, where it waited."""
+        return self._open.pop(call_id, None)
+
+
+def refuse_content(message: Message) -> None:
+    """Raises `RenderError` for content that only Harmony has."""
+    if any(not isinstance(part, TextPart | OpaquePart) for part in message.parts):
+        raise RenderError(
+            "this form carries text only, and a message has a part of another kind",
+            code="unsupported_part",
+            hint="Convert to harmony first, which writes system and developer content as text.",
+        )
+
+
+def content_of(message: Message) -> str | list[JsonObject]:
+    """The text; with parts of other kinds, a list of all of them as chat JSON has them."""
+    if not any(isinstance(part, OpaquePart) and _is_chat(part) for part in message.parts):
+        return message.text
+    return [
+        {"type": "text", "text": part.text} if isinstance(part, TextPart) else part.data
+        for part in message.parts
+        if isinstance(part, TextPart) or (isinstance(part, OpaquePart) and _is_chat(part))
+    ]
+
+
+def _is_chat(part: OpaquePart) -> bool:
+    """Whether the part came from chat JSON; those of tools have a form of their own."""
+    return isinstance(part.data, dict) and part.data.get("type") == part.kind
+
+
+def own_functions(tools: Iterable[ToolSpec]) -> list[ToolSpec]:
+    """The caller's functions: the tools that this wire has a place for."""
+    return [tool for tool in tools if tool.namespace == FUNCTIONS]
+
+
+def function_json(tool: ToolSpec) -> JsonObject:
+    """A function's definition, absent fields left out."""
+    fields = {"name": tool.name, "description": tool.description or None, "parameters": tool.parameters,
+              "strict": tool.strict}  # fmt: skip
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def tool_json(tool: ToolSpec) -> JsonObject:
+    return {"type": "function", "function": function_json(tool)}
+
+
+def has_format(form: ResponseFormat | None) -> bool:
+    """Whether chat JSON has a word for the format of the answer."""
+    return form is None or form.kind in ("text", "json_object", "json_schema")
+
+
+def format_json(form: ResponseFormat) -> JsonObject:
+    """The answer's format as ``response_format``; its name is ``answer`` where it has none."""
+    if form.kind != "json_schema":
+        return {"type": form.kind}
+    fields = {"name": form.name or "answer", "description": form.description, "schema": form.schema,
+              "strict": form.strict}  # fmt: skip
+    return {"type": form.kind, "json_schema": {key: value for key, value in fields.items() if value is not None}}
+
+
+def settings_json(conversation: Conversation) -> JsonObject:
+    """What stands beside the messages in a body."""
+    settings: JsonObject = {}
+    if tools := [tool_json(tool) for tool in own_functions(conversation.tools)]:
+        settings["tools"] = tools
+    if conversation.response_format and has_format(conversation.response_format):
+        settings["response_format"] = format_json(conversation.response_format)
+    if conversation.settings.reasoning_effort:
+        settings["reasoning_effort"] = conversation.settings.reasoning_effort.value
+    return settings

@@ -1,0 +1,53 @@
+"""A chat body ⇄ a conversation, for programs: what the server reads of a request, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from antiphon.config import Limits
+from antiphon.conversation import Conversation, Message
+from antiphon.wire.dialect import OPENAI
+from antiphon.wire.json import decode, encode
+
+from .bundle import ChatWriter, settings_json
+from .read import Reading, to_turn
+from .schema import ChatRequest, JsonObject
+
+
+def read_chat(body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | bytes) -> Conversation:
+    """The conversation of a chat completions body, or of its messages alone: as a value, or as JSON text.
+
+    Messages, ``tools``, ``response_format`` and ``reasoning_effort`` are read as `POST /v1/chat/completions` reads
+    them; what only a server can act on (sampling, streaming) is checked and left out. With ``tool_choice`` none there
+    are no tools. Raises `RequestError` with the field's JSON path, for text that is no JSON too.
+    """
+    data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+    data = data if isinstance(data, bytes) else encode(data)
+    if data.lstrip()[:1] == b"[":
+        data = b'{"messages":' + data + b"}"
+    request, _ = decode(data, ChatRequest)
+    return conversation_of(request)
+
+
+def conversation_of(request: ChatRequest) -> Conversation:
+    """The conversation of a request that is decoded already. Raises `RequestError` with the field's path."""
+    return to_turn(request, Reading(OPENAI, Limits())).conversation
+
+
+def write_messages(messages: Iterable[Message]) -> list[JsonObject]:
+    """The chat messages of a conversation: the frames of an assistant's turn are one chat message.
+
+    A call without an id gets one by its position (``call_0``). Raises `RenderError` for content that only Harmony has.
+    """
+    writer = ChatWriter()
+    elements = [element for message in messages for element in writer.write(message)]
+    return [element.value for element in (*elements, *writer.close())]
+
+
+def write_chat(conversation: Conversation) -> JsonObject:
+    """The body of a chat request: messages, and where they are given tools, response format and reasoning effort.
+
+    What chat JSON has no place for (channels of its own, built-in tools) is left out; `antiphon.convert` lists it.
+    """
+    return {"messages": write_messages(conversation.messages), **settings_json(conversation)}

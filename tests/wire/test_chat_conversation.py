@@ -1,0 +1,117 @@
+"""A chat body read into a conversation and written back, without a server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.conversation import (
+    Conversation,
+    DeveloperContent,
+    Message,
+    ReasoningEffort,
+    ResponseFormat,
+    Role,
+    ToolNamespace,
+    ToolSpec,
+)
+from antiphon.errors import RenderError, RequestError
+from antiphon.wire.chat.conversation import read_chat, write_chat, write_messages
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}, "strict": True}}
+BODY: dict[str, Any] = {
+    "messages": [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": "Warm?", "name": "Ada"},
+        {"role": "assistant", "content": "I look.", "reasoning": "Ask the tool.", "tool_calls": [CALL]},
+        {"role": "tool", "content": "21 °C", "tool_call_id": "c1"},
+        {"role": "assistant", "content": "Yes."},
+    ],
+    "tools": [WEATHER],
+    "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}},
+    "reasoning_effort": "high",
+}
+
+
+@pytest.mark.parametrize("spelling", [dict, json.dumps, lambda body: json.dumps(body).encode()])
+def test_a_body_is_read_as_a_value_and_as_text(spelling: Any) -> None:
+    conversation = read_chat(spelling(BODY))
+    assert [message.channel for message in conversation.messages] == [
+        None, None, "analysis", "commentary", "commentary", "commentary", "final",
+    ]  # fmt: skip
+    assert conversation.messages[4].recipient == "functions.weather"
+    assert conversation.messages[5].name == "functions.weather"
+    assert conversation.tools == (ToolSpec("weather", "", {"type": "object"}, strict=True),)
+    assert conversation.response_format == ResponseFormat("json_schema", "a", schema={"type": "object"})
+    assert conversation.settings.reasoning_effort is ReasoningEffort.HIGH
+
+
+def test_what_was_read_is_written_as_it_was() -> None:
+    assert write_chat(read_chat(BODY)) == BODY
+
+
+@pytest.mark.parametrize("spelling", [list, json.dumps])
+def test_the_messages_alone_are_a_body(spelling: Any) -> None:
+    assert read_chat(spelling(BODY["messages"])).messages == read_chat(BODY).messages
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"messages": [{"role": "user"}]}, "messages[0].content"),
+        ({"messages": [{"role": "nobody", "content": ""}]}, "messages[0].role"),
+        ({"tools": [WEATHER, WEATHER]}, "tools[1].function.name"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}},
+            "response_format.json_schema.schema",
+        ),
+    ],
+)
+def test_an_error_names_the_field_as_the_server_does(change: dict[str, Any], path: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        read_chat({**BODY, **change})
+    assert caught.value.param == path
+
+
+@pytest.mark.parametrize("text", ["", "{", "7", "[", b"\xff", '{"messages": "x"}'])
+def test_what_is_no_body_is_a_request_error(text: str | bytes) -> None:
+    with pytest.raises(RequestError):
+        read_chat(text)
+
+
+def test_what_chat_json_has_no_place_for_is_left_out() -> None:
+    hi = Message(role=Role.USER, text="Hi")
+    own = ToolSpec("search", namespace="browser")
+    conversation = Conversation((hi,), (own,), (ToolNamespace("browser"),), response_format=ResponseFormat("regex"))
+    assert write_chat(conversation) == {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+def test_a_call_without_an_id_and_its_answer_get_the_same_one() -> None:
+    call = Message(role=Role.ASSISTANT, recipient="functions.f", channel="commentary", text="{}")
+    result = Message(role=Role.TOOL, name="functions.f", text="1")
+    asked, answered = write_messages([call, result])
+    assert asked["tool_calls"][0]["id"] == answered["tool_call_id"] == "call_0"
+
+
+def test_content_that_only_harmony_has_is_refused() -> None:
+    with pytest.raises(RenderError):
+        write_messages([Message(role=Role.DEVELOPER, parts=(DeveloperContent(instructions="x"),))])
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+TURN = st.one_of(
+    st.fixed_dictionaries({"role": st.sampled_from(["system", "developer", "user"]), "content": TEXT}),
+    st.fixed_dictionaries({"role": st.just("assistant"), "content": TEXT}, optional={"reasoning": TEXT.filter(bool)}),
+)
+
+
+@given(st.lists(TURN, min_size=1, max_size=6))
+def test_texts_and_reasoning_come_back(messages: list[dict[str, Any]]) -> None:
+    assert write_messages(read_chat(messages).messages) == messages
