@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from antiphon.conversation import Incident, Message, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
+from antiphon.conversation.json import message_json
 from antiphon.errors import RequestError
 from antiphon.formats import Format
 from antiphon.tokens import Piece
@@ -17,7 +18,7 @@ from .options import ConfigOption, DialectOption, JsonOption, ModelOption, Templ
 from .pretty import has_colour, pretty
 from .reply_source import decoded_pieces, holds_ids, spelled_pieces, texts
 from .spoken import Spoken, harmony_spoken, spoken_by
-from .transcript import incident_form, message_form
+from .transcript import incident_form
 
 
 def command(
@@ -75,7 +76,7 @@ def read(
 
 
 def print_events(events: list[ParserEvent]) -> None:
-    messages = [message_form(event.message) for event in events if isinstance(event, MessageEnded)]
+    messages = [message_json(event.message) for event in events if isinstance(event, MessageEnded)]
     incidents = [incident_form(event) for event in events if isinstance(event, Incident)]
     print_json({"messages": messages, "incidents": incidents})
 

@@ -10,36 +10,23 @@ import msgspec
 
 from antiphon.conversation import (
     Conversation,
-    End,
     FinishReason,
     Incident,
-    Message,
     ReasoningEffort,
-    Role,
     Settings,
     ToolSpec,
     TurnEnded,
     visible_to_user,
 )
+from antiphon.conversation.json import MessageJson, message_json, message_of
 from antiphon.errors import ParseError, Position
 from antiphon.generation.rounds import RoundEvent
 
 from .talk import said
 
 
-class MessageForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One message. ``text`` and ``end`` are always written; a missing ``end`` is read as "end"."""
-
-    role: Role
-    name: str | None = None
-    recipient: str | None = None
-    channel: str | None = None
-    content_type: str | None = None
-    constrained: bool = False
-    call_id: str | None = None
-    intent: str | None = None
-    text: str | msgspec.UnsetType = msgspec.UNSET
-    end: End | msgspec.UnsetType = msgspec.UNSET
+class TranscriptMessage(MessageJson, frozen=True, forbid_unknown_fields=True):
+    """One message of a transcript that is read: a field that is misspelled is an error."""
 
 
 class SettingsForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -58,7 +45,7 @@ class ToolForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
 
 class TranscriptForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    messages: tuple[MessageForm, ...]
+    messages: tuple[TranscriptMessage, ...]
     tools: tuple[ToolForm, ...] = ()
     settings: SettingsForm = SettingsForm()
 
@@ -114,23 +101,12 @@ def is_chat_request(source: object) -> bool:
 
 def read_chat_request(source: object) -> Conversation:
     """The conversation of a chat completions request, read as our server reads it. Raises `RequestError`."""
-    # Only here: a program that reads no request need not wait for the HTTP room.
-    from antiphon.api import OPENAI, Limits
-    from antiphon.wire.chat.read import Reading, to_turn
+    # Only here: a program that reads no request need not wait for the wire's readers.
+    from antiphon.wire.chat.conversation import conversation_of
     from antiphon.wire.chat.schema import ChatRequest
 
-    request = msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest)  # from text: it keeps raw JSON
-    return to_turn(request, Reading(OPENAI, Limits())).conversation
-
-
-def message_of(form: MessageForm) -> Message:
-    given = msgspec.structs.asdict(form)
-    return Message(**{name: value for name, value in given.items() if value is not msgspec.UNSET})
-
-
-def message_form(message: Message) -> MessageForm:
-    told = {name: getattr(message, name) for name in MessageForm.__struct_fields__}
-    return MessageForm(**{**told, "text": str(message.text)})
+    # From text: it keeps the spelling of a call's arguments.
+    return conversation_of(msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest))
 
 
 def incident_form(incident: Incident) -> IncidentForm:
@@ -141,7 +117,7 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One answer: ``text`` is what an end user may see of it."""
 
     text: str
-    messages: tuple[MessageForm, ...]
+    messages: tuple[MessageJson, ...]
     incidents: tuple[IncidentForm, ...]
     finish_reason: FinishReason | msgspec.UnsetType = msgspec.UNSET
     usage: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
@@ -153,7 +129,7 @@ def answer_form(events: Sequence[RoundEvent]) -> AnswerForm:
     ended = next((event for event in events if isinstance(event, TurnEnded)), None)
     return AnswerForm(
         text="\n".join(message.text for message in messages if visible_to_user(message)),
-        messages=tuple(map(message_form, messages)),
+        messages=tuple(map(message_json, messages)),
         incidents=tuple(incident_form(event) for event in events if isinstance(event, Incident)),
         finish_reason=ended.reason if ended else msgspec.UNSET,
         usage={"prompt_tokens": ended.usage.prompt_tokens, "completion_tokens": ended.usage.completion_tokens}
@@ -164,5 +140,5 @@ def answer_form(events: Sequence[RoundEvent]) -> AnswerForm:
 
 def transcript_json(conversation: Conversation) -> str:
     """The conversation's messages, as `read_transcript` reads them."""
-    form = TranscriptForm(messages=tuple(map(message_form, conversation.messages)))
+    form = {"messages": [message_json(message) for message in conversation.messages]}
     return msgspec.json.format(msgspec.json.encode(form)).decode() + "\n"

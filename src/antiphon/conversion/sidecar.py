@@ -11,26 +11,30 @@ import msgspec
 
 from antiphon.conversation import (
     Conversation,
-    End,
     Message,
     OpaquePart,
     Part,
     ResponseFormat,
-    Role,
     Settings,
     ToolNamespace,
     ToolSpec,
 )
+from antiphon.conversation.json import MessageJson, message_fields, message_of
 from antiphon.errors import ParseError
 from antiphon.formats.harmony import read_message, write_message
 from antiphon.formats.openchatml import DocumentHeader, Envelope, Trivia
 
-from .loss import MESSAGE_FIELDS, same
+from .loss import same
 
 SCHEMA = "antiphon.sidecar/1"
-PLAIN = tuple(name for name in MESSAGE_FIELDS if name != "parts")
-DEFAULTS = {f.name: f.default for f in fields(Message)}
 Json = dict[str, Any]
+
+
+class SidecarMessage(MessageJson, frozen=True, forbid_unknown_fields=True):
+    """A message, its parts as Harmony's JSON has them, and its OpenChatML spelling where it has one."""
+
+    parts: tuple[Json, ...] = ()
+    spelling: Json | msgspec.UnsetType = msgspec.UNSET
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -38,7 +42,7 @@ class Item(msgspec.Struct, frozen=True):
 
     at: int
     count: int
-    messages: list[Json]
+    messages: list[SidecarMessage]
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +60,7 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
         """What was converted: the messages that were read, with what was lost put back."""
         whole = list(messages)
         for item in reversed(self.items):
-            whole[item.at : item.at + item.count] = [message_of(value) for value in item.messages]
+            whole[item.at : item.at + item.count] = [restored_message(form) for form in item.messages]
         return whole
 
     @property
@@ -89,7 +93,7 @@ class SidecarWriter:
         stretches = pairs(said, read) if len(said) == len(read) else [(said, read)]
         for ours, theirs in stretches:
             if not _whole(ours, theirs):
-                self._items.append(Item(self._at, len(theirs), [message_json(message) for message in ours]))
+                self._items.append(Item(self._at, len(theirs), [sidecar_message(message) for message in ours]))
             self._at += len(theirs)
 
     def sidecar(self, about: Conversation) -> Sidecar:
@@ -110,26 +114,27 @@ def _whole(said: Sequence[Message], read: Sequence[Message]) -> bool:
     )
 
 
-def message_json(message: Message) -> Json:
-    """A message's fields, the default ones left out; its OpenChatML spelling where it has one."""
-    told = {name: value for name in PLAIN if (value := getattr(message, name)) != DEFAULTS[name]}
-    if message.parts:
-        told["parts"] = [part_json(message, part) for part in message.parts]
+def sidecar_message(message: Message) -> SidecarMessage:
     trivia = message.extra.get("openchatml")
-    if isinstance(trivia, Trivia):
-        told["spelling"] = {f.name: value for f in fields(trivia) if (value := getattr(trivia, f.name)) is not None}
-    return told
+    return SidecarMessage(
+        **message_fields(message),
+        parts=tuple(part_json(message, part) for part in message.parts),
+        spelling=_given_fields(trivia) if isinstance(trivia, Trivia) else msgspec.UNSET,
+    )
 
 
-def message_of(told: Mapping[str, Any]) -> Message:
-    """Raises `ParseError` for what is no message."""
+def _given_fields(trivia: Trivia) -> Json:
+    return {f.name: value for f in fields(trivia) if (value := getattr(trivia, f.name)) is not None}
+
+
+def restored_message(form: SidecarMessage) -> Message:
+    """Raises `ParseError` for a spelling that is none."""
     try:
-        given = {**told, "role": Role(told["role"]), "end": End(told.get("end", End.END))}
-        spelling, parts = given.pop("spelling", None), given.pop("parts", None)
-        message = Message(**given, extra={"openchatml": Trivia(**spelling)} if spelling is not None else {})
-    except (KeyError, ValueError, TypeError) as error:
+        extra = {} if form.spelling is msgspec.UNSET else {"openchatml": Trivia(**form.spelling)}
+    except TypeError as error:
         raise ParseError(f"this is no sidecar: {error!r}", code="bad_sidecar") from None
-    return replace(message, parts=tuple(part_of(message, part) for part in parts)) if parts else message
+    message = replace(message_of(form), extra=extra)
+    return replace(message, parts=tuple(part_of(message, part) for part in form.parts))
 
 
 def part_json(message: Message, part: Part) -> Json:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import End, Role
+from antiphon.conversation.json import MessageJson
 from antiphon.wire.chat.schema import AnswerMessage, ChatMessage, ChatRequest, Tool
 
 
@@ -82,21 +82,6 @@ class ParseRequest(msgspec.Struct, kw_only=True):
     strict: bool | None = None
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One message as the format has it."""
-
-    role: Role
-    name: str | None = None
-    recipient: str | None = None
-    channel: str | None = None
-    content_type: str | None = None
-    constrained: bool = False
-    call_id: str | None = None
-    intent: str | None = None
-    text: str
-    end: End | msgspec.UnsetType = msgspec.UNSET
-
-
 class FoundIncident(msgspec.Struct, frozen=True):
     """What was repaired or set aside. ``position`` counts pieces of the reply: ids, or characters of a text."""
 
@@ -111,6 +96,6 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     format: str
     message: AnswerMessage
-    messages: list[Frame]
+    messages: list[MessageJson]
     incidents: list[FoundIncident]
     ended: str | None

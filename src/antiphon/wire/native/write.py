@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
+from antiphon.conversation.json import message_json
 from antiphon.generation import Model, check_conversation, check_numbers
 from antiphon.generation.plan import stop_ids
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
@@ -16,7 +17,6 @@ from antiphon.wire.projection import whole
 
 from .schema import (
     FoundIncident,
-    Frame,
     Parsed,
     ParseRequest,
     Rendered,
@@ -79,7 +79,7 @@ def parse(wire: ParseRequest, model: Model) -> Parsed:
         model=model.name,
         format=model.format.name,
         message=answer_message(whole(events, expose_reasoning=True)),
-        messages=[_frame(event.message) for event in events if isinstance(event, MessageEnded)],
+        messages=[message_json(event.message) for event in events if isinstance(event, MessageEnded)],
         incidents=[FoundIncident(e.code, e.position, e.text) for e in events if isinstance(e, Incident)],
         ended=parser.ended,
     )
@@ -119,8 +119,3 @@ def _pieces_of(ids: Sequence[int], tokenizer: Tokenizer) -> list[Piece]:
 
 def _piece(piece: Piece) -> RenderedPiece:
     return RenderedPiece(control=piece.spelling) if isinstance(piece, Control) else RenderedPiece(text=str(piece))
-
-
-def _frame(message: Message) -> Frame:
-    told = {name: getattr(message, name) for name in Frame.__struct_fields__}
-    return Frame(**{**told, "text": str(message.text)})
