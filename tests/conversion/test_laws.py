@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from antiphon.conversation import Conversation, Message
 from antiphon.conversion import Conversion, SidecarWriter
 from antiphon.conversion.convert import source_named, target_named
-from antiphon.conversion.loss import same
+from antiphon.conversion.compare import same
 from antiphon.errors import RenderError
 from antiphon.formats.openchatml import write_bytes
 from kit.openchatml import conversations

@@ -15,6 +15,7 @@ from .events import (
     TurnEnded,
     Usage,
 )
+from .loss import Loss, LossKind
 from .message import Channel, End, Intent, Message, OpaquePart, Part, Role, TextPart
 from .tools import FUNCTIONS, JsonSchema, ResponseFormat, ToolChoice, ToolNamespace, ToolSpec
 from .visibility import DebugCapability, require_visible, visible_to_user
@@ -33,6 +34,8 @@ __all__ = [
     "Incident",
     "Intent",
     "JsonSchema",
+    "Loss",
+    "LossKind",
     "Message",
     "MessageEnded",
     "MessageStarted",

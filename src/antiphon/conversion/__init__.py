@@ -1,8 +1,9 @@
 """Conversations from one form to another, as a stream, with a list of what the other form cannot hold."""
 
+from antiphon.conversation import Loss
+
 from .convert import SOURCES, TARGETS, Conversion
 from .detect import detect
-from .loss import Loss
 from .sidecar import Sidecar, SidecarWriter, read_sidecar
 
 __all__ = [

@@ -9,7 +9,7 @@ from antiphon.errors import ParseError, RenderError
 from antiphon.wire.chat.bundle import ChatElement, ChatWriter, has_format, own_functions, settings_json
 
 from .chat_reader import read_message
-from .codec import Written
+from .form import Written
 from .json_forms import JsonList, mended
 
 

@@ -12,6 +12,7 @@ import msgspec
 from antiphon.conversation import (
     Channel,
     Conversation,
+    Loss,
     Message,
     OpaquePart,
     Part,
@@ -28,7 +29,6 @@ from antiphon.wire.chat.tools import read_format, read_tools
 
 from .detect import Survey
 from .json_forms import Json
-from .loss import Loss
 
 HELD = ("messages", "tools", "response_format", "reasoning_effort")
 KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(ChatMessage))

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats
-from antiphon.conversation import Conversation, Message
+from antiphon.conversation import Conversation, Loss, Message
 from antiphon.errors import NotFoundError, ParseError, RenderError, near
 from antiphon.formats.openchatml.finding import Place
 from antiphon.tokens import o200k_harmony
 
-from .codec import Source, Target, Written
+from .compare import about_losses, message_losses
 from .detect import ENOUGH, Survey, detect
+from .form import Source, Target, Written
 from .harmony import HarmonySource, HarmonyTarget, id_pieces, text_pieces
 from .json_forms import HarmonyJsonReader, HarmonyJsonTarget, JsonReader, JsonSource
-from .loss import Loss, about_losses, message_losses
 from .sidecar import Sidecar, SidecarWriter
 from .templates import TemplateTarget
 from .transcripts import DraftSource, TranscriptSource, TranscriptTarget

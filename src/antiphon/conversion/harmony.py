@@ -7,15 +7,25 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from antiphon.conversation import Channel, Conversation, End, Incident, Intent, Message, MessageEnded, Role, Settings
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    End,
+    Incident,
+    Intent,
+    Loss,
+    Message,
+    MessageEnded,
+    Role,
+    Settings,
+)
 from antiphon.errors import ParseError, RenderError
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import message_to_harmony
 from antiphon.formats.openchatml.finding import Place
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, spell, well_formed
 
-from .codec import Written
-from .loss import Loss
+from .form import Written
 from .media import without_media
 
 HARMONY = Harmony(names=True)

@@ -6,15 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from antiphon.conversation import Conversation, Message
+from antiphon.conversation import Conversation, Loss, Message
 from antiphon.formats.harmony import read_message, write_message
 from antiphon.tokens import well_formed
 
-from .codec import Written
 from .detect import Survey, survey
+from .form import Written
 from .harmony import as_harmony
 from .json_text import entries
-from .loss import Loss
 from .media import without_media
 from .spool import temporary
 

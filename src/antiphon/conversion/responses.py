@@ -9,6 +9,7 @@ from antiphon.conversation import (
     FUNCTIONS,
     Channel,
     Conversation,
+    Loss,
     Message,
     ReasoningEffort,
     Role,
@@ -23,10 +24,9 @@ from antiphon.wire.responses.items import CALLS, ItemReader
 from antiphon.wire.responses.schema import NamespacedTool
 
 from .chat_reader import as_parse_errors, decoded
-from .codec import Written
 from .detect import Survey
+from .form import Written
 from .json_forms import Json, JsonList, mended
-from .loss import Loss
 from .media import without_media
 
 HELD = ("input", "output", "tools", "reasoning", "instructions", "object")

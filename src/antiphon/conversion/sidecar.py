@@ -24,7 +24,7 @@ from antiphon.errors import ParseError
 from antiphon.formats.harmony import read_message, write_message
 from antiphon.formats.openchatml import DocumentHeader, Envelope, Trivia
 
-from .loss import same
+from .compare import same
 
 SCHEMA = "antiphon.sidecar/1"
 Json = dict[str, Any]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from antiphon.conversation import Conversation, Message, Role
+from antiphon.conversation import Conversation, Loss, Message, Role
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.tokens import spell
 
-from .codec import Written
-from .loss import Loss
+from .form import Written
 from .media import without_media
 
 ROLES = {Role.SYSTEM: Role.SYSTEM, Role.DEVELOPER: Role.SYSTEM, Role.USER: Role.USER,

@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterator
 from dataclasses import replace
 
-from antiphon.conversation import Conversation, DeveloperContent, Message, Settings, SystemContent, ToolNamespace
+from antiphon.conversation import Conversation, DeveloperContent, Loss, Message, Settings, SystemContent, ToolNamespace
 from antiphon.errors import RenderError
 from antiphon.formats.openchatml import (
     DocumentHeader,
@@ -19,8 +19,7 @@ from antiphon.formats.openchatml import (
     read_v01,
 )
 
-from .codec import Written
-from .loss import Loss
+from .form import Written
 from .media import without_media
 from .spool import Spool
 

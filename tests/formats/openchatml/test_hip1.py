@@ -128,12 +128,12 @@ def test_return_and_call_end_inference() -> None:
 def test_call_ids_by_position_are_dropped_again_and_others_are_a_loss() -> None:
     translated = from_harmony(HARMONY)
     assert [m.call_id for m in translated.conversation.messages[4:6]] == ["call_0", "call_0"]
-    assert {loss.severity for loss in translated.losses} == {"derivable"}
+    assert {loss.kind for loss in translated.losses} == {"derivable"}
     again = to_harmony(translated.conversation)
     assert [m.call_id for m in again.conversation.messages] == [None] * 7
-    assert {loss.severity for loss in again.losses} == {"derivable"}
+    assert {loss.kind for loss in again.losses} == {"derivable"}
     own = to_harmony(read(write(translated.conversation)))
-    assert [loss.path for loss in own.losses if loss.severity == "semantic"] == [
+    assert [loss.path for loss in own.losses if loss.kind == "semantic"] == [
         "messages[4].call_id", "messages[5].call_id",
     ]  # fmt: skip
 

@@ -1,12 +1,14 @@
 """OpenChatML 2.2: transcripts, prompts and replies, events, JSON, HIP-1, the compliance suite's runner."""
 
+from antiphon.conversation import Loss
+
 from .body import CallArguments, read_arguments
 from .conformance import Case, Implementation, Outcome, check, finding_to_json, read_cases, run_conformance
 from .document import OURS, Capabilities, DocumentHeader, HarmonyProfile
 from .events import EventStream, sse
 from .finding import SUMMARIES, Finding
 from .frame import Trivia
-from .hip1 import FromHarmony, Loss, Translated, from_harmony, message_to_harmony, to_harmony
+from .hip1 import FromHarmony, Translated, from_harmony, message_to_harmony, to_harmony
 from .legacy import is_v01, read_v01
 from .openchatml import OpenChatML, for_prompt, openchatml
 from .projection import from_json, message_from_json, message_to_json, to_json, turn_to_json

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from antiphon.conversation import FUNCTIONS, Channel, Conversation, End, Intent, Message, Role, ToolNamespace
+from antiphon.conversation import FUNCTIONS, Channel, Conversation, End, Intent, Loss, Message, Role, ToolNamespace
 
 from .document import DocumentHeader
 from .head import ToolNames
@@ -16,15 +15,6 @@ from .writer import envelope_of
 
 HARD_STOPS = ("<|return|>", "<|call|>")
 """HIP-1.8: what ends inference."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Something that the other side cannot hold. ``derivable``: a rule restores it on the way back."""
-
-    path: str
-    what: str
-    severity: Literal["semantic", "derivable"] = "semantic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +75,7 @@ def _message_losses(path: str, message: Message, harmony: Message) -> Iterator[L
         yield Loss(f"{path}.intent", f"intent={message.intent}")
     if message.call_id is not None:
         synthetic = harmony.call_id is None
-        yield Loss(f"{path}.call_id", f"call_id={message.call_id}", "derivable" if synthetic else "semantic")
+        yield Loss(f"{path}.call_id", f"call_id={message.call_id}", kind="derivable" if synthetic else "semantic")
     if message.role is not Role.TOOL and message.name is not None:
         yield Loss(f"{path}.name", f"name={message.name}")
     if message.channel is not None and message.channel != harmony.channel:
@@ -103,7 +93,7 @@ def from_harmony(conversation: Conversation) -> Translated:
     messages = tuple(map(way.message, conversation.messages))
     pairs = enumerate(zip(conversation.messages, messages, strict=True))
     losses = tuple(
-        Loss(f"messages[{i}].call_id", f"{made.call_id} is added", "derivable")
+        Loss(f"messages[{i}].call_id", f"{made.call_id} is added", kind="derivable")
         for i, (message, made) in pairs
         if made.call_id != message.call_id
     )

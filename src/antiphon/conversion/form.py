@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from antiphon.conversation import Conversation, Message
-
-from .loss import Loss
+from antiphon.conversation import Conversation, Loss, Message
 
 
 @dataclass(frozen=True, slots=True)

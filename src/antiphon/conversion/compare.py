@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import fields
+from typing import Any
 
 from antiphon.conversation import (
     Channel,
     Conversation,
     DeveloperContent,
     End,
+    Loss,
+    LossKind,
     Message,
     OpaquePart,
     Part,
@@ -19,24 +21,6 @@ from antiphon.conversation import (
     TextPart,
 )
 from antiphon.formats.openchatml import DocumentHeader, envelope_of
-
-Kind = Literal["semantic", "derivable", "spelling"]
-"""``derivable``: a rule restores it. ``spelling``: only how it was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """One thing that is not in the output, by its ``path`` in the conversation. ``becomes`` None: nothing."""
-
-    path: str
-    what: str
-    becomes: str | None = None
-    kind: Kind = "semantic"
-
-    def __str__(self) -> str:
-        arrow = f" becomes {self.becomes}" if self.becomes is not None else ""
-        return f"{self.path}: {self.what}{arrow}" + ("" if self.kind == "semantic" else f"  ({self.kind})")
-
 
 MESSAGE_FIELDS = tuple(field.name for field in fields(Message) if field.compare)
 KINDS = {TextPart: "text", SystemContent: "system content", DeveloperContent: "developer content"}
@@ -63,7 +47,7 @@ def same(one: Message, other: Message) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in MESSAGE_FIELDS)
 
 
-def kind_of(name: str, had: object, has: object) -> Kind:
+def kind_of(name: str, had: object, has: object) -> LossKind:
     """Ends say how a model stopped; a call id that was added follows from the call's place."""
     if name == "end" and End.NONE not in (had, has):
         return "spelling"
