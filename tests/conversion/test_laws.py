@@ -18,7 +18,7 @@ FORMS = ("openchatml", "harmony", "harmony-ids", "harmony-json", "chat", "respon
 
 
 def converted(transcript: bytes, form: str, *, cut: int = 1 << 20) -> tuple[bytes, Conversion]:
-    conversion = Conversion(to=form, source="openchatml", kept=SidecarWriter())
+    conversion = Conversion(to=form, source="openchatml", sidecar_writer=SidecarWriter())
     chunks = (transcript[i : i + cut] for i in range(0, len(transcript), cut))
     return b"".join(conversion.run(chunks)), conversion
 
@@ -32,7 +32,7 @@ def test_with_its_sidecar_every_way_there_and_back_is_whole(form: str, conversat
         output, conversion = converted(transcript, form)
     except RenderError:  # Harmony's text cannot say what spells a control
         return
-    back = Conversion(to="openchatml", source=form, beside=conversion.sidecar(), lenient=True)
+    back = Conversion(to="openchatml", source=form, input_sidecar=conversion.sidecar(), lenient=True)
     assert b"".join(back.run([output])) == transcript
 
 

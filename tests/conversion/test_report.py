@@ -35,10 +35,10 @@ def test_chat_json_keeps_its_images() -> None:
 
 @pytest.mark.parametrize("form", ["openchatml", "harmony", "harmony-ids", "harmony-json", "responses"])
 def test_a_form_of_text_alone_reports_an_image_and_keeps_it_in_the_sidecar(form: str) -> None:
-    output, losses, conversion = convert(CHAT, form, kept=SidecarWriter())
+    output, losses, conversion = convert(CHAT, form, sidecar_writer=SidecarWriter())
     lost = next(loss for loss in losses if ".parts" in loss)
     assert lost.startswith("messages[0].parts: text + image_url + text becomes text")
-    back, _, _ = convert(output.encode(), "chat", beside=conversion.sidecar(), source=form)
+    back, _, _ = convert(output.encode(), "chat", input_sidecar=conversion.sidecar(), source=form)
     assert json.loads(back) == CHAT
 
 

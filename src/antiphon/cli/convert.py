@@ -22,7 +22,7 @@ def command(
     file: Annotated[Path, typer.Argument(help="The input; - reads standard input.", metavar="IN")],
     to: Annotated[str, typer.Option(help="The form to write: openchatml, harmony, chat …, or a template's name.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The output; default: standard output.")] = None,
-    source: Annotated[str | None, typer.Option("--from", help="The input's form, when it cannot be told.")] = None,
+    source: Annotated[str | None, typer.Option("--from", help="The input's form, when it cannot be detected.")] = None,
     report: Annotated[bool, typer.Option("--report", help="List on stderr what the form cannot hold.")] = False,
     sidecar: Annotated[
         bool, typer.Option("--sidecar", help=f"Keep what is lost in OUT{SUFFIX}; take back what IN{SUFFIX} has.")
@@ -33,37 +33,37 @@ def command(
     """Convert a conversation. Results go to stdout or OUT; what is lost is counted on stderr (--json: a line each)."""
     if sidecar and (out is None or str(out) == "-"):
         raise ConfigError("a sidecar stands beside a file", hint="Name one with -o.")
-    beside = beside_file(file)
+    beside = sidecar_file(file)
     conversion = Conversion(
         to=to,
         source=source,
         lenient=lenient,
-        beside=read_sidecar(beside.read_bytes()) if sidecar and beside.is_file() else None,
-        on_loss=(tell_loss_as_json if json else tell_loss) if report or json else ignore,
-        on_warning=lambda told: print(f"warning: {told}", file=sys.stderr),
-        kept=SidecarWriter() if sidecar else None,
+        input_sidecar=read_sidecar(beside.read_bytes()) if sidecar and beside.is_file() else None,
+        on_loss=(print_loss_as_json if json else print_loss) if report or json else ignore,
+        on_warning=lambda warning: print(f"warning: {warning}", file=sys.stderr),
+        sidecar_writer=SidecarWriter() if sidecar else None,
     )
     with output(out) as sink:
         for part in conversion.run(chunks(file)):
             sink.write(part)
-    kept = conversion.sidecar()
-    if kept is not None and out is not None:
-        beside_file(out).write_bytes(kept.encode())
+    lost = conversion.sidecar()
+    if lost is not None and out is not None:
+        sidecar_file(out).write_bytes(lost.encode())
     if conversion.losses and not (report or json or sidecar):
         print(f"{conversion.losses} things are not in the output; --report lists them", file=sys.stderr)
 
 
-def beside_file(file: Path) -> Path:
+def sidecar_file(file: Path) -> Path:
     return file.with_name(file.name + SUFFIX)
 
 
-def tell_loss(loss: Loss) -> None:
+def print_loss(loss: Loss) -> None:
     print(loss, file=sys.stderr)
 
 
-def tell_loss_as_json(loss: Loss) -> None:
+def print_loss_as_json(loss: Loss) -> None:
     print(msgspec.json.encode(loss).decode(), file=sys.stderr)
 
 
 def ignore(loss: Loss) -> None:
-    """Counted, not told."""
+    """A loss that is counted and not printed."""

@@ -10,7 +10,7 @@ from antiphon.wire.chat.bundle import ChatElement, ChatWriter, has_format, own_f
 
 from .chat_reader import read_message
 from .form import Written
-from .json_forms import JsonList, mended
+from .json_forms import JsonList, well_formed_json
 
 
 class ChatTarget:
@@ -21,12 +21,12 @@ class ChatTarget:
         self._writer = ChatWriter()
 
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
-        held = Conversation(
+        carried = Conversation(
             tools=tuple(own_functions(about.tools)),
             settings=Settings(reasoning_effort=about.settings.reasoning_effort),
             response_format=about.response_format if has_format(about.response_format) else None,
         )
-        return Written(self._list.opening()), held
+        return Written(self._list.opening()), carried
 
     def write(self, message: Message) -> list[Written]:
         return list(map(self._written, self._writer.write(message)))
@@ -35,7 +35,7 @@ class ChatTarget:
         return [*map(self._written, self._writer.close()), Written(self._list.closing(settings_json(about)))]
 
     def _written(self, element: ChatElement) -> Written:
-        value = mended(element.value)
+        value = well_formed_json(element.value)
         return Written(self._list.element(value), element.messages, read_back(replace(element, value=value)))
 
 

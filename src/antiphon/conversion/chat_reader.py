@@ -1,4 +1,4 @@
-"""OpenAI's chat JSON, read as the server reads it; parts that are no text are kept."""
+"""OpenAI's chat JSON, read as the server reads it; parts that are no text are carried as they came."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from antiphon.wire.chat.tools import read_format, read_tools
 from .detect import Survey
 from .json_forms import Json
 
-HELD = ("messages", "tools", "response_format", "reasoning_effort")
-KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(ChatMessage))
+CONVERSATION_KEYS = ("messages", "tools", "response_format", "reasoning_effort")
+MESSAGE_KEYS = frozenset(field.encode_name for field in msgspec.structs.fields(ChatMessage))
 
 
 class ChatReader:
@@ -48,7 +48,7 @@ class ChatReader:
             settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
             response_format=response_format(request.get("response_format")),
         )
-        self.unread = [Loss(key, "not part of a conversation") for key in request if key not in HELD]
+        self.unread = [Loss(key, "not part of a conversation") for key in request if key not in CONVERSATION_KEYS]
         self._waiting: dict[str, Message] = {}
 
     def begin(self) -> Sequence[Message]:
@@ -63,7 +63,7 @@ class ChatReader:
             elif message.call_id:
                 self._waiting.pop(message.call_id, None)
         path = f"{self.path}[{index}]"
-        self.unread += [Loss(f"{path}.{key}", "unknown") for key in element if key not in KNOWN]
+        self.unread += [Loss(f"{path}.{key}", "unknown") for key in element if key not in MESSAGE_KEYS]
         if not any(message.parts for message in messages):
             self.unread += [Loss(f"{path}.content", part.kind) for part in _media(element)]
         return messages
@@ -113,8 +113,8 @@ def decoded(value: object, kind: type[Any], path: str) -> Any:
     try:
         return msgspec.json.decode(msgspec.json.encode(value), type=kind)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        told, _, where = str(error).partition(" - at `$")
-        raise ParseError(told, code="wrong_value", position=Position(path=f"{path}{where.rstrip('`')}")) from None
+        problem, _, where = str(error).partition(" - at `$")
+        raise ParseError(problem, code="wrong_value", position=Position(path=f"{path}{where.rstrip('`')}")) from None
 
 
 def tools_of(values: Sequence[Any]) -> tuple[ToolSpec, ...]:

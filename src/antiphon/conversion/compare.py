@@ -1,4 +1,4 @@
-"""What a form cannot hold: found by comparing what was to be said with what a reader of the output gets."""
+"""Losses: found by comparing the messages that were written with those that a reader of the output gets."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ KINDS = {TextPart: "text", SystemContent: "system content", DeveloperContent: "d
 SETTINGS_FIELDS = tuple(field.name for field in fields(Settings))
 
 
-def message_losses(first: int, said: Sequence[Message], read: Sequence[Message]) -> Iterator[Loss]:
+def message_losses(first: int, written: Sequence[Message], read: Sequence[Message]) -> Iterator[Loss]:
     """The differences of two stretches of messages; ``first`` is the number of the first in the conversation."""
-    if len(said) != len(read):
+    if len(written) != len(read):
         became = f"part of {len(read)} message{'' if len(read) == 1 else 's'}"
-        for i, message in enumerate(said, first):
+        for i, message in enumerate(written, first):
             if not any(same(message, other) for other in read):
                 yield Loss(f"messages[{i}]", described(message), became if read else None)
         return
-    for i, (one, other) in enumerate(zip(said, read, strict=True), first):
+    for i, (before, after) in enumerate(zip(written, read, strict=True), first):
         for name in MESSAGE_FIELDS:
-            had, has = getattr(one, name), getattr(other, name)
+            had, has = getattr(before, name), getattr(after, name)
             if had != has:
-                told = kinds if name == "parts" else shown
-                yield Loss(f"messages[{i}].{name}", told(had), told(has), kind_of(name, had, has))
+                describe = kinds if name == "parts" else shown
+                yield Loss(f"messages[{i}].{name}", describe(had), describe(has), kind_of(name, had, has))
 
 
 def same(one: Message, other: Message) -> bool:
@@ -48,7 +48,7 @@ def same(one: Message, other: Message) -> bool:
 
 
 def kind_of(name: str, had: object, has: object) -> LossKind:
-    """Ends say how a model stopped; a call id that was added follows from the call's place."""
+    """How serious a changed field is: an end is spelling, a call id that was added follows from the call's place."""
     if name == "end" and End.NONE not in (had, has):
         return "spelling"
     if name == "channel" and {had, has} == {None, Channel.FINAL}:
@@ -56,32 +56,33 @@ def kind_of(name: str, had: object, has: object) -> LossKind:
     return "derivable" if had is None and name in ("call_id", "channel", "recipient", "intent") else "semantic"
 
 
-def about_losses(said: Conversation, read: Conversation) -> Iterator[Loss]:
+def about_losses(written: Conversation, read: Conversation) -> Iterator[Loss]:
     """What is lost of what stands beside the messages."""
-    yield from (Loss(f"tools[{i}]", tool.name) for i, tool in enumerate(said.tools) if tool not in read.tools)
+    yield from (Loss(f"tools[{i}]", tool.name) for i, tool in enumerate(written.tools) if tool not in read.tools)
     known = {namespace.name: namespace for namespace in read.builtins}
-    for i, namespace in enumerate(said.builtins):
+    for i, namespace in enumerate(written.builtins):
         if known.get(namespace.name) != namespace:
             yield Loss(f"builtins[{i}]", namespace.name)
     for name in SETTINGS_FIELDS:
-        had, has = getattr(said.settings, name), getattr(read.settings, name)
+        had, has = getattr(written.settings, name), getattr(read.settings, name)
         if had != has:
             yield Loss(f"settings.{name}", shown(had), shown(has))
-    if said.response_format != read.response_format:
-        yield Loss("response_format", said.response_format.kind if said.response_format else "none")
-    ours, theirs = header_fields(said), header_fields(read)
-    yield from (Loss(f"header.{key}", shown(value)) for key, value in ours.items() if theirs.get(key) != value)
+    if written.response_format != read.response_format:
+        yield Loss("response_format", written.response_format.kind if written.response_format else "none")
+    carried = header_fields(read)
+    lost = ((key, value) for key, value in header_fields(written).items() if carried.get(key) != value)
+    yield from (Loss(f"header.{key}", shown(value)) for key, value in lost)
 
 
 def header_fields(about: Conversation) -> dict[str, Any]:
-    """The keys of an OpenChatML header that the conversation does not hold elsewhere."""
+    """The keys of an OpenChatML header that are nowhere else in the conversation."""
     if "openchatml" not in about.extra:
         return {}
     header = envelope_of(about).header or DocumentHeader()
-    told = {key: value for key, value in header.fields.items() if key != "generation_settings"}
-    held = ("reasoning_effort", "builtin_tools")
-    more = {f"generation_settings.{k}": v for k, v in header.generation_settings.items() if k not in held}
-    return told | more
+    own = {key: value for key, value in header.fields.items() if key != "generation_settings"}
+    elsewhere = ("reasoning_effort", "builtin_tools")
+    more = {f"generation_settings.{k}": v for k, v in header.generation_settings.items() if k not in elsewhere}
+    return own | more
 
 
 def described(message: Message) -> str:
@@ -96,6 +97,6 @@ def kinds(parts: Sequence[Part]) -> str:
 
 
 def shown(value: object) -> str:
-    """A value for people, of a length for people."""
+    """A value for a report, cut at 60 characters."""
     text = repr(str(value)) if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

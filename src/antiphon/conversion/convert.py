@@ -23,7 +23,7 @@ from .transcripts import DraftSource, TranscriptSource, TranscriptTarget
 
 
 def _chat() -> Target:
-    # The forms of the API bring the HTTP room with them, for which the others need not wait.
+    # The wire's schemas take long to import; the other forms do without them.
     from .chat import ChatTarget
 
     return ChatTarget()
@@ -97,38 +97,39 @@ def source_named(name: str, *, lenient: bool = False) -> Source:
 class Conversion:
     """One conversion. `run` gives the output part by part, and the other fields fill meanwhile.
 
-    ``sidecar`` was kept beside the input, and is ignored, with a warning, when it belongs to another: then the input
-    is read whole before anything is written. ``on_loss`` hears each loss as it is found.
+    ``input_sidecar`` belongs to the input, and is ignored, with a warning, when the input changed since; with it the
+    input is read whole before anything is written. ``sidecar_writer`` gathers a sidecar for the output. ``on_loss`` is
+    called with each loss as it is found, ``on_warning`` with each repair.
     """
 
     to: str
     source: str | None = None
     lenient: bool = False
-    beside: Sidecar | None = None
+    input_sidecar: Sidecar | None = None
     on_loss: Callable[[Loss], None] = lambda loss: None
-    on_warning: Callable[[str], None] = lambda told: None
-    kept: SidecarWriter | None = None
+    on_warning: Callable[[str], None] = lambda warning: None
+    sidecar_writer: SidecarWriter | None = None
     losses: int = 0
     about: Conversation = field(default_factory=Conversation)
     _number: int = 0
     _begun: bool = False
 
     def run(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Raises `FormatError` for an input that cannot be read, or said in the other form."""
+        """Raises `FormatError` for an input that cannot be read, or that the other form cannot write."""
         target = target_named(self.to)
         chunks = iter(chunks)
         source, begun = self._source(chunks)
-        if self.beside is not None:
+        if self.input_sidecar is not None:
             yield from self._restored(source, [*begun, *chunks], target)
             return
         for chunk in _chained(begun, chunks):
             yield from self._write(target, source.feed(chunk), source)
         yield from self._write(target, source.close(), source, last=True)
-        self._tell(source)
+        self._report(source)
 
     def sidecar(self) -> Sidecar | None:
-        """What the output does not hold, when `run` is over."""
-        return self.kept.sidecar(self.about) if self.kept else None
+        """What is not in the output, once `run` is over; None without a ``sidecar_writer``."""
+        return self.sidecar_writer.sidecar(self.about) if self.sidecar_writer else None
 
     def _source(self, chunks: Iterator[bytes]) -> tuple[Source, list[bytes]]:
         if self.source is not None:
@@ -139,23 +140,23 @@ class Conversion:
         return source_named(detect(b"".join(begun)), lenient=self.lenient), begun
 
     def _restored(self, source: Source, chunks: list[bytes], target: Target) -> Iterator[bytes]:
-        assert self.beside is not None
+        assert self.input_sidecar is not None
         digest = hashlib.sha256(b"".join(chunks)).hexdigest()
         messages = [message for chunk in chunks for message in source.feed(chunk)] + [*source.close()]
         about = source.about
-        if self.beside.digest == f"sha256:{digest}":
-            messages, about = self.beside.restored(messages), self.beside.conversation
+        if self.input_sidecar.digest == f"sha256:{digest}":
+            messages, about = self.input_sidecar.restored(messages), self.input_sidecar.conversation
         else:
             self.on_warning("the sidecar belongs to another file and is ignored")
         yield from self._open(target, about)
         yield from self._all(target, messages, source)
         yield from self._emit(target.close(about))
-        self._tell(source)
+        self._report(source)
 
     def _write(
         self, target: Target, messages: Iterable[Message], source: Source, *, last: bool = False
     ) -> Iterator[bytes]:
-        self._tell(source)
+        self._report(source)
         if not self._begun and (last or source.ready):
             yield from self._open(target, source.about)
         yield from self._all(target, messages, source)
@@ -172,7 +173,7 @@ class Conversion:
 
     def _all(self, target: Target, messages: Iterable[Message], source: Source) -> Iterator[bytes]:
         for message in messages:
-            self._tell(source)
+            self._report(source)
             try:
                 yield from self._emit(target.write(message))
             except (RenderError, ParseError) as error:
@@ -182,12 +183,12 @@ class Conversion:
 
     def _emit(self, written: Iterable[Written]) -> Iterator[bytes]:
         for part in written:
-            for loss in (*message_losses(self._number, part.said, part.read), *part.ambiguous):
+            for loss in (*message_losses(self._number, part.messages, part.read), *part.ambiguous):
                 self._lose(loss)
-            self._number += len(part.said)
+            self._number += len(part.messages)
             output = _encoded(part.text)
-            if self.kept is not None:
-                self.kept.wrote(output, part.said, part.read)
+            if self.sidecar_writer is not None:
+                self.sidecar_writer.wrote(output, part.messages, part.read)
             if output:
                 yield output
 
@@ -195,9 +196,9 @@ class Conversion:
         self.losses += 1
         self.on_loss(loss)
 
-    def _tell(self, source: Source) -> None:
-        for told in source.repairs:
-            self.on_warning(told)
+    def _report(self, source: Source) -> None:
+        for repair in source.repairs:
+            self.on_warning(repair)
         for loss in source.unread:
             self._lose(loss)
         source.unread.clear()

@@ -1,4 +1,4 @@
-"""What a form of conversations is here: how it is read and how it is written, message by message."""
+"""What a form of conversations is: a source that reads it and a target that writes it, message by message."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from antiphon.conversation import Conversation, Loss, Message
 class Written:
     """A part of the output, the messages that it stands for, and those that a reader of it gets.
 
-    What the two do not have in common is what the form cannot hold, so a report of losses cannot forget one.
+    Where the two differ, the form loses something; so the report of losses is complete without a list of rules.
     """
 
     text: str = ""
-    said: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
     read: tuple[Message, ...] = ()
     ambiguous: tuple[Loss, ...] = ()
-    """What a reader would take for something else, though the text is all there."""
+    """What a reader would take for something else, though all of the text is in the output."""
 
 
 class Source(Protocol):
@@ -28,7 +28,7 @@ class Source(Protocol):
 
     @property
     def about(self) -> Conversation:
-        """What the input says beside its messages; complete when `close` was called."""
+        """Tools, settings and the like, without the messages; complete when `close` was called."""
 
     @property
     def ready(self) -> bool:
@@ -36,11 +36,11 @@ class Source(Protocol):
 
     @property
     def repairs(self) -> list[str]:
-        """What was wrong with the input and was mended, since it was last asked."""
+        """What was wrong with the input and was repaired, since this was last read."""
 
     @property
     def unread(self) -> list[Loss]:
-        """What the input says that no conversation holds; whoever tells it clears it."""
+        """What the input says that no conversation has a place for; who reports it clears the list."""
 
     def feed(self, chunk: bytes) -> list[Message]:
         """Raises `FormatError` or `RequestError` where the input is not what it should be."""
@@ -52,7 +52,7 @@ class Target(Protocol):
     """Writes one output."""
 
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
-        """The beginning, and what of ``about`` a reader gets from the output."""
+        """The beginning of the output, and what of ``about`` a reader will get from it."""
 
     def write(self, message: Message) -> list[Written]: ...
 

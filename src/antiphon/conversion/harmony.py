@@ -34,13 +34,13 @@ SPELLED = re.compile("|".join(re.escape(control.spelling) for control in HARMONY
 
 
 def as_harmony(message: Message) -> Message:
-    """A message as Harmony means it: commentary to nobody is a preamble (A-H09), which Harmony's text does not say."""
+    """A message as Harmony means it: commentary to nobody is a preamble (A-H09), which Harmony's text does not mark."""
     announces = message.role is Role.ASSISTANT and message.channel == Channel.COMMENTARY and message.recipient is None
     return replace(message, intent=Intent.PREAMBLE) if announces and message.intent is None else message
 
 
 class HarmonySource:
-    """Reads Harmony's pieces, however they came; with a ``place``, those of a text, in which errors have theirs."""
+    """Reads Harmony's pieces, however they came; with a ``place``, those of a text, and errors tell line and column."""
 
     def __init__(
         self, pieces: Callable[[bytes, bool], list[Piece]], *, lenient: bool, place: Place | None = None
@@ -81,24 +81,24 @@ class HarmonySource:
         return messages
 
     def _repaired(self, incident: Incident, number: int) -> None:
-        told = f"message {number}: {incident.code}" + (f", {incident.text[:60]!r}" if incident.text else "")
+        problem = f"message {number}: {incident.code}" + (f", {incident.text[:60]!r}" if incident.text else "")
         at = self._place.position() if self._place is not None else None
         if not self._lenient:
             hint = "Convert with --lenient for the best reading."
-            raise ParseError(told, code=incident.code, position=at, hint=hint)
-        self.repairs.append(f"{at}  {told}" if at is not None else told)
+            raise ParseError(problem, code=incident.code, position=at, hint=hint)
+        self.repairs.append(f"{at}  {problem}" if at is not None else problem)
 
 
 def text_pieces() -> Callable[[bytes, bool], list[Piece]]:
     """Reads UTF-8 cut anywhere; a line break at the very end is the file's, not the conversation's."""
     utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     scanner = ControlScanner(HARMONY.controls)
-    held = ""
+    buffered = ""
 
     def pieces(chunk: bytes, last: bool) -> list[Piece]:
-        nonlocal held
-        text = held + utf8.decode(chunk, last)
-        held = "\n" if text.endswith("\n") else ""
+        nonlocal buffered
+        text = buffered + utf8.decode(chunk, last)
+        buffered = "\n" if text.endswith("\n") else ""
         found = scanner.feed(text.removesuffix("\n"))
         return [*found, *scanner.close()] if last else found
 
@@ -108,13 +108,13 @@ def text_pieces() -> Callable[[bytes, bool], list[Piece]]:
 def id_pieces(tokenizer: Tokenizer) -> Callable[[bytes, bool], list[Piece]]:
     """Reads decimal ids with blanks or commas between them, in brackets or not."""
     decoder = PieceDecoder(tokenizer)
-    held = b""
+    buffered = b""
 
     def pieces(chunk: bytes, last: bool) -> list[Piece]:
-        nonlocal held
-        text = held + chunk
-        held = b"" if last else re.search(rb"\d*\Z", text).group()  # type: ignore[union-attr]  # matches nothing too
-        text = text[: len(text) - len(held)]
+        nonlocal buffered
+        text = buffered + chunk
+        buffered = b"" if last else re.search(rb"\d*\Z", text).group()  # type: ignore[union-attr]  # matches nothing too
+        text = text[: len(text) - len(buffered)]
         if wrong := re.search(rb"[^\d\s,\[\]]", text):
             raise ParseError(f"{wrong.group()!r} stands among the ids", code="not_ids")
         found = decoder.feed([int(id) for id in re.findall(rb"\d+", text)])
@@ -124,7 +124,7 @@ def id_pieces(tokenizer: Tokenizer) -> Callable[[bytes, bool], list[Piece]]:
 
 
 class HarmonyTarget:
-    """Writes Harmony's pieces; ``tokenizer`` None: as text, in which a text that spells a control cannot be said."""
+    """Writes Harmony's pieces; ``tokenizer`` None: as text, in which a text that spells a control is an error."""
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         self._tokenizer = tokenizer
@@ -149,7 +149,7 @@ class HarmonyTarget:
         return [*self._begin(), *self._last(End.NONE)]
 
     def _begin(self) -> Iterator[Written]:
-        """What is said first: the leading messages as they stand, or with tools and settings as Harmony says them."""
+        """The leading messages: as they stand, or with tools and settings in them as Harmony renders those."""
         lead, self._lead = self._lead, None
         if lead is None:
             return
@@ -158,7 +158,9 @@ class HarmonyTarget:
             for message in lead:
                 yield from self._frame(message)
             return
-        pieces = self._mended(HARMONY.render(replace(about, messages=tuple(map(without_media, lead))), reply_as=None))
+        pieces = self._well_formed(
+            HARMONY.render(replace(about, messages=tuple(map(without_media, lead))), reply_as=None)
+        )
         yield Written(self._spelled(pieces), tuple(lead), tuple(self._read(pieces)))
 
     def _frame(self, message: Message) -> Iterator[Written]:
@@ -177,13 +179,13 @@ class HarmonyTarget:
         shown = without_media(message)
         shown = shown if self._about.verbatim else message_to_harmony(shown, self._channels)
         self._functions = self._functions or any(getattr(part, "tools", None) for part in message.parts)
-        pieces = self._mended(HARMONY.messages.opened(shown, functions_offered=self._functions))
+        pieces = self._well_formed(HARMONY.messages.opened(shown, functions_offered=self._functions))
         pieces += [end] if end is not None else []
         read = self._read(pieces, last=end is None)
         return Written(self._spelled(pieces), (message,), tuple(read))
 
-    def _mended(self, pieces: Iterable[Piece]) -> list[Piece]:
-        """Ids are of UTF-8; text can keep the bytes that are not."""
+    def _well_formed(self, pieces: Iterable[Piece]) -> list[Piece]:
+        """The pieces, with U+FFFD for what is no UTF-8 where ids are written; text carries such bytes as they are."""
         if self._tokenizer is None:
             return list(pieces)
         return [well_formed(piece) if isinstance(piece, str) else piece for piece in pieces]

@@ -27,7 +27,7 @@ class JsonReader(Protocol):
     """The name of the list."""
     about: Conversation
     unread: list[Loss]
-    """What the text says that no conversation holds, since it was last taken."""
+    """What the text says that no conversation has a place for, since the list was last cleared."""
 
     def begin(self) -> Sequence[Message]: ...
 
@@ -38,9 +38,9 @@ class JsonReader(Protocol):
 
 
 class JsonSource:
-    """Reads one JSON value. It may say last what a writer must know first, so it is kept in a file and read twice.
+    """Reads one JSON value, twice, from a temporary file: what a writer needs first may stand last in it.
 
-    ``reader`` makes a reader for a text of these members, its lists left out; ``kind`` says what their elements are.
+    ``reader`` makes the reader for what `survey` found in the text.
     """
 
     def __init__(self, reader: Callable[[Survey], JsonReader]) -> None:
@@ -64,19 +64,19 @@ class JsonSource:
     def _messages(self, reader: JsonReader) -> Iterator[Message]:
         self._file.seek(0)
         with self._file as file:
-            yield from self._noted(reader, reader.begin())
+            yield from self._with_unread(reader, reader.begin())
             for key, index, element in entries(file):
                 if index is not None and key in (None, reader.path):
-                    yield from self._noted(reader, reader.read(element, index))
-            yield from self._noted(reader, reader.end())
+                    yield from self._with_unread(reader, reader.read(element, index))
+            yield from self._with_unread(reader, reader.end())
 
-    def _noted(self, reader: JsonReader, messages: Sequence[Message]) -> Sequence[Message]:
+    def _with_unread(self, reader: JsonReader, messages: Sequence[Message]) -> Sequence[Message]:
         self.unread += reader.unread
         reader.unread = []
         return messages
 
 
-def mended(value: Json) -> Json:
+def well_formed_json(value: Json) -> Json:
     """The value with U+FFFD for what is no UTF-8, which JSON cannot carry."""
     text = json.dumps(value, ensure_ascii=False)
     whole = well_formed(text)
@@ -132,7 +132,7 @@ class HarmonyJsonTarget:
         return Written(self._list.opening()), Conversation(verbatim=True)
 
     def write(self, message: Message) -> list[Written]:
-        value = mended(write_message(without_media(message)))
+        value = well_formed_json(write_message(without_media(message)))
         return [Written(self._list.element(value), (message,), (as_harmony(read_message(value)),))]
 
     def close(self, about: Conversation) -> list[Written]:

@@ -59,7 +59,7 @@ def _members(text: JsonText) -> Iterator[Entry]:
 
 
 def _elements(text: JsonText, key: str | None) -> Iterator[Entry]:
-    """The elements of a list; an empty one is told as it is."""
+    """The elements of a list; an empty list is yielded whole."""
     text.take("[", "Expecting value")
     index = 0
     while text.peek() != "]":

@@ -26,10 +26,10 @@ from antiphon.wire.responses.schema import NamespacedTool
 from .chat_reader import as_parse_errors, decoded
 from .detect import Survey
 from .form import Written
-from .json_forms import Json, JsonList, mended
+from .json_forms import Json, JsonList, well_formed_json
 from .media import without_media
 
-HELD = ("input", "output", "tools", "reasoning", "instructions", "object")
+CONVERSATION_KEYS = ("input", "output", "tools", "reasoning", "instructions", "object")
 
 
 class ResponsesReader:
@@ -49,29 +49,29 @@ class ResponsesReader:
             tools=tuple(filter(None, specs)),
             settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
         )
-        self.unread = [Loss(name, "not part of a conversation") for name in request if name not in HELD]
+        self.unread = [Loss(name, "not part of a conversation") for name in request if name not in CONVERSATION_KEYS]
         self.unread += [
             Loss(f"tools[{i}]", str(tool.get("type") if isinstance(tool, dict) else tool))
             for i, (tool, spec) in enumerate(zip(tools, specs, strict=True))
             if spec is None
         ]
         self._items = Items(self.path)
-        self._held: InputItem | None = None
+        self._pending: InputItem | None = None
 
     def begin(self) -> Sequence[Message]:
-        said = [Message(role=Role.SYSTEM, text=self._instructions)] if isinstance(self._instructions, str) else []
-        return [*said, Message(role=Role.USER, text=self._given)] if isinstance(self._given, str) else said
+        texts = ((Role.SYSTEM, self._instructions), (Role.USER, self._given))
+        return [Message(role=role, text=text) for role, text in texts if isinstance(text, str)]
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
         """The messages of the item before: what follows an assistant's message tells whether it is a preamble."""
         path = f"{self.path}[{index}]"
-        item, self._held = self._held, decoded(element, InputItem, path)
+        item, self._pending = self._pending, decoded(element, InputItem, path)
         self.unread += [Loss(f"{path}.{name}", "of the item, not of the conversation")
                         for name in ("id", "status", "annotations", "action") if element.get(name)]  # fmt: skip
-        return self._items.read(item, self._held) if item is not None else ()
+        return self._items.read(item, self._pending) if item is not None else ()
 
     def end(self) -> Sequence[Message]:
-        return self._items.read(self._held) if self._held is not None else ()
+        return self._items.read(self._pending) if self._pending is not None else ()
 
 
 class Items:
@@ -124,15 +124,15 @@ class ResponsesTarget:
         self._items = Items()
 
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
-        held = Conversation(
+        carried = Conversation(
             tools=tuple(own_functions(about.tools)),
             settings=Settings(reasoning_effort=about.settings.reasoning_effort),
         )
-        return Written(self._list.opening()), held
+        return Written(self._list.opening()), carried
 
     def write(self, message: Message) -> list[Written]:
         refuse_content(message)
-        value = mended(self._item(without_media(message)))
+        value = well_formed_json(self._item(without_media(message)))
         return [Written(self._list.element(value), (message,), self._read(value))]
 
     def close(self, about: Conversation) -> list[Written]:

@@ -1,4 +1,4 @@
-"""What an output could not hold, kept beside it, so that the way back is whole."""
+"""A sidecar: a file beside an output with what the output lost, so that the way back is whole."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
-    """``digest`` is the SHA-256 of the output; beside another output a sidecar says nothing."""
+    """``digest`` is the SHA-256 of the output; a sidecar does not apply to another output."""
 
     schema: str = SCHEMA
     digest: str
@@ -88,29 +88,29 @@ class SidecarWriter:
     _digest: Any = field(default_factory=hashlib.sha256)
     _at: int = 0
 
-    def wrote(self, output: bytes, said: Sequence[Message], read: Sequence[Message]) -> None:
+    def wrote(self, output: bytes, written: Sequence[Message], read: Sequence[Message]) -> None:
         self._digest.update(output)
-        stretches = pairs(said, read) if len(said) == len(read) else [(said, read)]
-        for ours, theirs in stretches:
-            if not _whole(ours, theirs):
-                self._items.append(Item(self._at, len(theirs), [sidecar_message(message) for message in ours]))
-            self._at += len(theirs)
+        stretches = pairs(written, read) if len(written) == len(read) else [(written, read)]
+        for before, after in stretches:
+            if not _lossless(before, after):
+                self._items.append(Item(self._at, len(after), [sidecar_message(message) for message in before]))
+            self._at += len(after)
 
     def sidecar(self, about: Conversation) -> Sidecar:
         return Sidecar(digest=f"sha256:{self._digest.hexdigest()}", about=about_json(about), items=self._items)
 
 
-def pairs(said: Sequence[Message], read: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
-    for one, other in zip(said, read, strict=True):
+def pairs(written: Sequence[Message], read: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
+    for one, other in zip(written, read, strict=True):
         yield (one,), (other,)
 
 
-def _whole(said: Sequence[Message], read: Sequence[Message]) -> bool:
-    if len(said) != len(read):
+def _lossless(written: Sequence[Message], read: Sequence[Message]) -> bool:
+    if len(written) != len(read):
         return False
     return all(
         same(one, other) and one.extra.get("openchatml") == other.extra.get("openchatml")
-        for one, other in zip(said, read, strict=True)
+        for one, other in zip(written, read, strict=True)
     )
 
 
@@ -140,18 +140,18 @@ def restored_message(form: SidecarMessage) -> Message:
 def part_json(message: Message, part: Part) -> Json:
     if isinstance(part, OpaquePart):
         return {"type": "opaque", "kind": part.kind, "data": part.data}
-    told: Json = write_message(replace(message, parts=(part,)))["content"][0]
-    return told
+    value: Json = write_message(replace(message, parts=(part,)))["content"][0]
+    return value
 
 
-def part_of(message: Message, told: Json) -> Part:
-    if told.get("type") == "opaque":
-        return OpaquePart(str(told.get("kind")), told.get("data"))
-    return read_message({"role": message.role, "content": [told]}).parts[0]
+def part_of(message: Message, value: Json) -> Part:
+    if value.get("type") == "opaque":
+        return OpaquePart(str(value.get("kind")), value.get("data"))
+    return read_message({"role": message.role, "content": [value]}).parts[0]
 
 
 def about_json(about: Conversation) -> Json:
-    told = {
+    members = {
         "tools": _builtins(about.tools),
         "builtins": _builtins(about.builtins),
         "settings": _builtins(about.settings),
@@ -159,29 +159,29 @@ def about_json(about: Conversation) -> Json:
         "verbatim": about.verbatim,
         "envelope": _builtins(about.extra.get("openchatml")),
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in members.items() if value}
 
 
-def about_of(told: Mapping[str, Any]) -> Conversation:
+def about_of(value: Mapping[str, Any]) -> Conversation:
     """Raises `ParseError` for what does not describe a conversation."""
     try:
-        envelope = told.get("envelope")
+        envelope = value.get("envelope")
         return Conversation(
-            tools=msgspec.convert(told.get("tools", ()), tuple[ToolSpec, ...]),
-            builtins=msgspec.convert(told.get("builtins", ()), tuple[ToolNamespace, ...]),
-            settings=msgspec.convert(told.get("settings", {}), Settings),
-            response_format=msgspec.convert(told.get("response_format"), ResponseFormat | None),
-            verbatim=bool(told.get("verbatim")),
+            tools=msgspec.convert(value.get("tools", ()), tuple[ToolSpec, ...]),
+            builtins=msgspec.convert(value.get("builtins", ()), tuple[ToolNamespace, ...]),
+            settings=msgspec.convert(value.get("settings", {}), Settings),
+            response_format=msgspec.convert(value.get("response_format"), ResponseFormat | None),
+            verbatim=bool(value.get("verbatim")),
             extra={"openchatml": _envelope(envelope)} if envelope else {},
         )
     except (msgspec.ValidationError, TypeError, KeyError) as error:
         raise ParseError(f"this is no sidecar: {error}", code="bad_sidecar") from None
 
 
-def _envelope(told: Mapping[str, Any]) -> Envelope:
-    header = told["header"]
+def _envelope(value: Mapping[str, Any]) -> Envelope:
+    header = value["header"]
     known = DocumentHeader(header["version"], header["fields"]) if header else None
-    return Envelope(known, told["text"], told["tail"])
+    return Envelope(known, value["text"], value["tail"])
 
 
 def _builtins(value: Iterable[object] | object) -> Any:

@@ -1,4 +1,4 @@
-"""What must wait until an input is whole: in a temporary file when it is long."""
+"""Buffers what must wait for the end of an input: in memory, and in a temporary file when it is long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from antiphon.conversation import Message
 from antiphon.conversation.json import FullMessageJson, full_message_json, message_of
 
 IN_MEMORY = 1 << 20
-"""Bytes that are kept in memory; more go to a temporary file."""
+"""Bytes that stay in memory; more go to a temporary file."""
 
 
 def temporary(owner: object) -> IO[bytes]:
@@ -25,7 +25,7 @@ def temporary(owner: object) -> IO[bytes]:
 
 
 class Spool:
-    """Takes messages of texts and media, and gives them back once, in their order; their spelling is not kept."""
+    """Takes messages of texts and media, and gives them back once, in order; their OpenChatML spelling is lost."""
 
     def __init__(self) -> None:
         self._file = temporary(self)

@@ -17,7 +17,7 @@ ROLES = {Role.SYSTEM: Role.SYSTEM, Role.DEVELOPER: Role.SYSTEM, Role.USER: Role.
 
 
 class TemplateTarget:
-    """Writes what a template makes of the whole conversation. Of a message it holds who speaks, and the text."""
+    """Writes what a template makes of the whole conversation. Of a message only role and text survive."""
 
     def __init__(self, format: Format) -> None:
         self._format = format
@@ -35,9 +35,9 @@ class TemplateTarget:
     def close(self, about: Conversation) -> list[Written]:
         whole = replace(self._about, messages=tuple(map(without_media, self._messages)))
         text = spell(list(self._format.render(whole, reply_as=None, history=HistoryPolicy.KEEP_ALL)))
-        held = [(message, tuple(self._held(message, text))) for message in self._messages]
-        said = (Written("", (message,), read, self._spelled(i, message)) for i, (message, read) in enumerate(held))
-        return [*said, Written(text)]
+        readable = [(message, tuple(self._read_back(message, text))) for message in self._messages]
+        parts = (Written("", (message,), read, self._spelled(i, message)) for i, (message, read) in enumerate(readable))
+        return [*parts, Written(text)]
 
     def _spelled(self, number: int, message: Message) -> tuple[Loss, ...]:
         """A text that spells a marker is the marker for whoever reads the template's text."""
@@ -48,7 +48,7 @@ class TemplateTarget:
             if mark in message.text
         )
 
-    def _held(self, message: Message, text: str) -> Iterator[Message]:
-        """The message as the template can say it; nothing of one whose text it leaves out."""
+    def _read_back(self, message: Message, text: str) -> Iterator[Message]:
+        """What a reader gets of the message: role and text; nothing where the template leaves the text out."""
         if message.text in text:
             yield Message(role=ROLES[message.role], text=message.text, channel=None)

@@ -92,10 +92,10 @@ class TranscriptTarget:
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
         self._about = about
         if "openchatml" not in about.extra:
-            return Written(), self._held_of(about)
+            return Written(), self._carried(about)
         envelope = envelope_of(about)
         self._writer = Writer(replace(envelope, tail=None))
-        return self._header(envelope), self._held_of(about)
+        return self._header(envelope), self._carried(about)
 
     def write(self, message: Message) -> list[Written]:
         _check_parts(message)
@@ -128,8 +128,8 @@ class TranscriptTarget:
         return Written(text, (message,), tuple(item for item in found if isinstance(item, Message)))
 
     @staticmethod
-    def _held_of(about: Conversation) -> Conversation:
-        """The header holds the effort and the names of built-in tools."""
+    def _carried(about: Conversation) -> Conversation:
+        """What a header carries: the effort, and the names of built-in tools."""
         extra = {"openchatml": envelope_of(about)} if "openchatml" in about.extra else {}
         return Conversation(
             builtins=tuple(ToolNamespace(namespace.name) for namespace in about.builtins),
@@ -139,7 +139,7 @@ class TranscriptTarget:
 
 
 def _check_parts(message: Message) -> None:
-    """Media are left out, and reported; a form that Harmony writes itself has no text here."""
+    """Media are left out, and reported; Harmony's own content has no text here, so it is an error."""
     if any(isinstance(part, SystemContent | DeveloperContent) for part in message.parts):
         raise RenderError(
             "OpenChatML carries text only, and a message has a part of another kind",
