@@ -17,7 +17,7 @@ from antiphon.formats.openchatml import Case, Implementation, check, read_cases,
 from .options import JsonOption, print_json
 
 PATIENCE = 60
-"""Seconds that another implementation has for one case."""
+"""The time limit of one case of another implementation, in seconds."""
 
 
 def command(
@@ -37,8 +37,8 @@ def command(
     outcomes = list(run_conformance(suite, implementation))
     failed = [outcome for outcome in outcomes if not outcome.passed]
     if json:
-        told = [{"id": o.case.id, "clauses": o.case.clauses, "problem": o.problem} for o in failed]
-        print_json({"passed": len(outcomes) - len(failed), "failed": told})
+        problems = [{"id": o.case.id, "clauses": o.case.clauses, "problem": o.problem} for o in failed]
+        print_json({"passed": len(outcomes) - len(failed), "failed": problems})
     else:
         for outcome in failed:
             print(f"{outcome.case.id} ({', '.join(outcome.case.clauses)}): {outcome.problem}")
@@ -58,8 +58,8 @@ def by_command(words: Sequence[str]) -> Implementation:
         try:
             return jsonlib.loads(done.stdout)
         except ValueError:
-            told = done.stderr.decode("utf-8", "replace").strip()[-200:]
-            raise ValueError(f"no JSON on stdout (exit code {done.returncode}) {told}") from None
+            tail = done.stderr.decode("utf-8", "replace").strip()[-200:]
+            raise ValueError(f"no JSON on stdout (exit code {done.returncode}) {tail}") from None
 
     return implementation
 

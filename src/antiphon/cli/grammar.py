@@ -1,4 +1,4 @@
-"""``antiphon grammar``: what a reply may be, as the engine is told; and where a text leaves it."""
+"""``antiphon grammar``: the grammar that constrains a reply, as the engine gets it; and where a text leaves it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Tokenizer, decode, encode_pieces
 
 from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure, print_json
-from .spoken import read_input, spoken_by
+from .select_format import read_input, select_format
 
 END = Control("<|im_end|>")
-"""Ends a turn where no model's vocabulary is asked for."""
+"""Ends a turn where no model's vocabulary is used."""
 
 
 def command(
     tools: Annotated[Path | None, typer.Option(help="Tools as JSON: a list, as in a chat request.")] = None,
     schema: Annotated[Path | None, typer.Option(help="The JSON Schema of the answer.")] = None,
     required: Annotated[bool, typer.Option("--required", help="The reply must call a tool.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse keywords that cannot be held.")] = False,
-    check: Annotated[str | None, typer.Option(help="A reply; tells where it leaves the grammar.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse keywords that cannot be enforced.")] = False,
+    check: Annotated[str | None, typer.Option(help="A reply; prints where it leaves the grammar.")] = None,
     format: FormatOption = None,
     model: ModelOption = None,
     chat_template: TemplateOption = None,
@@ -35,8 +35,8 @@ def command(
 ) -> None:
     """Print the grammar of a reply, or check a text against it (exit code 1: the text leaves it)."""
     loaded = configure(config, model=model, format=format, chat_template=chat_template)
-    spoken = spoken_by(loaded.config, named=format)
-    tokenizer: Tokenizer = spoken.tokenizer or ByteTokenizer(dict.fromkeys([*spoken.format.controls, END]))
+    selected = select_format(loaded.config, named=format)
+    tokenizer: Tokenizer = selected.tokenizer or ByteTokenizer(dict.fromkeys([*selected.format.controls, END]))
     shape = ReplyShape(
         tools=tuple(_tool(entry, strict) for entry in _read(tools, list[dict[str, Any]])) if tools else (),
         tool_choice=ToolChoice("required" if required else "auto"),
@@ -44,9 +44,9 @@ def command(
         if schema
         else ResponseFormat(),
     )
-    ends = [id for stop in (*spoken.format.stops, END) if isinstance(stop, Control)
+    ends = [id for stop in (*selected.format.stops, END) if isinstance(stop, Control)
             if (id := tokenizer.control_id(stop)) is not None]  # fmt: skip
-    compiled = compile_grammar(spoken.format.grammar(shape), Vocabulary(tokenizer, ends))
+    compiled = compile_grammar(selected.format.grammar(shape), Vocabulary(tokenizer, ends))
     if check is None:
         print_json({"grammar": compiled.lark}) if json else print(compiled.lark, end="")
         return

@@ -17,7 +17,7 @@ from antiphon.tokens import Piece
 from .options import ConfigOption, DialectOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .pretty import has_colour, pretty
 from .reply_source import decoded_pieces, holds_ids, spelled_pieces, texts
-from .spoken import Spoken, harmony_spoken, spoken_by
+from .select_format import SelectedFormat, select_format, select_harmony
 from .transcript import incident_form
 
 
@@ -34,41 +34,41 @@ def command(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Read raw model output back into messages, as it comes. What had to be repaired is told as incidents."""
+    """Read raw model output back into messages, as it comes. What had to be repaired is listed as incidents."""
     if show and json:
         raise RequestError("--pretty is for people, --json for programs: choose one")
-    spoken = harmony_spoken(format, model, dialect=dialect)
+    selected = select_harmony(format, model, dialect=dialect)
     source = texts(file)
-    if spoken is not None and not tokens:
+    if selected is not None and not tokens:
         tokens, source = holds_ids(source)
-    if spoken is None:
+    if selected is None:
         loaded = configure(config, model=model, format=format, chat_template=chat_template)
-        spoken = spoken_by(loaded.config, named=format, ids=tokens)
-    pieces = pieces_of(source, spoken, ids=tokens)
+        selected = select_format(loaded.config, named=format, ids=tokens)
+    pieces = pieces_of(source, selected, ids=tokens)
     if show:
         flat = (piece for some in pieces for piece in some)
-        for shown in pretty(flat, spoken.tokenizer, in_reply=not whole, colour=has_colour()):
+        for shown in pretty(flat, selected.tokenizer, in_reply=not whole, colour=has_colour()):
             print(shown, end="", flush=True)
         print()
         return
-    events = read(spoken.format, pieces, whole=whole, strict=strict)
+    events = read(selected.format, pieces, whole=whole, strict=strict)
     if json:
         print_events(list(events))
     else:
-        tell(events)
+        print_messages(events)
 
 
-def pieces_of(source: Iterator[str], spoken: Spoken, *, ids: bool) -> Iterator[list[Piece]]:
+def pieces_of(source: Iterator[str], selected: SelectedFormat, *, ids: bool) -> Iterator[list[Piece]]:
     if not ids:
-        return spelled_pieces(source, spoken.format)
-    assert spoken.tokenizer is not None, "ids were asked for with a vocabulary"
-    return decoded_pieces(source, spoken.tokenizer)
+        return spelled_pieces(source, selected.format)
+    assert selected.tokenizer is not None, "ids select the model's vocabulary"
+    return decoded_pieces(source, selected.tokenizer)
 
 
 def read(
     format: Format, pieces: Iterable[list[Piece]], *, whole: bool = False, strict: bool = False
 ) -> Iterator[ParserEvent]:
-    """What the pieces say, as they come. ``strict`` raises `ParseError`."""
+    """The parser's events, as the pieces come. ``strict`` raises `ParseError`."""
     parser = format.parser(reply_as=None if whole else Role.ASSISTANT, strict=strict)
     for some in pieces:
         yield from parser.feed(some)
@@ -81,8 +81,8 @@ def print_events(events: list[ParserEvent]) -> None:
     print_json({"messages": messages, "incidents": incidents})
 
 
-def tell(events: Iterable[ParserEvent]) -> None:
-    """Each message when it is whole, each repair when it was made."""
+def print_messages(events: Iterable[ParserEvent]) -> None:
+    """Prints each message once it is complete, and each repair once it is made."""
     for event in events:
         match event:
             case MessageEnded(message):

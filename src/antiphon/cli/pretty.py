@@ -1,4 +1,4 @@
-"""Prompts and replies for people's eyes: controls with their ids, envelopes and texts each in a colour of its own."""
+"""Prompts and replies for a terminal: controls with their ids, envelopes and texts each in a colour of its own."""
 
 from __future__ import annotations
 

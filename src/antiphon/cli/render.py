@@ -25,7 +25,7 @@ from .options import (
     print_json,
 )
 from .pretty import has_colour, pretty
-from .spoken import Spoken, harmony_spoken, read_input, spoken_by
+from .select_format import SelectedFormat, read_input, select_format, select_harmony
 from .transcript import read_openai, read_transcript
 
 
@@ -45,7 +45,7 @@ def command(
     ] = None,
     dialect: DialectOption = None,
     types: TypesOption = None,
-    history: Annotated[HistoryPolicy, typer.Option(help="Which earlier reasoning is kept.")] = HistoryPolicy.GUIDE,
+    history: Annotated[HistoryPolicy, typer.Option(help="Which earlier reasoning stays.")] = HistoryPolicy.GUIDE,
     model: ModelOption = None,
     chat_template: TemplateOption = None,
     whole: Annotated[
@@ -56,19 +56,19 @@ def command(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write a conversation as the prompt of a format. Control tokens are spelled out; --json tells them apart."""
+    """Write a conversation as the prompt of a format. Control tokens are spelled out; --json marks them."""
     if show and (ids or json):
         raise RequestError("--pretty is for people, --tokens and --json for programs: choose one")
-    spoken = harmony_spoken(format, model, dialect=dialect, types=types)
-    if spoken is None:
+    selected = select_harmony(format, model, dialect=dialect, types=types)
+    if selected is None:
         loaded = configure(config, model=model, format=format, chat_template=chat_template)
-        spoken = spoken_by(loaded.config, named=format, ids=ids)
+        selected = select_format(loaded.config, named=format, ids=ids)
     conversation = read_source(read_input(file), source)
-    pieces = list(spoken.format.render(conversation, reply_as=None if whole else Role.ASSISTANT, history=history))
+    pieces = list(selected.format.render(conversation, reply_as=None if whole else Role.ASSISTANT, history=history))
     if show:
-        print(*pretty(pieces, spoken.tokenizer, colour=has_colour()), sep="")
+        print(*pretty(pieces, selected.tokenizer, colour=has_colour()), sep="")
     else:
-        write(pieces, spoken, ids=ids, json=json)
+        write(pieces, selected, ids=ids, json=json)
 
 
 def read_source(text: bytes, source: Source) -> Conversation:
@@ -81,13 +81,12 @@ def read_source(text: bytes, source: Source) -> Conversation:
             return read_openai(text)
 
 
-def write(pieces: list[Piece], spoken: Spoken, *, ids: bool, json: bool) -> None:
-    numbers = encode_pieces(pieces, spoken.tokenizer) if ids and spoken.tokenizer else None
+def write(pieces: list[Piece], selected: SelectedFormat, *, ids: bool, json: bool) -> None:
+    numbers = encode_pieces(pieces, selected.tokenizer) if ids and selected.tokenizer else None
     if json:
-        told = [{"control": p.spelling} if isinstance(p, Control) else {"text": str(p)} for p in pieces]
-        print_json(
-            {"format": spoken.format.name, "text": spell(pieces), "pieces": told} | ({"ids": numbers} if ids else {})
-        )
+        listed = [{"control": p.spelling} if isinstance(p, Control) else {"text": str(p)} for p in pieces]
+        prompt = {"format": selected.format.name, "text": spell(pieces), "pieces": listed}
+        print_json(prompt | ({"ids": numbers} if ids else {}))
     elif numbers is not None:
         print(*numbers)
     else:

@@ -14,14 +14,14 @@ from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer
 
 CHUNK = 1 << 16
 HEAD = 16
-"""Characters of input that tell whether it is ids."""
+"""So many characters of the input decide whether it is ids."""
 
 _BEGINS_WITH_A_CONTROL = re.compile(r"\s*\[?\s*(?:199999|2000(?:0\d|1[0-8]))(?!\w)")
 _BORDER = re.compile(r"[\s,\[\]]+")
 
 
 def texts(file: Path) -> Iterator[str]:
-    """A file's text as it comes, half characters held back; ``-`` is standard input. Raises `ConfigError`."""
+    """A file's text as it comes, half characters buffered; ``-`` is standard input. Raises `ConfigError`."""
     decoder = getincrementaldecoder("utf-8")("replace")
     for chunk in _chunks(file):
         yield decoder.decode(chunk)
@@ -70,9 +70,9 @@ def decoded_pieces(source: Iterator[str], tokenizer: Tokenizer) -> Iterator[list
 
 def read_ids(source: Iterator[str]) -> Iterator[list[int]]:
     """The ids as they come; a number is whole when something follows it. Raises `ParseError` where there is none."""
-    held, place = "", 0
+    partial, place = "", 0
     for text in chain(source, [" "]):
-        *words, held = _BORDER.split(held + text)
+        *words, partial = _BORDER.split(partial + text)
         ids: list[int] = []
         for word in filter(None, words):
             ids.append(_id(word, place))

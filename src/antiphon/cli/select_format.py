@@ -1,4 +1,4 @@
-"""What `render` and `parse` need of a model: its format and its vocabulary, without running it."""
+"""The format and the vocabulary that a command's options select, without running a model."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from .choices import Dialect, Types
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
-    """``tokenizer`` None: the format needs no vocabulary to be written as text."""
+class SelectedFormat:
+    """A format and its vocabulary; ``tokenizer`` None: it is written as text and needs none."""
 
     format: Format
     tokenizer: Tokenizer | None
 
 
-def harmony_spoken(
+def select_harmony(
     named: str | None, model: str | None, *, dialect: Dialect | None = None, types: Types | None = None
-) -> Spoken | None:
+) -> SelectedFormat | None:
     """Harmony with the vocabulary of gpt-oss, where it is named without a model; None for all else.
 
     Raises `RequestError` for options of Harmony's that nothing could honour.
     """
     if named == "harmony" and model is None:
         format = Harmony(dialect=(dialect or Dialect.A).value, types=(types or Types.REFERENCE).value)
-        return Spoken(format, o200k_harmony())
+        return SelectedFormat(format, o200k_harmony())
     if dialect or types:
         option = "--dialect" if dialect else "--types"
         raise RequestError(f"{option} is Harmony's alone", hint="Name the format harmony, and no model.")
     return None
 
 
-def spoken_by(config: Config, *, named: str | None, ids: bool = False) -> Spoken:
+def select_format(config: Config, *, named: str | None, ids: bool = False) -> SelectedFormat:
     """The format of the configured model, or the format that is ``named`` alone, with every known control.
 
     ``ids`` asks for the model's vocabulary in any case. Raises `ModelError` when its file is needed and not here.
@@ -52,7 +52,7 @@ def spoken_by(config: Config, *, named: str | None, ids: bool = False) -> Spoken
     formats = builtin_formats()
     if named and not ids:
         # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
-        return Spoken(formats.get(named, () if named == "openchatml" else KNOWN_CONTROLS), None)
+        return SelectedFormat(formats.get(named, () if named == "openchatml" else KNOWN_CONTROLS), None)
     name, entry = find_entry(config.model, config.catalogue)
     entry = with_flags(entry, config)
     path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)
@@ -63,7 +63,7 @@ def spoken_by(config: Config, *, named: str | None, ids: bool = False) -> Spoken
             hint=f"Run antiphon pull {name}, or name a --format.",
         )
     text = read_model_text(str(path))
-    return Spoken(choose_format(name, entry, text, formats), text.tokenizer)
+    return SelectedFormat(choose_format(name, entry, text, formats), text.tokenizer)
 
 
 def read_input(file: Path) -> bytes:

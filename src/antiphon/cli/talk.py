@@ -87,7 +87,7 @@ async def hear(partner: Partner, talk: Talk, show: Show) -> tuple[Talk, list[Rou
         await asyncio.wait([listening])
     if not listening.cancelled():
         listening.result()
-    return talk.answered(*said(heard)), heard
+    return talk.answered(*messages_of(heard)), heard
 
 
 async def listen(partner: Partner, talk: Talk, heard: list[RoundEvent], show: Show) -> None:
@@ -116,7 +116,7 @@ async def answering(partner: Partner, talk: Talk) -> AsyncGenerator[RoundEvent, 
             yield event
 
 
-def said(events: Iterable[RoundEvent]) -> tuple[Message, ...]:
+def messages_of(events: Iterable[RoundEvent]) -> tuple[Message, ...]:
     """The messages of an answer; one that was stopped in the middle ends where it was stopped."""
     messages: list[Message] = []
     begun: Message | None = None

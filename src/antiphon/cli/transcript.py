@@ -22,7 +22,7 @@ from antiphon.conversation.json import MessageJson, message_json, message_of
 from antiphon.errors import ParseError, Position
 from antiphon.generation.rounds import RoundEvent
 
-from .talk import said
+from .talk import messages_of
 
 
 class TranscriptMessage(MessageJson, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class IncidentForm(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def read_transcript(text: str | bytes) -> Conversation:
-    """The conversation that ``text`` holds: an object with ``messages``, or their list alone; ours or a chat request's.
+    """The conversation of a transcript or a chat request: an object with ``messages``, or their list alone.
 
     Raises `ParseError` with the JSON path of what is wrong.
     """
@@ -124,8 +124,8 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def answer_form(events: Sequence[RoundEvent]) -> AnswerForm:
-    """What was heard of one answer; without an end when it was stopped."""
-    messages = said(events)
+    """One answer as JSON; without ``finish_reason`` and ``usage`` when it was stopped."""
+    messages = messages_of(events)
     ended = next((event for event in events if isinstance(event, TurnEnded)), None)
     return AnswerForm(
         text="\n".join(message.text for message in messages if visible_to_user(message)),

@@ -12,6 +12,7 @@ import typer
 
 from antiphon.formats.openchatml import Finding, finding_to_json, validate
 
+from .options import JsonOption
 from .streams import chunks
 
 
@@ -23,7 +24,7 @@ def command(
     file: Annotated[Path, typer.Argument(help="An OpenChatML transcript; - reads standard input.")],
     profile: Annotated[Profile | None, typer.Option(help="Ask for more: the rules of HIP-1.")] = None,
     fragment: Annotated[bool, typer.Option("--fragment", help="The YAML header may lack.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Check a transcript. Prints code, line:column and hint of each error; exit code 1 when there are any."""
     findings = validate(chunks(file), fragment=fragment, harmony=profile is Profile.HARMONY)
