@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from antiphon.conversation import Conversation, Message, Role
     from antiphon.errors import AntiphonError
     from antiphon.library.app import App, open_app
-    from antiphon.library.inputs import read_chat
     from antiphon.library.model import AsyncChatModel
     from antiphon.library.opening import open_model
     from antiphon.library.reply import Delta, Reply
     from antiphon.library.sync import ChatModel
     from antiphon.library.text import Prompt, convert, parse, render, validate
+    from antiphon.wire.chat.conversation import read_chat
 
 __version__ = "0.1.0"
 
@@ -50,12 +50,12 @@ _MODULES = {
     "conversation": ("Conversation", "Message", "Role"),
     "errors": ("AntiphonError",),
     "library.app": ("App", "open_app"),
-    "library.inputs": ("read_chat",),
     "library.model": ("AsyncChatModel",),
     "library.opening": ("open_model",),
     "library.reply": ("Delta", "Reply"),
     "library.sync": ("ChatModel",),
     "library.text": ("Prompt", "convert", "parse", "render", "validate"),
+    "wire.chat.conversation": ("read_chat",),
 }
 _HOME = {name: f"antiphon.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -21,8 +21,8 @@ from antiphon.conversation.json import (
     message_json,
     message_of,
 )
-from antiphon.convert import read_sidecar
-from antiphon.convert.spool import Spool
+from antiphon.conversion import read_sidecar
+from antiphon.conversion.spool import Spool
 from antiphon.errors import FormatError, ParseError
 from antiphon.formats.openchatml import Trivia
 from antiphon.store import pack, unpack

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation, Message
 from antiphon.conversion import Conversion, SidecarWriter
-from antiphon.conversion.convert import source_named, target_named
 from antiphon.conversion.compare import same
+from antiphon.conversion.convert import source_named, target_named
 from antiphon.errors import RenderError
 from antiphon.formats.openchatml import write_bytes
 from kit.openchatml import conversations

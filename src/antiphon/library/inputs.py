@@ -6,29 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
-from antiphon.config import Limits
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import RequestError
-from antiphon.wire.chat.read import Reading, to_turn
-from antiphon.wire.chat.schema import ChatRequest
-from antiphon.wire.dialect import OPENAI
-from antiphon.wire.json import decode
+from antiphon.wire.chat.conversation import read_chat
 
 ChatInput = str | Message | Conversation | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
 """A question; messages, ours or as chat APIs write them; a conversation; the body of a chat request."""
-
-
-def read_chat(body: bytes | str | Mapping[str, Any]) -> Conversation:
-    """The conversation of a chat completions request: messages, tools, response format, read as the server reads them.
-
-    Raises `RequestError` with the path of the field at fault.
-    """
-    if isinstance(body, Mapping):
-        body = msgspec.json.encode(body)
-    wire, _ = decode(body.encode() if isinstance(body, str) else body, ChatRequest)
-    return to_turn(wire, Reading(OPENAI, Limits())).conversation
 
 
 def read_input(given: ChatInput, *, system: str | None = None, history: Conversation | None = None) -> Conversation:
