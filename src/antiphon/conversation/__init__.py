@@ -1,4 +1,4 @@
-"""The nouns of a conversation: values only, no input or output."""
+"""The nouns of a conversation: values only, no input or output. `antiphon.conversation.json` writes messages down."""
 
 from .builtins import BROWSER, PYTHON, TRAINED, described
 from .content import ChannelConfig, DeveloperContent, ReasoningEffort, SystemContent

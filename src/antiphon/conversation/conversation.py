@@ -26,7 +26,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages, the tools offered, what is asked of the answer. ``builtins`` are namespaces that run on our side.
+    """Messages, tools, settings and the format of the answer. ``builtins`` are the server's own tools, by namespace.
 
     ``verbatim``: the messages say all there is (a transcript in a format's own form), so a format that would add a
     system message, fill in a channel or reorder calls writes them as they stand instead.
@@ -42,9 +42,9 @@ class Conversation:
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """Whom a call may be addressed to: the tools that are offered, and the built-in ones."""
-        ours = (name for namespace in map(described, self.builtins) for name in namespace.recipients)
-        return (*(tool.recipient for tool in self.tools), *ours)
+        """The names that a call may be addressed to: those of ``tools``, then those of ``builtins``."""
+        builtin = (name for namespace in map(described, self.builtins) for name in namespace.recipients)
+        return (*(tool.recipient for tool in self.tools), *builtin)
 
     def add(self, *messages: Message) -> Conversation:
         """The same conversation with more messages at its end."""

@@ -1,4 +1,4 @@
-"""Tools that a conversation offers, and the forms of answer that it asks for. Schemas stay verbatim."""
+"""Tools that a conversation offers, and formats that its answer may be constrained to. Schemas stay verbatim."""
 
 from __future__ import annotations
 

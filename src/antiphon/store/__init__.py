@@ -1,4 +1,4 @@
-"""Conversations between requests."""
+"""Storage of conversations between requests: records and their entries, in SQLite or in memory."""
 
 from .codec import pack, unpack
 from .sessions import OpenSession, SessionLimits, Sessions

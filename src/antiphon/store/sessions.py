@@ -20,7 +20,9 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """``lifetime`` seconds after the last turn, looked for every ``sweep`` seconds; ``bytes`` of one history."""
+    """A session expires ``lifetime`` seconds after its last turn; expired ones are deleted every ``sweep`` seconds.
+
+    ``bytes`` is the largest size of one history."""
 
     lifetime: float = 7 * 24 * 3600.0
     bytes: int = 16 << 20
@@ -29,7 +31,7 @@ class SessionLimits:
 
 @dataclass(slots=True)
 class OpenSession:
-    """One turn of a session: its history so far (``size`` bytes in the store), and the way to add to it."""
+    """One turn of a session: its history so far, of ``size`` bytes in the store, and `commit`, which adds to it."""
 
     key: Key
     messages: tuple[Message, ...]
@@ -42,13 +44,13 @@ class OpenSession:
 
     @property
     def affinity(self) -> str:
-        """What keeps the session on its own cache in the engine."""
+        """The key by which the engine finds the session's own prompt cache again."""
         return f"{self.key.owner}/{self.key.name}"
 
     async def commit(self, messages: Sequence[Message]) -> None:
-        """Adds a turn's messages, all or none; when this returned, a crash does not lose them.
+        """Append a turn's messages in one transaction; once this returned, a crash does not lose them.
 
-        Raises `RequestError` (``session_too_long``) for more than a session holds; it stays as it was.
+        Raises `RequestError` (``session_too_long``) when the history would exceed its size limit; it is unchanged then.
         """
         packed = [pack(message) for message in messages]
         await self._sessions.append(self, packed)
@@ -56,22 +58,22 @@ class OpenSession:
         self.size += total(packed)
 
     async def end(self) -> None:
-        """Forgets the session."""
+        """Delete the session."""
         await self._sessions.delete(self)
 
 
 @dataclass(slots=True)
 class _Active:
-    """A request that has a session. Once it is ``keeping`` its turn, it is not stopped any more."""
+    """The request that a session is locked by. While ``committing`` it can no longer be cancelled."""
 
     stop: Callable[[], None]
-    keeping: bool = False
+    committing: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(slots=True)
 class Sessions:
-    """Histories in a store; one active request a session in this process. ``clock`` gives Unix time in seconds."""
+    """Sessions in a store, each locked by at most one request of this process. ``clock`` gives Unix time in seconds."""
 
     store: Store
     clock: Callable[[], float]
@@ -82,11 +84,11 @@ class Sessions:
     async def turn(
         self, name: str, *, owner: str = "", start: bool | None = None, stop: Callable[[], None] = lambda: None
     ) -> AsyncIterator[OpenSession]:
-        """The session, for one request alone, which `cancel` ends by ``stop``.
+        """The session, locked for one request; `cancel` calls ``stop`` to end that request.
 
-        ``start`` (LMD-24): True begins anew and forgets what was there, False goes on with a session that must be
-        there, None does what fits. Raises `ConflictError` while another request has it, `NotFoundError`, and
-        `RequestError` for a name that cannot be one.
+        ``start`` (LMD-24): True deletes the history and begins anew, False continues a session that must exist, None
+        continues or begins. Raises `ConflictError` while another request has the lock, `NotFoundError`, and
+        `RequestError` for a malformed name.
         """
         key = self._key(name, owner)
         if key in self._active:
@@ -105,14 +107,14 @@ class Sessions:
             active.over.set()
 
     async def cancel(self, name: str, *, owner: str = "") -> bool:
-        """Stops the session's request, if it has one: nothing of its turn is kept. Returns when it is over.
+        """Cancel the session's request, if it has one, and wait for its end; its turn is not stored.
 
-        A request that is keeping its turn already is left to end; then this is False.
+        False where there is no request, and for one that is committing its turn already, which is left to end.
         """
         active = self._active.get(self._key(name, owner))
         if active is None:
             return False
-        stopped = not active.keeping
+        stopped = not active.committing
         if stopped:
             active.stop()
         await active.over.wait()
@@ -126,16 +128,16 @@ class Sessions:
                 position=Position(path="session_id"),
                 hint="Begin a new session.",
             )
-        self._active[session.key].keeping = True
+        self._active[session.key].committing = True
         now = self.clock()
         await self.store.put(session.key, Record(b"", now, now + self.limits.lifetime), *packed)
 
     async def delete(self, session: OpenSession) -> None:
-        self._active[session.key].keeping = True
+        self._active[session.key].committing = True
         await self.store.delete(session.key)
 
     async def sweep(self) -> int:
-        """Deletes what expired; how many records."""
+        """Delete the records that expired, and return how many."""
         return await self.store.expire(self.clock())
 
     async def _entries(self, key: Key, *, start: bool | None) -> list[bytes]:

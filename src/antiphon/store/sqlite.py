@@ -1,4 +1,4 @@
-"""The default store: one SQLite file in WAL mode, written by one thread, every acknowledged write on disk."""
+"""The default store: one SQLite file in WAL mode, written by one thread, fsynced before a write returns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class SqliteStore:
-    """A file, which other processes may have open too. Raises `ConfigError` for one that is not ours, or unusable."""
+    """A file that several processes may share. Raises `ConfigError` for another version, or when it cannot be opened."""
 
     def __init__(self, path: Path) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
@@ -99,7 +99,7 @@ class SqliteStore:
         self._thread.shutdown()
 
     async def _do(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Runs in the store's own thread; a caller who is cancelled does not tear a write."""
+        """Run ``work`` in the store's thread, shielded: a cancelled caller does not tear a write."""
         future = asyncio.get_running_loop().run_in_executor(self._thread, work, self._connection)
         return await asyncio.shield(future)
 
@@ -109,7 +109,7 @@ def _names(key: Key) -> tuple[str, str, str]:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """The file is its owner's alone: it holds what people said."""
+    """Open or create the file, readable by its owner alone, because it contains conversations."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
     connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False)

@@ -1,4 +1,4 @@
-"""Where conversations are kept between requests: named records, and what was appended to them, in order."""
+"""Storage between requests: named records, and the entries that were appended to each, in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What kind of thing it is, whose, and its name. Another owner's things do not exist for you."""
+    """A record's kind ("session", …), its owner (tenant) and its name. One owner never sees the records of another."""
 
     kind: str
     owner: str
@@ -26,32 +26,32 @@ class Record:
 
 
 class Store(Protocol):
-    """Every call that returned survives a crash of the process (where the store is one that keeps at all)."""
+    """A durable store: once a call returned, what it wrote survives a crash of the process (memory stores aside)."""
 
     async def put(self, key: Key, record: Record, *entries: bytes) -> None:
-        """Writes the record, new or not, and appends ``entries`` to it, both or neither."""
+        """Create or replace the record and append ``entries`` to it, in one transaction."""
 
     async def get(self, key: Key) -> Record | None: ...
 
     async def entries(self, key: Key) -> list[bytes]:
-        """What was appended, in order."""
+        """The entries of the record, in the order in which they were appended; none where there is no record."""
 
     async def delete(self, key: Key) -> bool:
-        """Whether there was such a record; its entries go with it."""
+        """Delete the record with its entries. False: there was none."""
 
     async def names(self, kind: str, owner: str) -> list[str]: ...
 
     async def expire(self, now: float) -> int:
-        """Deletes what expired; how many records."""
+        """Delete the records that expired by ``now`` (Unix time in seconds), and return how many."""
 
     async def aclose(self) -> None: ...
 
 
 @dataclass(slots=True)
 class MemoryStore:
-    """Keeps nothing beyond the process: for tests, and for servers that want no history on disk.
+    """A store that ends with the process: for tests, and for servers that want no history on disk.
 
-    ``limit`` bytes at most: what was written longest ago goes first.
+    Above ``limit`` bytes it evicts the records that were written longest ago.
     """
 
     limit: int = 256 << 20
@@ -99,10 +99,10 @@ class MemoryStore:
         return known
 
 
-def _bytes(kept: tuple[Record, list[bytes]]) -> int:
-    return len(kept[0].value) + total(kept[1])
+def _bytes(stored: tuple[Record, list[bytes]]) -> int:
+    return len(stored[0].value) + total(stored[1])
 
 
 def total(entries: Sequence[bytes]) -> int:
-    """Bytes of what was appended."""
+    """The size of the entries in bytes."""
     return sum(map(len, entries))

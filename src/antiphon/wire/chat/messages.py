@@ -66,14 +66,14 @@ def _plain(role: Role, message: ChatMessage, path: str) -> Message:
 
 
 def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Message]:
-    """What it thought, what it said, what it called: in the order in which it did."""
+    """Its reasoning, then its text, then its calls: one frame each."""
     reasoning = message.reasoning or message.reasoning_content
-    wanted = list(message.tool_calls or ())
+    tool_calls = list(message.tool_calls or ())
     if reasoning:
         yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=reasoning)
     parts = _parts(message.content, path)
     text = _text(parts) or message.refusal or ""
-    called = bool(wanted) or message.function_call is not None
+    called = bool(tool_calls) or message.function_call is not None
     if message.content is None and message.refusal is None and not called:
         raise refused(
             f"{path}.content", "an assistant message needs content or tool_calls.", code="missing_required_parameter"
@@ -90,7 +90,7 @@ def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Messa
             name=message.name,
             parts=parts if len(parts) > 1 else (),
         )
-    for i, call in enumerate(wanted):
+    for i, call in enumerate(tool_calls):
         yield _call(
             call.function, f"{path}.tool_calls[{i}].function", call_id=calls.opened(call.id, call.function.name)
         )
@@ -194,11 +194,11 @@ def _parts(content: Content, path: str) -> tuple[TextPart, ...]:
 
 def _part(kind: str, text: str | None, refusal: str | None, path: str) -> TextPart:
     if kind in TEXT_PARTS or kind == "refusal":
-        said = refusal if kind == "refusal" else text
-        if said is None:
+        content = refusal if kind == "refusal" else text
+        if content is None:
             field = "refusal" if kind == "refusal" else "text"
             raise refused(f"{path}.{field}", f"a part of type {kind} needs it.", code="missing_required_parameter")
-        return TextPart(said)
+        return TextPart(content)
     raise refused(
         path,
         f"parts of type {kind[:64]!r} cannot be read.",

@@ -49,7 +49,7 @@ class Reading:
 
 
 def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
-    """The turn that is asked for. Raises `RequestError` naming the field; ranges are checked by the plan."""
+    """The turn that the request describes. Raises `RequestError` naming the field; the plan checks ranges."""
     limits, dialect = reading.limits, reading.dialect
     _check_possible(wire)
     check_stream_options(wire.stream_options, stream=streams(wire.stream, dialect))
@@ -113,8 +113,8 @@ def _check_possible(wire: ChatRequest) -> None:
         "store": (wire.store, "Nothing is kept of a chat completion."),
         "min_tokens": (wire.min_tokens and not _fixed_length(wire), "Only with as large a max_tokens, or ignore_eos."),
     }
-    for name, (asked, hint) in impossible.items():
-        if asked:
+    for name, (requested, hint) in impossible.items():
+        if requested:
             raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
 
 

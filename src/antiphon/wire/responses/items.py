@@ -52,8 +52,8 @@ class Entry:
 class ItemReader:
     """Reads items that go on with ``before``. ``token`` makes ids for those that have none, unique with ``first``.
 
-    ``unseal`` opens ``encrypted_content`` (`RequestError` for what is not ours). ``known`` are referenced items.
-    ``first`` is the number that errors give the first item.
+    ``unseal`` opens ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are the items
+    that references may name. ``first`` is the number that errors give the first item.
     """
 
     token: str
@@ -144,13 +144,13 @@ def _message(item: InputItem, path: str, *, called: bool) -> Message:
     if item.content is None:
         raise refused(f"{path}.content", "a message needs it.", code="missing_required_parameter")
     parts = _parts(item.content, f"{path}.content")
-    text, kept = _text(parts), parts if len(parts) > 1 else ()
+    text, several = _text(parts), parts if len(parts) > 1 else ()
     if item.role != "assistant":
-        return Message(role=Role(item.role), text=text, parts=kept)
+        return Message(role=Role(item.role), text=text, parts=several)
     preamble = item.phase == "commentary" or (item.phase is None and called)
     if preamble:
         return Message(role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text)
-    return Message(role=Role.ASSISTANT, channel=Channel.FINAL, text=text, parts=kept)
+    return Message(role=Role.ASSISTANT, channel=Channel.FINAL, text=text, parts=several)
 
 
 def _call(item: InputItem, path: str) -> Message:
@@ -227,10 +227,10 @@ def _part(part: InputPart, path: str) -> TextPart:
             hint="The models here read text.",
         )
     field = "refusal" if part.type == "refusal" else "text"
-    said: str | None = getattr(part, field)
-    if said is None:
+    text: str | None = getattr(part, field)
+    if text is None:
         raise refused(f"{path}.{field}", f"a part of type {part.type} needs it.", code="missing_required_parameter")
-    return TextPart(said)
+    return TextPart(text)
 
 
 def _text(parts: Sequence[TextPart]) -> str:
@@ -250,7 +250,7 @@ def _listed(item: InputItem, token: str) -> dict[str, Any]:
         return listed
     part = "output_text" if item.role == "assistant" else "input_text"
     content = [InputPart(text=item.content)] if isinstance(item.content, str) else item.content or []
-    listed["content"] = [_listed_part(said, part) for said in content]
+    listed["content"] = [_listed_part(each, part) for each in content]
     return listed
 
 

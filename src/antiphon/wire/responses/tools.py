@@ -1,4 +1,4 @@
-"""The tools of a Responses request: the client's own, those that run on this side, and those that nobody here has."""
+"""The tools of a Responses request: the client's own, the server's, and those that neither has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CUSTOM_PARAMETERS = {
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a request offers the model. ``served``: recipients that run on this side. ``dropped``: paths left out."""
+    """What a request offers the model. ``served``: recipients that run in the server. ``dropped``: paths left out."""
 
     specs: tuple[ToolSpec, ...]
     builtins: tuple[ToolNamespace, ...]
@@ -106,7 +106,7 @@ class _Reader:
         self._specs[spec.name] = replace(spec, parameters=_CUSTOM_PARAMETERS) if custom else spec
 
     def _serve(self, tool: ResponsesTool) -> bool:
-        """A tool that runs on this side, if the server has it."""
+        """Adds a tool that runs in the server; False where the server does not have it."""
         if self._server is None:
             return False
         kind = "web_search" if tool.type.startswith("web_search") else tool.type
@@ -204,13 +204,13 @@ def _named(tool: ResponsesTool, path: str) -> NamespacedTool:
 
 
 def _echo(tool: NamespacedTool) -> dict[str, Any]:
-    told = {"type": tool.type, "name": tool.name, "description": tool.description}
+    fields = {"type": tool.type, "name": tool.name, "description": tool.description}
     if tool.type == "custom":
-        return {**told, "format": tool.format or {"type": "text"}}
-    return {**told, "parameters": tool.parameters, "strict": tool.strict}
+        return {**fields, "format": tool.format or {"type": "text"}}
+    return {**fields, "parameters": tool.parameters, "strict": tool.strict}
 
 
 def _plain(tool: ResponsesTool) -> dict[str, Any]:
     """A tool as it was given, null left out."""
-    told: dict[str, Any] = msgspec.to_builtins(tool)
-    return {name: value for name, value in told.items() if value is not None}
+    fields: dict[str, Any] = msgspec.to_builtins(tool)
+    return {name: value for name, value in fields.items() if value is not None}
