@@ -14,14 +14,14 @@ from antiphon.errors import ConfigError
 from .options import ConfigOption, JsonOption, configure, print_json, print_table
 
 
-class Action(StrEnum):
+class KeyAction(StrEnum):
     ADD = "add"
     LIST = "list"
     RM = "rm"
 
 
 def command(
-    action: Annotated[Action, typer.Argument(help="What to do.")],
+    action: Annotated[KeyAction, typer.Argument(help="What to do.")],
     name: Annotated[str | None, typer.Argument(help="The key's name; its holder's things are kept under it.")] = None,
     scope: Annotated[list[Scope] | None, typer.Option(help="What the key may do; inference unless told.")] = None,
     requests_per_minute: Annotated[int | None, typer.Option(min=0, help="0: no limit.")] = None,
@@ -33,16 +33,16 @@ def command(
     """Add, list and remove API keys. The file holds hashes alone: a new key is shown once."""
     file = KeyFile(Path(configure(config).config.server.keys))
     match action:
-        case Action.LIST:
+        case KeyAction.LIST:
             show(file.read() or [], json=json)
-        case Action.ADD:
+        case KeyAction.ADD:
             secret, key = new_key(
                 named(name), scope or [Scope.INFERENCE],
                 requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute, concurrent=concurrent,
             )  # fmt: skip
             file.add(key)
             print_json({"name": key.name, "key": secret, "scopes": key.scopes}) if json else print(secret)
-        case Action.RM:
+        case KeyAction.RM:
             file.remove(named(name))
             print_json({"removed": name}) if json else print(f"removed {name}")
 

@@ -15,13 +15,13 @@ from antiphon.tools import Toolbox, ToolCall, ToolResult
 from .options import ConfigOption, JsonOption, McpOption, ToolsOption, configure, print_json, print_table
 
 
-class Action(StrEnum):
+class ToolAction(StrEnum):
     LIST = "list"
     CALL = "call"
 
 
 def command(
-    action: Annotated[Action, typer.Argument(help="What to do.")],
+    action: Annotated[ToolAction, typer.Argument(help="What to do.")],
     name: Annotated[str | None, typer.Argument(help="The tool, as calls name it: browser.search, python …")] = None,
     body: Annotated[str, typer.Argument(help="The call's body: JSON arguments, or python's code.")] = "",
     tools: ToolsOption = None,
@@ -34,7 +34,7 @@ def command(
 
     async def run() -> ToolResult | None:
         async with open_toolbox(settings) as toolbox:
-            if action is Action.LIST:
+            if action is ToolAction.LIST:
                 show(toolbox, json=json)
                 return None
             if name is None:

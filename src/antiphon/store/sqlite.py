@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class SqliteStore:
-    """A file that several processes may share. Raises `ConfigError` for another version, or when it cannot be opened."""
+    """A file that several processes may share. Raises `ConfigError` for another version, or if it cannot be opened."""
 
     def __init__(self, path: Path) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")

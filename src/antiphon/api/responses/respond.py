@@ -17,7 +17,7 @@ from antiphon.wire.responses.event_schema import StreamEvent
 from antiphon.wire.responses.items import Entry
 from antiphon.wire.responses.read import Asked, prepare_response
 from antiphon.wire.responses.schema import Response
-from antiphon.wire.responses.write import Projector, Said, View
+from antiphon.wire.responses.write import ItemMessages, Projector, View
 
 from .archive import StoredResponse
 from .runs import ResponseCancelled, Run
@@ -133,6 +133,6 @@ class Responder:
         await self._context.archive.keep(order.owner, stored, inputs=inputs, outputs=outputs)
 
 
-def _entry(said: Said) -> Entry:
+def _entry(said: ItemMessages) -> Entry:
     item = None if said.item is None else msgspec.to_builtins(said.item)
     return Entry(item, tuple(said.messages))

@@ -162,7 +162,7 @@ class Answer:
         )
 
 
-class FunctionCall:
+class ClientFunctionCall:
     """A call of the client's own function; the arguments are the model's text, byte for byte."""
 
     def __init__(self, place: Place, call_id: str, offer: ClientTool) -> None:

@@ -39,7 +39,7 @@ from .event_schema import (
     StreamEvent,
 )
 from .item_schema import Annotation, OutputItem, Status
-from .output import Answer, ClientTool, CustomCall, FunctionCall, OpenItem, Phase, Place, Reasoning
+from .output import Answer, ClientFunctionCall, ClientTool, CustomCall, OpenItem, Phase, Place, Reasoning
 from .schema import (
     IncompleteDetails,
     Response,
@@ -49,7 +49,7 @@ from .schema import (
 PREFIXES = {
     Reasoning: "rs",
     Answer: "msg",
-    FunctionCall: "fc",
+    ClientFunctionCall: "fc",
     CustomCall: "ctc",
     WebSearch: "ws",
     CodeInterpreter: "ci",
@@ -78,7 +78,7 @@ class View:
 
 
 @dataclass(slots=True)
-class Said:
+class ItemMessages:
     """One item, None where clients see none, and the messages of the conversation that it is."""
 
     item: OutputItem | None
@@ -96,11 +96,11 @@ class Projector:
         self._sequence = 0
         self._begun = False
         self._open: OpenItem | None = None
-        self._held: tuple[OpenItem, Said] | None = None
-        self._running: dict[str, tuple[ServerCall, Said]] = {}
+        self._held: tuple[OpenItem, ItemMessages] | None = None
+        self._running: dict[str, tuple[ServerCall, ItemMessages]] = {}
         self._items: list[OpenItem] = []
         self._done: dict[int, OutputItem] = {}
-        self.said: list[Said] = []
+        self.said: list[ItemMessages] = []
 
     @property
     def over(self) -> bool:
@@ -183,7 +183,7 @@ class Projector:
         name = recipient.removeprefix(f"{FUNCTIONS}.")
         if recipient not in view.served:
             offer = view.offers.get(name, ClientTool(name))
-            kind = CustomCall if offer.custom else FunctionCall
+            kind = CustomCall if offer.custom else ClientFunctionCall
             return self._new(lambda place: kind(place, call_id, offer), kind)
         label, _, tool = name.partition("__")
         if namespace == "browser" or label == "browser":
@@ -208,7 +208,7 @@ class Projector:
     def _ended(self, message: Message) -> list[StreamEvent]:
         """A message that nothing ended is judged by what comes next: cut off, or just at its end."""
         item, self._open = self._open, None
-        said = Said(None, [message])
+        said = ItemMessages(None, [message])
         self.said.append(said)
         if item is None:
             return []
@@ -224,7 +224,7 @@ class Projector:
         cut = isinstance(event, TurnEnded) and ENDINGS[event.reason].status != "completed"
         return self._close(item, said, "incomplete" if cut else "completed")
 
-    def _close(self, item: OpenItem, said: Said, status: Status) -> list[StreamEvent]:
+    def _close(self, item: OpenItem, said: ItemMessages, status: Status) -> list[StreamEvent]:
         (message,) = said.messages
         events = self._noted(item.end(message, status), said)
         if isinstance(item, WebSearch | CodeInterpreter | McpCall):
@@ -238,7 +238,7 @@ class Projector:
         said.messages.append(event.result.message())
         return self._noted(item.answered(event.result), said)
 
-    def _noted(self, events: list[StreamEvent], said: Said | None) -> list[StreamEvent]:
+    def _noted(self, events: list[StreamEvent], said: ItemMessages | None) -> list[StreamEvent]:
         """Items that are done, kept under their index."""
         for event in events:
             if isinstance(event, OutputItemDone):
