@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.conversion import Conversion, Loss, SidecarWriter
+from antiphon.conversation import Message, Role
+from antiphon.conversion import Conversion, Loss, SidecarWriter, read_sidecar
 from antiphon.errors import ParseError
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -98,3 +99,18 @@ def test_a_form_without_its_list_is_refused(value: object, form: str) -> None:
 @pytest.mark.parametrize("value", [[], {"messages": []}])
 def test_a_conversation_may_be_empty(value: object) -> None:
     assert json.loads(convert(value, "chat", source="json")[0]) == {"messages": []}
+
+
+def test_a_sidecar_carries_bytes_that_are_no_utf8() -> None:
+    transcript = b'version: "2.2"\n<|start|>user<|message|>H\xffi<|end|>'
+    _, _, conversion = convert(transcript, "chat", lenient=True, sidecar_writer=SidecarWriter())
+    sidecar = conversion.sidecar()
+    assert sidecar is not None
+    (restored,) = read_sidecar(sidecar.encode()).restored([Message(role=Role.USER, text="H\ufffdi")])
+    assert restored.text.encode("utf-8", "surrogateescape") == b"H\xffi"
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"schema": "antiphon.sidecar/1"}', b"[" * 100_000])
+def test_what_is_no_sidecar_is_told(data: bytes) -> None:
+    with pytest.raises(ParseError, match="this is no sidecar"):
+        read_sidecar(data)

@@ -13,7 +13,7 @@ from antiphon.formats.openchatml import is_v01
 from .json_text import Entry
 
 ENOUGH = 65_536
-"""Bytes that always tell."""
+"""So many bytes always suffice to detect the form."""
 HINT = "Name it with --from."
 _OPENCHATML = re.compile(r"---\s*\n|version\s*:|(?s:.*?)(?:<\|literal\|>|<<\||\b(?:call_id|intent)=)")
 

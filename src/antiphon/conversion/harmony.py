@@ -202,6 +202,6 @@ class HarmonyTarget:
                 raise RenderError(
                     f"a text spells {found.group()}, which in Harmony's text would be the control",
                     code="spelled_control",
-                    hint="Convert to harmony-ids, which tells text from controls.",
+                    hint="Convert to harmony-ids, where text and controls have ids of their own.",
                 )
         return spell(tuple(pieces))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -54,7 +55,11 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Item]
 
     def encode(self) -> bytes:
-        return msgspec.json.encode(self) + b"\n"
+        try:
+            return msgspec.json.encode(self) + b"\n"
+        except UnicodeEncodeError:
+            # A text that is no UTF-8 has lone surrogates for its bytes, which only JSON in ASCII can spell.
+            return json.dumps(msgspec.to_builtins(self)).encode() + b"\n"
 
     def restored(self, messages: Sequence[Message]) -> list[Message]:
         """What was converted: the messages that were read, with what was lost put back."""
@@ -72,8 +77,8 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
 def read_sidecar(data: bytes) -> Sidecar:
     """Raises `ParseError` for what is no sidecar."""
     try:
-        sidecar = msgspec.json.decode(data, type=Sidecar)
-    except msgspec.DecodeError as error:
+        sidecar = msgspec.convert(json.loads(data), Sidecar)
+    except (msgspec.ValidationError, ValueError, RecursionError) as error:
         raise ParseError(f"this is no sidecar: {error}", code="bad_sidecar") from None
     if sidecar.schema != SCHEMA:
         raise ParseError(f"unknown sidecar {sidecar.schema!r}", code="bad_sidecar")
