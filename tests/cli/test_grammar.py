@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,3 +43,22 @@ def test_a_keyword_that_cannot_be_held_is_named(tmp_path: Path) -> None:
     done = antiphon("grammar", "--format", "chatml", "--schema", str(file), "--strict", home=tmp_path)
     assert done.returncode != 0
     assert "format" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda tool: tool, lambda tool: {"type": "function", "function": tool}]
+)
+def test_tools_are_those_of_a_chat_request_or_functions_alone(tmp_path: Path, wrap: Any) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps([wrap({"name": "look.up", "parameters": SCHEMA})]))
+    done = antiphon("grammar", "--format", "chatml", "--tools", str(file), "--required", home=tmp_path)
+    assert done.returncode == 0
+    assert "look.up" in done.stdout
+
+
+def test_a_tool_without_a_name_is_an_error_at_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps([{"name": "f"}, {"description": "g"}]))
+    done = antiphon("grammar", "--format", "chatml", "--tools", str(file), home=tmp_path)
+    assert done.returncode == 2
+    assert "tools[1]" in done.stderr

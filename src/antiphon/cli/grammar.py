@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,8 @@ from antiphon.errors import RequestError
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Tokenizer, decode, encode_pieces
+from antiphon.wire.chat.schema import FunctionDefinition
+from antiphon.wire.definitions import read_function
 
 from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .select_format import read_input, select_format
@@ -38,7 +41,7 @@ def command(
     selected = select_format(loaded.config, named=format)
     tokenizer: Tokenizer = selected.tokenizer or ByteTokenizer(dict.fromkeys([*selected.format.controls, END]))
     shape = ReplyShape(
-        tools=tuple(_tool(entry, strict) for entry in _read(tools, list[dict[str, Any]])) if tools else (),
+        tools=_read_tools(tools, strict) if tools else (),
         tool_choice=ToolChoice("required" if required else "auto"),
         response_format=ResponseFormat("json_schema", schema=_read(schema, dict[str, Any]), strict=strict)
         if schema
@@ -72,14 +75,16 @@ def _read(file: Path, kind: type[Any]) -> Any:
         raise RequestError(f"{file}: {error}") from None
 
 
-def _tool(entry: dict[str, Any], strict: bool) -> ToolSpec:
-    """A tool of a chat request, or the function alone."""
-    function = entry.get("function", entry)
-    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        raise RequestError("a tool has a name", hint='As in {"name": "f", "parameters": {…}}.')
-    return ToolSpec(
-        function["name"],
-        str(function.get("description", "")),
-        function.get("parameters"),
-        strict or function.get("strict"),
-    )
+def _read_tools(file: Path, strict: bool) -> tuple[ToolSpec, ...]:
+    entries = _read(file, list[dict[str, Any]])
+    return tuple(_tool(entry, f"tools[{i}]", strict) for i, entry in enumerate(entries))
+
+
+def _tool(entry: dict[str, Any], path: str, strict: bool) -> ToolSpec:
+    """A tool of a chat request, or the function alone, of any name."""
+    try:
+        function = msgspec.convert(entry.get("function", entry), FunctionDefinition)
+    except msgspec.ValidationError as error:
+        raise RequestError(f"{path}: {error}", hint='As in {"name": "f", "parameters": {…}}.') from None
+    tool = read_function(function, path, any_name=True)
+    return replace(tool, strict=strict or tool.strict)
