@@ -45,9 +45,7 @@ def test_a_keyword_that_cannot_be_held_is_named(tmp_path: Path) -> None:
     assert "format" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "wrap", [lambda tool: tool, lambda tool: {"type": "function", "function": tool}]
-)
+@pytest.mark.parametrize("wrap", [lambda tool: tool, lambda tool: {"type": "function", "function": tool}])
 def test_tools_are_those_of_a_chat_request_or_functions_alone(tmp_path: Path, wrap: Any) -> None:
     file = tmp_path / "tools.json"
     file.write_text(json.dumps([wrap({"name": "look.up", "parameters": SCHEMA})]))

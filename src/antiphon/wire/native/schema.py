@@ -91,7 +91,7 @@ class FoundIncident(msgspec.Struct, frozen=True):
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
-    """``message`` is the reply as chat completions tell it, reasoning included; ``ended``: the stop that ended it."""
+    """``message`` is the reply as a chat completion, reasoning included; ``ended``: the stop that ended it."""
 
     model: str
     format: str
