@@ -23,7 +23,7 @@ from antiphon.conversation import (
 from antiphon.conversation.json import MessageJson, message_fields, message_of
 from antiphon.errors import ParseError
 from antiphon.formats.harmony import read_message, write_message
-from antiphon.formats.openchatml import DocumentHeader, Envelope, Trivia
+from antiphon.formats.openchatml import DocumentHeader, TranscriptEnvelope, Trivia
 
 from .compare import same
 
@@ -183,10 +183,10 @@ def about_of(value: Mapping[str, Any]) -> Conversation:
         raise ParseError(f"this is no sidecar: {error}", code="bad_sidecar") from None
 
 
-def _envelope(value: Mapping[str, Any]) -> Envelope:
+def _envelope(value: Mapping[str, Any]) -> TranscriptEnvelope:
     header = value["header"]
     known = DocumentHeader(header["version"], header["fields"]) if header else None
-    return Envelope(known, value["text"], value["tail"])
+    return TranscriptEnvelope(known, value["text"], value["tail"])
 
 
 def _builtins(value: Iterable[object] | object) -> Any:

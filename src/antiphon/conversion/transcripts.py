@@ -10,10 +10,10 @@ from antiphon.conversation import Conversation, DeveloperContent, Loss, Message,
 from antiphon.errors import RenderError
 from antiphon.formats.openchatml import (
     DocumentHeader,
-    Envelope,
     Finding,
     FromHarmony,
     Reader,
+    TranscriptEnvelope,
     Writer,
     envelope_of,
     read_v01,
@@ -117,7 +117,7 @@ class TranscriptTarget:
             yield self._frame(writer, message, self._way.message(message))
         yield Written(writer.close())
 
-    def _header(self, envelope: Envelope) -> Written:
+    def _header(self, envelope: TranscriptEnvelope) -> Written:
         text = Writer(envelope).header()
         self._reader.feed(text)
         return Written(text)

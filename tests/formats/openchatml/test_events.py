@@ -23,7 +23,7 @@ from antiphon.conversation import (
 )
 from antiphon.errors import VisibilityError
 from antiphon.formats.openchatml import (
-    OURS,
+    ANTIPHON_CAPABILITIES,
     SUMMARIES,
     Capabilities,
     EventStream,
@@ -106,10 +106,10 @@ def test_a_cancelled_call_names_its_id_and_reason() -> None:
 def test_only_what_the_other_side_takes_is_sent() -> None:
     assert {event["type"] for event in sent(REPLY, accept=["response.delta", "x"])} == {"response.delta"}
     theirs = Capabilities(streaming=("response.delta", "x"), channels=("final",))
-    agreed = OURS.negotiate(theirs)
+    agreed = ANTIPHON_CAPABILITIES.negotiate(theirs)
     assert agreed.streaming == ("response.delta",)
     assert agreed.channels == ("final",)
-    assert agreed.roles == OURS.roles
+    assert agreed.roles == ANTIPHON_CAPABILITIES.roles
 
 
 @given(st.text("a\n", max_size=12), st.integers(0, 12))

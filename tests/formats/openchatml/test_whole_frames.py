@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from antiphon.conversation import Message
 from antiphon.formats.openchatml import Finding, Reader, iter_read
 from antiphon.formats.openchatml.head import ToolNames
-from antiphon.formats.openchatml.head_reader import read_head
-from antiphon.formats.openchatml.heads import canonical_head, split
+from antiphon.formats.openchatml.head_reader import read_canonical, read_head, split
 from kit.openchatml import SPELLINGS, TRICKY, transcripts
 
 HEADS = [
@@ -49,18 +48,18 @@ heads = st.one_of(
 
 @pytest.mark.parametrize("head", HEADS)
 def test_a_canonical_head_needs_no_second_look(head: str) -> None:
-    assert canonical_head(head, ToolNames()) is not None
+    assert read_canonical(head, ToolNames()) is not None
 
 
 @pytest.mark.parametrize("head", NEARLY)
 def test_any_other_head_gets_one(head: str) -> None:
-    assert canonical_head(head, ToolNames()) is None
+    assert read_canonical(head, ToolNames()) is None
 
 
 @settings(max_examples=400)
 @given(heads)
 def test_both_ways_read_the_same_of_a_head(head: str) -> None:
-    found = canonical_head(head, ToolNames())
+    found = read_canonical(head, ToolNames())
     assert found is None or found == read_head(split(head), ToolNames())
 
 

@@ -2,19 +2,18 @@
 
 from antiphon.conversation import Loss
 
-from .body import CallArguments, read_arguments
+from .body import CallArguments, ToolFailure, ToolReply, read_arguments, read_tool_reply
 from .conformance import Case, Implementation, Outcome, check, finding_to_json, read_cases, run_conformance
-from .document import OURS, Capabilities, DocumentHeader, HarmonyProfile
+from .document import ANTIPHON_CAPABILITIES, Capabilities, DocumentHeader, HarmonyProfile
 from .events import EventStream, sse
 from .finding import SUMMARIES, Finding
 from .frame import Trivia
 from .hip1 import FromHarmony, Translated, from_harmony, message_to_harmony, to_harmony
-from .legacy import is_v01, read_v01
 from .openchatml import OpenChatML, for_prompt, openchatml
 from .projection import from_json, message_from_json, message_to_json, to_json, turn_to_json
-from .reader import Envelope, Reader, iter_read, read, repair, validate
-from .tool_reply import ToolFailure, ToolReply, read_tool_reply
-from .view import Reflection, reflections, show, shown
+from .reader import Reader, TranscriptEnvelope, iter_read, read, repair, validate
+from .v01 import is_v01, read_v01
+from .visibility import Reflection, reflections, show, shown
 from .writer import Writer, envelope_of, iter_write, unwritable, write, write_bytes
 
 __all__ = [
@@ -34,10 +33,10 @@ __all__ = [
     # what stands in them
     "Capabilities",
     "DocumentHeader",
-    "Envelope",
+    "TranscriptEnvelope",
     "Finding",
     "HarmonyProfile",
-    "OURS",
+    "ANTIPHON_CAPABILITIES",
     "SUMMARIES",
     "Trivia",
     "envelope_of",

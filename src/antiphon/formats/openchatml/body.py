@@ -1,9 +1,10 @@
-"""What a body must be: JSON where it says so (§6, A-O26), and the arguments that a tool takes (A-O16)."""
+"""What a body holds: promised JSON (§6, A-O26), a call's arguments (A-O16), a tool's reply (A-O17)."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import jsonschema_rs
@@ -100,3 +101,49 @@ def _schema_problem(values: dict[str, Any], tool: ToolSpec) -> Problem | None:
         return None
     where = ".".join(map(str, error.instance_path))
     return Problem(0, f"{tool.recipient}{'.' + where if where else ''}: {error.message}", code=E_CALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFailure:
+    """``code`` may be one of the specification's (``E-TOOL-TIMEOUT`` …)."""
+
+    message: str
+    code: str | None = None
+    retryable: bool | None = None
+    details: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply:
+    """``error`` is set exactly when ``ok`` is False."""
+
+    ok: bool
+    content: Any = None
+    error: ToolFailure | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_tool_reply(text: str) -> ToolReply:
+    """What a reply's body says; a body that is no envelope is content, and all went well (A-O17)."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return ToolReply(True, text)
+    if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
+        return ToolReply(True, value)
+    provenance = value.get("provenance")
+    failure = None if value["ok"] else _failure(value.get("error"))
+    return ToolReply(value["ok"], value.get("content"), failure, provenance if isinstance(provenance, dict) else {})
+
+
+def _failure(error: Any) -> ToolFailure:
+    """A bare string is the message."""
+    if not isinstance(error, dict):
+        return ToolFailure(error if isinstance(error, str) else "the tool failed")
+    code, message, retryable = error.get("code"), error.get("message"), error.get("retryable")
+    return ToolFailure(
+        message if isinstance(message, str) else "the tool failed",
+        code if isinstance(code, str) else None,
+        retryable if isinstance(retryable, bool) else None,
+        error.get("details"),
+    )

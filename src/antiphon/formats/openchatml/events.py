@@ -21,7 +21,7 @@ from antiphon.conversation import (
     visible_to_user,
 )
 
-from .document import accepted_events
+from .document import EVENTS
 from .finding import E_TRUNCATED, SUMMARIES
 
 WireEvent = dict[str, Any]
@@ -38,14 +38,15 @@ class EventStream:
 
     Each message of the turn has its own ``message_id`` (``stream_id`` and its number), so streams may interleave
     (§9, A-O50); ``seq`` counts the events of the stream from 0. ``accept``: the event types that the other side
-    wants, None for all. ``debug`` adds the hidden messages' text as `REASONING_DELTA`.
+    takes, None for all. ``debug`` adds the hidden messages' text as `REASONING_DELTA`.
     """
 
     def __init__(
         self, stream_id: str, *, accept: Collection[str] | None = None, debug: DebugCapability | None = None
     ) -> None:
         self._stream_id = stream_id
-        self._accepted = accepted_events(accept) | {"error"} | ({REASONING_DELTA} if debug else set())
+        sendable = {"error", REASONING_DELTA} if debug else {"error"}
+        self._accepted = sendable.union(event for event in EVENTS if accept is None or event in accept)
         self._debug = debug
         self._message: Message | None = None
         self._number = -1
@@ -87,9 +88,9 @@ class EventStream:
             return []
         if not visible_to_user(message):
             return self._event(REASONING_DELTA, channel=message.effective_channel, delta=text)
-        told, before = self._line_breaks + text, len(self._line_breaks)
-        self._line_breaks = told[len(told.rstrip("\n")) :][-2:]
-        parts = _PARAGRAPH.split(told)
+        whole, before = self._line_breaks + text, len(self._line_breaks)
+        self._line_breaks = whole[len(whole.rstrip("\n")) :][-2:]
+        parts = _PARAGRAPH.split(whole)
         parts[0] = parts[0][before:]
         events: list[WireEvent] = []
         for i, part in enumerate(parts):

@@ -1,18 +1,22 @@
-"""A frame as it was read, and how it was written."""
+"""A frame: as it was read and how it was written, while it comes in, and the text that stands outside frames."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from antiphon.conversation import End, Message, MessageStarted, TextDelta
+from antiphon.tokens import Piece, spell
 
 from .finding import Finding, Place
 from .head import Head
-from .spelling import CALL, END, RETURN
+from .spelling import BLANK, CALL, END, RETURN
 
 MAX_HEAD = 4096
 """Characters between ``<|start|>`` and ``<|message|>``; a head that is longer is not one."""
-FOOTERS = {END: End.END, CALL: End.CALL, RETURN: End.RETURN}
+MAX_SKIPPED = 65_536
+"""Characters outside frames that one finding holds."""
+FOOTERS = {END.spelling: End.END, CALL.spelling: End.CALL, RETURN.spelling: End.RETURN}
+OUTSIDE = "text stands outside any frame"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +58,153 @@ Found = MessageStarted | TextDelta | Frame | Finding
 """What reading frames gives."""
 
 
-def frame_of(
-    head: Head,
-    text: str,
-    end: End,
-    places: Places,
-    *,
-    head_text: str,
-    before: str | None,
-    body_text: str | None = None,
-    literal: bool = False,
-    bodiless: bool = False,
-) -> Frame:
-    """The frame that a head and a body make. ``before`` and ``body_text`` are None where they are canonical."""
-    plain = head.canonical and before is None and body_text is None
-    trivia = None if plain else Trivia(before, None if head.canonical else head_text, body_text)
-    message = Message(
-        role=head.role, text=text, name=head.name, recipient=head.recipient, channel=head.channel,
-        content_type=head.content_type, constrained=head.constrained, call_id=head.call_id, intent=head.intent,
-        end=end, extra={} if trivia is None else {"openchatml": trivia},
-    )  # fmt: skip
-    return Frame(message, head, head_text, places, trivia, literal, bodiless)
+class OpenFrame:
+    """A frame while it comes in: first the pieces of its head, then its body.
+
+    ``head`` and ``head_text`` are set when the body is opened; ``literal``: the body has a literal block.
+    """
+
+    head: Head
+    head_text: str
+    literal = False
+    is_utf8 = True
+    _length = 0
+    _spelled: list[str] | None = None
+
+    def __init__(self, start: Place) -> None:
+        self.start = start
+        self.parts: list[Piece] = []
+
+    # -- the head -----------------------------------------------------------------------------------------------------
+
+    def add_to_head(self, text: str) -> str:
+        """Takes text of the head; returns what is left of it once the head is too long to be one."""
+        taken = text[: MAX_HEAD + 1 - self._length]
+        if self.parts and isinstance(self.parts[-1], str):
+            self.parts[-1] += taken
+        else:
+            self.parts.append(taken)
+        self._length += len(taken)
+        return text[len(taken) :]
+
+    @property
+    def is_overlong(self) -> bool:
+        return self._length > MAX_HEAD
+
+    @property
+    def spelled(self) -> str:
+        """The head as text."""
+        return spell(self.parts)
+
+    # -- the body -----------------------------------------------------------------------------------------------------
+
+    def open_body(self, head: Head, head_text: str, at: Place, *, keep: bool) -> None:
+        """The body begins at ``at``. ``keep`` False: its text is not stored, unless a rule needs it."""
+        self.head, self.head_text = head, head_text
+        self._body_at = at
+        self._keeps_body = keep or head.needs_body
+        self._texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Text of the body that is written as it reads."""
+        if self._keeps_body:
+            self._texts.append(text)
+        if self._spelled is not None:
+            self._spelled.append(text)
+
+    def add_spelled(self, text: str, spelled: str) -> None:
+        """Text that is written otherwise than it reads; from here on the body's spelling is stored too."""
+        if not self._keeps_body:
+            return
+        if self._spelled is None:
+            self._spelled = self._texts[:]
+        self._spelled.append(spelled)
+        if text:
+            self._texts.append(text)
+
+    def close(self, end: End, at: Place, before: str | None) -> Frame:
+        """The frame; its footer stands at ``at``. ``before``: the blanks before it, None where they are canonical."""
+        head = self.head
+        body = None if self._spelled is None else "".join(self._spelled)
+        canonical = head.canonical and before is None and body is None
+        trivia = None if canonical else Trivia(before, None if head.canonical else self.head_text, body)
+        message = Message(
+            role=head.role, text="".join(self._texts), name=head.name, recipient=head.recipient, channel=head.channel,
+            content_type=head.content_type, constrained=head.constrained, call_id=head.call_id, intent=head.intent,
+            end=end, extra={} if trivia is None else {"openchatml": trivia},
+        )  # fmt: skip
+        places = Places(self.start, self._body_at, at)
+        return Frame(message, head, self.head_text, places, trivia, self.literal, not self._keeps_body)
+
+
+class OutsideText:
+    """What stands between frames: blanks, which belong to the frame behind them, and text that has no place there.
+
+    ``skipped_at`` is where a run of such text began, None when there is none; ``problem`` is what is wrong with it.
+    """
+
+    __slots__ = ("_blanks", "_expected", "_keep", "_length", "_skipped", "problem", "repaired", "skipped_at")
+
+    def __init__(self, *, keep: bool) -> None:
+        self._keep = keep
+        self._blanks: list[str] = []
+        self._expected = ""
+        self._skipped: list[str] = []
+        self._length = 0
+        self.skipped_at: Place | None = None
+        self.problem = OUTSIDE
+        self.repaired = False
+        """Something was skipped since the last frame."""
+
+    def add(self, text: str, at: Place) -> int:
+        """Takes text that stands at ``at``; how many characters, until the run is full."""
+        blank = 0
+        if self.skipped_at is None:
+            blank = len(text) - len(text.lstrip(BLANK))
+            self.add_blanks(text[:blank])
+        stray = text[blank : blank + max(0, MAX_SKIPPED - self._length)]
+        if stray:
+            self.skip(stray, at.after(text[:blank]))
+        return blank + len(stray)
+
+    def add_blanks(self, blanks: str) -> None:
+        if self._keep and blanks:
+            self._blanks.append(blanks)
+
+    def skip(self, text: str, at: Place, problem: str = OUTSIDE) -> None:
+        """Text that no frame holds; ``problem`` says why, when a run of it begins."""
+        if self.skipped_at is None:
+            self.skipped_at, self.problem = at.copy(), problem
+        self._skipped.append(text)
+        self._length += len(text)
+
+    @property
+    def is_full(self) -> bool:
+        return self._length >= MAX_SKIPPED
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing was skipped since the last frame."""
+        return self.skipped_at is None and not self.repaired
+
+    def take_skipped(self) -> str:
+        """The text outside frames; the run is over then."""
+        text = "".join(self._skipped)
+        self.skipped_at, self._skipped, self._length, self.repaired = None, [], 0, True
+        return text
+
+    def take_blanks(self) -> str | None:
+        """The blanks before a frame that ends now; None when they are as we write them.
+
+        Blanks around what was skipped belong to it: they may not make sense without it.
+        """
+        repaired, self.repaired = self.repaired, False
+        if not self._keep:
+            return None
+        blanks, expected = "".join(self._blanks), self._expected
+        self._blanks, self._expected = [], "\n"
+        return None if repaired or blanks == expected else blanks
+
+    @property
+    def blanks(self) -> str:
+        return "".join(self._blanks)

@@ -11,7 +11,7 @@ from .head import head_pieces
 from .spelling import CALL, CONTROLS, END, MESSAGE, RETURN, START
 
 
-class ReplyGrammar:
+class OpenChatMLGrammar:
     """Writes the grammar of one shape. ``spelled``: the controls are text, and each frame ends its line."""
 
     def __init__(self, shape: ReplyShape, *, spelled: bool) -> None:

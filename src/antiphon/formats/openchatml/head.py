@@ -30,6 +30,10 @@ class ToolNames:
         namespace, dot, rest = name.partition(".")
         return namespace in self.namespaces and bool(rest if dot else namespace != FUNCTIONS)
 
+    def addresses(self, recipient: str | None) -> bool:
+        """Whether a message may go to ``recipient``: nobody in particular, the assistant, or a tool."""
+        return recipient is None or recipient == "assistant" or self.knows(recipient)
+
     def qualify(self, name: str) -> str:
         """A-O42: a bare tool name belongs to ``functions``."""
         return name if "." in name or self.knows(name) else f"{FUNCTIONS}.{name}"

@@ -10,21 +10,87 @@ from antiphon.tokens import Control, Piece, spell, well_formed
 
 from .finding import Problem
 from .head import ATTRIBUTES, INTENTS, Head, ToolNames, head_pieces
-from .spelling import CHANNEL, CONSTRAIN, VALUE, decode_value
+from .spelling import BY_SPELLING, CHANNEL, CONSTRAIN, PLAIN_VALUE, TOKEN, VALUE, decode_value
+
+MAX_CACHED = 512
+"""Heads that a `HeadReader` remembers before it starts over."""
+START_SECTION = Control("")
+"""Stands for the section before any control of a head."""
 
 _WORD = re.compile(r"[^ \t]+")
 _TOOL_AUTHOR = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\Z")
 _CONTROL_CHARACTERS = "".join(map(chr, range(33)))
 _ROLES = {role.value: role for role in Role}
 _CHANNELS = frozenset(Channel)
+_VALUES = {"intent": "|".join(INTENTS)}
+_CANONICAL = re.compile(
+    f"(?P<role>{'|'.join(Role)})"
+    + "".join(f"(?: {key}=(?P<{key}>{_VALUES.get(key, PLAIN_VALUE)}))?+" for key in ATTRIBUTES)
+    + rf"(?:{re.escape(CHANNEL.spelling)}(?P<channel>{'|'.join(Channel)}))?+"
+    + rf"(?:{re.escape(CONSTRAIN.spelling)}(?P<constrain>{PLAIN_VALUE}))?+"
+)
+"""A head as `head_pieces` writes it, when no value needs an encoding."""
+_PLACES = [(key, len(key) + 1 if key in ATTRIBUTES else 0) for key in _CANONICAL.groupindex]
+
+
+class HeadReader:
+    """Reads heads as text or as pieces. Heads repeat, so the latest are cached."""
+
+    def __init__(self) -> None:
+        self._tools = ToolNames()
+        self._cache: dict[str | tuple[Piece, ...], Head] = {}
+
+    def declare(self, tools: tuple[str, ...]) -> None:
+        """Namespaces that the transcript's header names; they are known to the heads that follow."""
+        self._tools = self._tools.declare(tools)
+        self._cache.clear()
+
+    def read_text(self, text: str) -> Head:
+        """The head that a text spells, its controls too."""
+        return self._cache.get(text) or self._store(text, read_canonical(text, self._tools) or self._read(split(text)))
+
+    def read_pieces(self, parts: tuple[Piece, ...]) -> Head:
+        """The head that these pieces are."""
+        return self._cache.get(parts) or self._store(parts, self._read(parts))
+
+    def _read(self, parts: tuple[Piece, ...]) -> Head:
+        return read_head(parts, self._tools)
+
+    def _store(self, key: str | tuple[Piece, ...], head: Head) -> Head:
+        if len(self._cache) >= MAX_CACHED:
+            self._cache.clear()
+        self._cache[key] = head
+        return head
+
+
+def read_canonical(text: str, tools: ToolNames) -> Head | None:
+    """What `read_head` reads of a head that is in canonical form and has no problem; None for any other.
+
+    Half of a transcript's heads carry a call id of their own, so the cache does not have them. The pattern is made of
+    the same roles, attributes and channels; whatever it cannot decide is left to `read_head`.
+    """
+    found = _CANONICAL.fullmatch(text)
+    if found is None:
+        return None
+    author, to, call_id, name, intent, content_type, channel, constrain = found.groups()
+    role = _ROLES[author]
+    if not tools.addresses(to) or (content_type is not None and constrain is not None):
+        return None
+    if role is Role.TOOL and (name is None or tools.qualify(name) != name):
+        return None
+    places = {key: found.start(key) - lead for key, lead in _PLACES if found[key] is not None}
+    return Head(
+        role, author, name, to, channel, content_type if constrain is None else constrain, constrain is not None,
+        call_id, intent, len(text), places=places, canonical=True,
+    )  # fmt: skip
 
 
 def read_head(parts: Sequence[Piece], tools: ToolNames) -> Head:
     """Reads a head; never fails: what is wrong stands in its ``problems``, and the rest is the best reading."""
-    return _HeadReader(tools).read(parts)
+    return _HeadParser(tools).read(parts)
 
 
-class _HeadReader:
+class _HeadParser:
     def __init__(self, tools: ToolNames) -> None:
         self._tools = tools
         self._head = Head()
@@ -153,36 +219,48 @@ class _HeadReader:
 
     def _settle(self, end: int) -> None:
         """Attributes become fields; the rules that need the whole head."""
-        head, values, places = self._head, self._values, self._head.places
+        head, values = self._head, self._values
         head.recipient = values.get("to") or None
         head.call_id = values.get("call_id") or None
         head.intent = values.get("intent") or None
-        name = values.get("name") or None
-        if head.is_legacy_reply:
-            if name is not None and self._tools.qualify(name) != head.name:
-                self._problem(places["name"], f"the reply of {head.name!r} is named {name!r}")
-        elif head.role is Role.TOOL:
-            head.name = self._tools.qualify(name) if name else None
-            if name is None:
-                self._problem(end, "a tool's reply has no name=", "Write tool name=functions.x (§6).")
-        else:
-            head.name = name
-        if head.recipient not in (None, "assistant") and not self._tools.knows(head.recipient or ""):
-            self._problem(
-                places["to"], f"unknown recipient {head.recipient!r}",
-                "assistant, functions.x, browser.x, python, or a namespace that the header declares.",
-            )  # fmt: skip
+        self._settle_name(values.get("name") or None, end)
+        if not self._tools.addresses(head.recipient):
+            hint = "assistant, functions.x, browser.x, python, or a namespace that the header declares."
+            self._problem(head.places["to"], f"unknown recipient {head.recipient!r}", hint)
         if head.intent is not None and head.intent not in INTENTS:
-            self._problem(places["intent"], f"unknown intent {head.intent!r}", "preamble, status or debug.")
-        content_type = values.get("content_type") or None
+            self._problem(head.places["intent"], f"unknown intent {head.intent!r}", "preamble, status or debug.")
+        self._settle_content_type(values.get("content_type") or None)
+
+    def _settle_name(self, name: str | None, end: int) -> None:
+        head = self._head
+        if head.role is not Role.TOOL:
+            head.name = name
+        elif head.is_legacy_reply:
+            if name is not None and self._tools.qualify(name) != head.name:
+                self._problem(head.places["name"], f"the reply of {head.name!r} is named {name!r}")
+        elif name is None:
+            head.name = None
+            self._problem(end, "a tool's reply has no name=", "Write tool name=functions.x (§6).")
+        else:
+            head.name = self._tools.qualify(name)
+
+    def _settle_content_type(self, content_type: str | None) -> None:
+        head = self._head
         if not head.constrained:
             head.content_type = content_type
         elif content_type is not None and content_type != head.content_type:
-            self._problem(places["content_type"], f"content_type={content_type} is not what <|constrain|> says")
+            at = head.places["content_type"]
+            self._problem(at, f"content_type={content_type} is not what <|constrain|> says")
 
     def _is_canonical(self, parts: Sequence[Piece]) -> bool:
         return spell(list(head_pieces(self._head.message()))) == spell(list(parts))
 
 
-START_SECTION = Control("")
-"""Stands for the section before any control of a head."""
+def split(text: str) -> tuple[Piece, ...]:
+    """A spelled head as its pieces."""
+    pieces: list[Piece] = []
+    start = 0
+    for found in TOKEN.finditer(text):
+        pieces += ([text[start : found.start()]] if found.start() > start else []) + [BY_SPELLING[found.group()]]
+        start = found.end()
+    return (*pieces, *((text[start:],) if start < len(text) else ()))

@@ -10,7 +10,7 @@ from antiphon.conversation import FUNCTIONS, Channel, Conversation, End, Intent,
 
 from .document import DocumentHeader
 from .head import ToolNames
-from .reader import Envelope
+from .reader import TranscriptEnvelope
 from .writer import envelope_of
 
 HARD_STOPS = ("<|return|>", "<|call|>")
@@ -143,7 +143,9 @@ class FromHarmony:
         )
         named = {namespace.name: namespace for namespace in conversation.builtins}
         builtins = tuple(named.get(name, ToolNamespace(name)) for name in header.builtin_tools)
-        return replace(conversation, builtins=builtins, extra={**conversation.extra, "openchatml": Envelope(header)})
+        return replace(
+            conversation, builtins=builtins, extra={**conversation.extra, "openchatml": TranscriptEnvelope(header)}
+        )
 
     def message(self, message: Message) -> Message:
         call_id = message.call_id

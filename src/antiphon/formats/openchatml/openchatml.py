@@ -12,13 +12,14 @@ from antiphon.formats.history import drop_before
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece, spell
 
-from .document import DocumentHeader, spell_header
-from .grammar import ReplyGrammar
+from .document import DocumentHeader
+from .grammar import OpenChatMLGrammar
 from .head import head_pieces
+from .prompt_text import introduction, text_of
 from .reply import ReplyParser
 from .spelling import BY_SPELLING, CALL, CHANNEL, CONTROLS, MESSAGE, RETURN, START, STRUCTURE, spell_body
-from .wording import introduction, text_of
 from .writer import envelope_of
+from .yaml_header import spell_header
 
 OWN_ENDS = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<end_of_turn>", "<eos>", "</s>")
 """End tokens of model families; those of a model that lacks our controls end its turn too."""
@@ -77,7 +78,7 @@ class OpenChatML:
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
         """What a reply may be; one call at most, at which inference stops."""
-        reply = ReplyGrammar(shape, spelled=not self.controls)
+        reply = OpenChatMLGrammar(shape, spelled=not self.controls)
         opened = spell(self._open_frame(prompt) or list(self._opened(Role.ASSISTANT)))
         return reply.continued() if MESSAGE.spelling in opened else reply.reply()
 

@@ -11,7 +11,7 @@ from antiphon.errors import ParseError, Position, RenderError
 
 from .document import VERSION, DocumentHeader
 from .finding import E_CALL, E_HEADER
-from .reader import Envelope, Reader
+from .reader import Reader, TranscriptEnvelope
 from .writer import Writer, envelope_of
 
 Json = dict[str, Any]
@@ -104,7 +104,7 @@ def from_json(value: Mapping[str, Any]) -> Conversation:
         messages=tuple(messages),
         builtins=tuple(ToolNamespace(name) for name in header.builtin_tools),
         settings=Settings(reasoning_effort=header.reasoning_effort),
-        extra={"openchatml": Envelope(header)},
+        extra={"openchatml": TranscriptEnvelope(header)},
     )
 
 
@@ -165,7 +165,7 @@ def _with_call(message: Message, frame: Mapping[str, Any], path: str) -> Message
 
 
 def _check_sayable(header: DocumentHeader, messages: Sequence[Message]) -> None:
-    writer, reader = Writer(Envelope(header)), Reader(strict=True)
+    writer, reader = Writer(TranscriptEnvelope(header)), Reader(strict=True)
     path = "header"
     try:
         reader.feed(writer.header())

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from antiphon.conversation import Conversation, Message, Settings, ToolNamespace, ToolSpec
 from antiphon.tokens import Control, Piece
 
-from .document import MAX_HEADER, DocumentHeader, read_header
+from .document import DocumentHeader
 from .finding import E_HEADER, Finding, Place
 from .frame import Frame
-from .frames import FrameReader
-from .opening import Opening, frames_behind
+from .frame_reader import FrameReader
 from .rules import Rules
 from .spelling import LONGEST
+from .yaml_header import MAX_HEADER, HeaderScanner, frames_behind, read_header
 
 Read = Message | Finding
 
@@ -24,7 +24,7 @@ MAX_PENDING = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class TranscriptEnvelope:
     """What a transcript has around its messages: the header, how it was written, and the blanks at the end.
 
     Stands in ``Conversation.extra["openchatml"]``. ``header`` None: a fragment, which has none.
@@ -63,7 +63,7 @@ class Reader:
         self._frames = FrameReader(keep=keep)
         self._pending: list[Finding] = []
         self._rules: Rules | None = None
-        self._opening: Opening | None = Opening()
+        self._scanner: HeaderScanner | None = HeaderScanner()
         self._skipped: str | None = None
         self._utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
@@ -76,7 +76,7 @@ class Reader:
         """The same for a transcript in control tokens (ids, decoded): its texts are text whatever they spell."""
         read: list[Read] = []
         for piece in pieces:
-            if self._opening is None:
+            if self._scanner is None:
                 self._frames.feed_pieces([piece])
             elif isinstance(piece, Control):
                 read += self._open("", last=True)
@@ -95,39 +95,39 @@ class Reader:
         return read
 
     @property
-    def envelope(self) -> Envelope:
-        return Envelope(self.header, self.header_text, self._frames.tail)
+    def envelope(self) -> TranscriptEnvelope:
+        return TranscriptEnvelope(self.header, self.header_text, self._frames.tail)
 
     # -- the header ---------------------------------------------------------------------------------------------------
 
     def _open(self, text: str, *, last: bool = False) -> list[Read]:
-        opening = self._opening
-        if opening is None:
+        scanner = self._scanner
+        if scanner is None:
             self._frames.feed(text)
             return []
         if self._skipped is not None:
             return self._skip(text)
-        if not opening.feed(text, last=last):
+        if not scanner.feed(text, last=last):
             return []
-        start = Place(len(opening.bom))
+        start = Place(len(scanner.bom))
         self._frames.place.offset = start.offset
-        if opening.too_long:
-            return self._give_up(opening.text, start)
-        read = self._header(opening, start)
-        self._begin(opening.text, opening.end or 0)
+        if scanner.overlong:
+            return self._give_up(scanner.text, start)
+        read = self._header(scanner, start)
+        self._begin(scanner.text, scanner.frames_at or 0)
         return read
 
-    def _header(self, opening: Opening, start: Place) -> list[Read]:
-        raw = opening.text[: opening.end]
+    def _header(self, scanner: HeaderScanner, start: Place) -> list[Read]:
+        raw = scanner.text[: scanner.frames_at]
         if not raw.strip(" \t\r\n"):
-            self.header_text = opening.bom + raw
+            self.header_text = scanner.bom + raw
             hint = 'Begin with a YAML header: version: "2.2".'
             missing = Finding(E_HEADER, "the transcript has no header", start.position(), hint)
             return [] if self._fragment else [self._checked(missing)]
-        header = read_header(opening.text[: opening.yaml], start)
+        header = read_header(scanner.text[: scanner.yaml_end], start)
         if isinstance(header, Finding):
             return [self._checked(header)]
-        self.header, self.header_text = header, opening.bom + raw
+        self.header, self.header_text = header, scanner.bom + raw
         self._frames.heads.declare(header.builtin_tools)
         return []
 
@@ -152,7 +152,7 @@ class Reader:
         return []
 
     def _begin(self, text: str, end: int) -> None:
-        self._opening = None
+        self._scanner = None
         self._rules = Rules(self.header, harmony=self._harmony, tools=self._tools)
         self._frames.place.pass_over(text[:end])
         self._frames.feed(text[end:])
@@ -165,17 +165,16 @@ class Reader:
         for found in self._frames.take():
             if isinstance(found, Frame) and self._rules is not None:
                 self._pending += self._rules.settle(found)
-                read += self._told()
+                if self._pending:
+                    read += self._ordered()
                 read.append(found.message)
             elif isinstance(found, Finding):
                 self._pending.append(found)
         if last or len(self._pending) > MAX_PENDING:
-            read += self._told()
+            read += self._ordered()
         return read
 
-    def _told(self) -> list[Finding]:
-        if not self._pending:
-            return []
+    def _ordered(self) -> list[Finding]:
         findings, self._pending = self._pending, []
         findings.sort(key=lambda finding: finding.position.offset or 0)
         return [self._checked(finding) for finding in findings]

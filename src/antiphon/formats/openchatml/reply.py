@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from antiphon.conversation import End, Incident, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
 from antiphon.tokens import Control, Piece, spell
 
 from .body import constraint_problem
 from .finding import E_HEADER, E_TRUNCATED, Finding, Place
-from .frame import FOOTERS, Frame
-from .frames import FrameReader, State
+from .frame import Frame, OpenFrame
+from .frame_reader import FrameReader, Handler
 from .head import ATTRIBUTES, Head
+from .machine import REPLY, Action, FrameState, Input
 from .rules import in_body
-from .spelling import CHANNEL, CONSTRAIN, END, MESSAGE, START
+from .spelling import BLANK, BY_SPELLING, CHANNEL, CONSTRAIN, MESSAGE, START
 
 _KEYS = "|".join(ATTRIBUTES)
 _KEY_PREFIXES = "|".join(sorted({key[:n] for key in ATTRIBUTES for n in range(1, len(key) + 1)}, key=len, reverse=True))
@@ -28,14 +29,27 @@ _OPEN = {control: re.compile(first + _ATTRIBUTES + _MORE) for control, first in 
 
 
 class ReplyReader(FrameReader):
-    """Frames as models write them: every control acts wherever it stands, and unmarked text is the answer's."""
+    """Frames as models write them, read by the table `REPLY`; ``ended`` is what ended the turn, None before its end."""
 
     def __init__(self, speaker: Role, *, strict: bool) -> None:
-        super().__init__()
+        super().__init__(table=REPLY)
         self._strict = strict
         self._speaker = speaker
         self.ended: str | None = None
         self._role = ""
+
+    def _handlers(self) -> Mapping[Action, Handler]:
+        return {
+            **super()._handlers(),
+            Action.REPORT_STRAY: self._report_stray,
+            Action.IMPLY_HEAD: self._imply_head,
+            Action.INSERT_MESSAGE: self._insert_message,
+            Action.LEAVE_HEAD: self._leave_head,
+            Action.SKIP_FRAME: self._skip_frame,
+            Action.IMPLY_END: self._imply_end,
+            Action.STOP_FRAME: self._stop_frame,
+            Action.END_TURN: self._end_turn,
+        }
 
     def begin(self, opened: Sequence[Piece], *, spelled: bool) -> None:
         """Takes up where the prompt stops: inside a head, or inside a body that the model is to continue."""
@@ -46,79 +60,69 @@ class ReplyReader(FrameReader):
             self.feed_pieces(opened)
         self.take()
         self.place = Place()
-        if self._state is State.BODY:
-            self._begin_body(self._frame.head, self.place.copy())
-        elif self._state is State.HEAD:
+        if self._state is FrameState.BODY:
+            prompt, self._frame = self._frame, OpenFrame(self._frame.start)
+            self._frame.open_body(prompt.head, prompt.head_text, self.place.copy(), keep=True)
+            self._found.append(MessageStarted(prompt.head.message()))
+        elif self._state is FrameState.HEAD:
             self._frame.start = self.place.copy()
             self._role = self._frame.spelled
-
-    def close(self) -> None:
-        self._flush()
-        if self._state is State.HEAD:
-            self._leave_head(E_TRUNCATED)
-        super().close()
 
     def control(self, control: Control) -> None:
         """A control token; one that the format does not know ends the turn."""
         self._flush()
-        self.feed_pieces([control])
-
-    def _flush(self) -> None:
-        held, self._held = self._held, ""
-        self._text(held)
+        if control.spelling in BY_SPELLING:
+            self._control(control.spelling)
+        else:
+            self._step(Input.UNKNOWN, control.spelling)
 
     def _whole_frames(self, text: str, start: int) -> int:
-        """A reply is told while it is read."""
+        """None: the events of a reply come while it is read."""
         return start
 
-    def _foreign(self, control: Control) -> None:
-        if self._state in (State.BODY, State.LITERAL):
-            call = self._frame.head.recipient is not None
-            hidden = self._frame.head.channel not in (None, "final")
-            self._finish(End.CALL if call else End.END if hidden else End.RETURN, control.spelling)
-        elif self._state is State.HEAD:
-            self._leave_head()
-        self._end(control.spelling)
+    def _control(self, spelling: str) -> None:
+        if self._state is FrameState.HEAD and spelling == MESSAGE.spelling:
+            self._step(self._message_input(), spelling)
+            self.place.pass_in_line(spelling)
+        else:
+            super()._control(spelling)
 
-    def _end(self, stop: str) -> None:
+    def _message_input(self) -> str:
+        """The model speaks for the speaker only: ``<|message|>`` of anybody else's head is another input."""
+        head = self.heads.read_pieces(tuple(self._frame.parts))
+        return MESSAGE.spelling if head.role is self._speaker else Input.OTHER_AUTHOR
+
+    def _end_turn(self, stop: str) -> None:
         if self.ended is None:
             self.ended = stop
-        self._state = State.BETWEEN
 
-    def _finish(self, end: End, footer: str) -> None:
-        super()._finish(end, footer)
-        if end in (End.CALL, End.RETURN) and footer:
-            self.ended = self.ended or footer
+    # -- outside frames -----------------------------------------------------------------------------------------------
 
-    # -- between frames -----------------------------------------------------------------------------------------------
+    def _open_head(self, spelling: str) -> None:
+        super()._open_head(spelling)
+        self._role = ""
 
-    def _control_between(self, control: Control) -> None:
-        if self.ended is not None:
-            self._between.set_aside(control.spelling, self.place)
-        elif control is START:
-            super()._control_between(control)
-            self._role = ""
-        elif control in (CHANNEL, MESSAGE):
-            # The model forgot how a frame begins; what it means is plain.
-            self._report(E_HEADER, f"{control} stands before any <|start|>")
-            self._open_head()
-            self._role = self._speaker.value
-            self._frame.parts = [self._role]
-            self._control_in_head(control)
-        else:
-            self._report(E_HEADER, f"{control} ends no message", text=control.spelling)
+    def _imply_head(self, spelling: str) -> None:
+        """The model forgot how a frame begins; what it means is plain."""
+        self._report(E_HEADER, f"{spelling} stands before any <|start|>")
+        self._frame = OpenFrame(self.place.copy())
+        self._role = self._speaker.value
+        self._frame.parts = [self._role]
+        self._step(spelling, spelling)
 
     # -- in a head ----------------------------------------------------------------------------------------------------
 
-    def _head_text(self, text: str) -> None:
-        super()._head_text(text)
-        if self._state is not State.HEAD:
+    def _add_to_head(self, text: str) -> None:
+        super()._add_to_head(text)
+        if self._state is not FrameState.HEAD:
             return
         control, section = self._section()
         role = self._role if control is None and section.startswith(self._role) else ""
         rest = section[len(role) :]
-        if (role and rest[:1].strip(" \t\r\n")) or not _OPEN[control].match(section):
-            self._unmarked(len(role) if role and rest[:1].strip(" \t\r\n") else _valid(control, section))
+        if (role and rest[:1].strip(BLANK)) or not _OPEN[control].match(section):
+            valid = len(role) if role and rest[:1].strip(BLANK) else _valid(control, section)
+            self._frame.parts = [*self._frame.parts[:-1], *([section[:valid]] if valid else [])]
+            self._step(Input.UNMARKED, section[valid:])
 
     def _section(self) -> tuple[Control | None, str]:
         """The section that is being read, by the control that opened it."""
@@ -127,63 +131,72 @@ class ReplyReader(FrameReader):
         before = parts[-2] if len(parts) > 1 and text else parts[-1]
         return (before if isinstance(before, Control) else None), text
 
-    def _unmarked(self, valid: int) -> None:
+    def _insert_message(self, body: str) -> None:
         """The head has no ``<|message|>``: what is no head any more is the body."""
-        *before, section = self._frame.parts
-        assert isinstance(section, str)
-        head, body = section[:valid], section[valid:]
-        self._frame.parts = [*before, *([head] if head else [])]
         self._report(E_HEADER, "the message has a body but no <|message|>")
-        self._open_body()
-        if self._state is State.BODY:
-            self._body_text(body)
-        else:
-            self._between.set_aside(body, self.place)
+        self._step(self._message_input(), MESSAGE.spelling)
+        self._step(Input.TEXT, body)
 
-    def _control_in_head(self, control: Control) -> None:
-        if control in FOOTERS:
-            self._leave_head()
-            if control is not END:
-                self._end(control.spelling)
-        else:
-            super()._control_in_head(control)
+    def _skip_frame(self, message: str) -> None:
+        """A frame of somebody else's ends the turn."""
+        self._end_turn(START.spelling)
+        self._outside.skip(f"{START}{self._frame.spelled}{message}", self.place)
 
-    def _leave_head(self, code: str = E_HEADER) -> None:
-        """A head that ends without a body is set aside; one of which the model said nothing is no loss."""
-        self._state = State.BETWEEN
+    def _leave_head(self, spelling: str) -> None:
+        self._report_bodiless(E_HEADER)
+        if self._state is FrameState.ENDED:
+            self._end_turn(spelling)
+
+    def _truncate_head(self, _: str) -> None:
+        self._report_bodiless(E_TRUNCATED)
+        self._report_skipped()
+
+    def _report_bodiless(self, code: str) -> None:
+        """A head without a body is skipped; one to which the model added nothing is no loss."""
         if self._frame.spelled != self._role:
-            self._report(code, "a head ends without a body", text=self._drop_head())
-
-    def _open_body(self) -> None:
-        """A frame of somebody else's ends the turn: the model speaks for itself only."""
-        head = self.heads.of(tuple(self._frame.parts))
-        if head.role is self._speaker:
-            return super()._open_body()
-        self._end(START.spelling)
-        self._between.set_aside(f"{START}{self._frame.spelled}{MESSAGE}", self.place)
-        return None
+            self._report(code, "a head ends without a body", text=self._dropped_head())
 
     # -- in a body ----------------------------------------------------------------------------------------------------
 
-    def _begin_body(self, head: Head, at: Place) -> None:
-        super()._begin_body(head, at)
+    def _enter_body(self, head: Head, head_text: str, at: Place) -> None:
+        super()._enter_body(head, head_text, at)
         self._found.append(MessageStarted(head.message()))
 
-    def _body_text(self, text: str) -> None:
-        super()._body_text(text)
+    def _add_text(self, text: str) -> None:
+        super()._add_text(text)
         self._found.append(TextDelta(text))
 
-    def _escaped_text(self, text: str, spelled: str) -> None:
-        super()._escaped_text(text, spelled)
+    def _add_literal(self, text: str) -> None:
+        super()._add_literal(text)
         self._found.append(TextDelta(text))
 
-    def _stray(self, control: Control) -> None:
-        """A control that has no place in a body: a frame's start ends the message, others are set aside."""
-        if control not in (START, CHANNEL):
-            return self._report(E_HEADER, f"{control} stands in a body", text=control.spelling)
-        self._report(E_HEADER, f"{control} stands in a body that has not ended")
-        super()._finish(End.END, "")
-        return self._control_between(control)
+    def _add_escaped(self, spelled: str) -> None:
+        super()._add_escaped(spelled)
+        self._found.append(TextDelta(spelled[1:]))
+
+    def _report_stray(self, spelling: str) -> None:
+        """A control that has no place here is reported, and is in no message."""
+        what = "stands in a body" if self._state is FrameState.BODY else "ends no message"
+        self._report(E_HEADER, f"{spelling} {what}", text=spelling)
+
+    def _imply_end(self, spelling: str) -> None:
+        self._report(E_HEADER, f"{spelling} stands in a body that has not ended")
+        self._finish(End.END)
+        self._step(spelling, spelling)
+
+    def _end_frame(self, footer: str) -> None:
+        super()._end_frame(footer)
+        if self._state is FrameState.ENDED:
+            self._end_turn(footer)
+
+    def _stop_frame(self, spelling: str) -> None:
+        """A control that the format does not know ends the message as its head has it, and the turn."""
+        head = self._frame.head
+        hidden = head.channel not in (None, "final")
+        self._finish(End.CALL if head.recipient is not None else End.END if hidden else End.RETURN)
+        self._end_turn(spelling)
+
+    # -- findings -----------------------------------------------------------------------------------------------------
 
     def _add(self, finding: Finding) -> None:
         if self._strict and not finding.warning:

@@ -54,7 +54,9 @@ class Rules:
             found += self._allowed(frame)
         if frame.head.needs_body:
             found += self._body(frame)
-        found += self._footer(frame)
+        footer = _footer_finding(frame)
+        if footer is not None:
+            found.append(footer)
         self._last = frame
         return found
 
@@ -186,19 +188,19 @@ class Rules:
         if problem is not None:
             yield in_body(frame, problem)
 
-    def _footer(self, frame: Frame) -> Iterator[Finding]:
-        """A-O03: ``call`` ends calls and only them; ``return`` ends final answers."""
-        message, footer = frame.message, frame.places.footer
-        if message.end is End.CALL and not message.is_call:
-            hint = "Only an assistant's message to a tool ends with <|call|>."
-            yield Finding(E_HEADER, "<|call|> ends a message that is no call", footer.position(), hint)
-        elif message.is_call and message.end in (End.END, End.RETURN):
-            hint = f"A call ends with {CALL} (§6)."
-            yield Finding(E_HEADER, f"the call ends with <|{message.end}|>", footer.position(), hint)
-        elif message.end is End.RETURN and not _is_final(frame):
-            yield Finding(
-                E_HEADER, "<|return|> ends a message that is no final answer", footer.position(), warning=True
-            )
+
+def _footer_finding(frame: Frame) -> Finding | None:
+    """A-O03: ``call`` ends calls and only them; ``return`` ends final answers."""
+    message, footer = frame.message, frame.places.footer
+    if message.end is End.CALL and not message.is_call:
+        hint = "Only an assistant's message to a tool ends with <|call|>."
+        return Finding(E_HEADER, "<|call|> ends a message that is no call", footer.position(), hint)
+    if message.is_call and message.end in (End.END, End.RETURN):
+        hint = f"A call ends with {CALL} (§6)."
+        return Finding(E_HEADER, f"the call ends with <|{message.end}|>", footer.position(), hint)
+    if message.end is End.RETURN and not _is_final(frame):
+        return Finding(E_HEADER, "<|return|> ends a message that is no final answer", footer.position(), warning=True)
+    return None
 
 
 def _is_final(frame: Frame) -> bool:

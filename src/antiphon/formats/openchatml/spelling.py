@@ -24,6 +24,8 @@ CONTROLS = (*STRUCTURE, LITERAL, ENDLITERAL)
 BY_SPELLING = {control.spelling: control for control in CONTROLS}
 PREFIXES = frozenset(s[:n] for s in BY_SPELLING for n in range(1, len(s)))
 LONGEST = max(map(len, BY_SPELLING))
+BLANK = " \t\r\n"
+"""The characters that may stand between frames and before the header."""
 
 _NAMES = "|".join(sorted((s[2:-2] for s in BY_SPELLING), key=len, reverse=True))
 TOKEN = re.compile(rf"<\|(?:{_NAMES})\|>")

@@ -10,13 +10,14 @@ from antiphon.conversation import Conversation, End, Message, OpaquePart, Settin
 from antiphon.errors import RenderError
 from antiphon.tokens import spell
 
-from .document import DocumentHeader, spell_header
+from .document import DocumentHeader
 from .finding import E_HEADER
 from .frame import Trivia
 from .head import head_pieces
-from .heads import Heads
-from .reader import Envelope
+from .head_reader import HeadReader
+from .reader import TranscriptEnvelope
 from .spelling import MESSAGE, START, TOKEN, spell_body, unescape
+from .yaml_header import spell_header
 
 _BLOCK = re.compile(r"(?<!<)<\|literal\|>(.*?)<\|endliteral\|>", re.DOTALL)
 _CONTROL = re.compile(f"(?<!<){TOKEN.pattern}")
@@ -28,9 +29,9 @@ class Writer:
     The recorded spelling of a message is used as long as it still says what the message does.
     """
 
-    def __init__(self, envelope: Envelope | None = None) -> None:
-        self._envelope = envelope or Envelope(DocumentHeader())
-        self._heads = Heads()
+    def __init__(self, envelope: TranscriptEnvelope | None = None) -> None:
+        self._envelope = envelope or TranscriptEnvelope(DocumentHeader())
+        self._heads = HeadReader()
         if self._envelope.header:
             self._heads.declare(self._envelope.header.builtin_tools)
         self._between = ""
@@ -63,7 +64,7 @@ class Writer:
         if trivia.synthetic is not None and trivia.synthetic == message.call_id:
             message = replace(message, call_id=None)
         if trivia.head is not None:
-            head = self._heads.spelled(trivia.head)
+            head = self._heads.read_text(trivia.head)
             if head.says(message) and not head.problems:
                 return trivia.head
         return spell(list(head_pieces(message)))
@@ -96,10 +97,10 @@ def unwritable(conversation: Conversation) -> list[str]:
     return lost
 
 
-def envelope_of(conversation: Conversation) -> Envelope:
+def envelope_of(conversation: Conversation) -> TranscriptEnvelope:
     """The conversation's own envelope, with the settings that it has now."""
     recorded = conversation.extra.get("openchatml")
-    envelope = recorded if isinstance(recorded, Envelope) else Envelope(DocumentHeader())
+    envelope = recorded if isinstance(recorded, TranscriptEnvelope) else TranscriptEnvelope(DocumentHeader())
     header = envelope.header or DocumentHeader()
     names = tuple(namespace.name for namespace in conversation.builtins)
     effort = conversation.settings.reasoning_effort

@@ -1,0 +1,302 @@
+"""Text cut anywhere, or pieces, become frames, as the table in `machine` says. Transcripts and replies share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from antiphon.conversation import End
+from antiphon.tokens import Control, Piece
+
+from .finding import E_HEADER, E_TRUNCATED, Finding, Place
+from .frame import FOOTERS, MAX_HEAD, Found, OpenFrame, OutsideText
+from .head import Head
+from .head_reader import HeadReader
+from .machine import TRANSCRIPT, Action, FrameState, Input, Table, whole_frame
+from .spelling import (
+    BY_SPELLING,
+    ENDLITERAL,
+    START,
+    is_utf8,
+    next_control,
+    open_tail,
+)
+
+Handler = Callable[[str], None]
+"""An action's method: gets the text, or the control's spelling, that came in."""
+
+WHOLE_FRAME = whole_frame(TRANSCRIPT)
+
+
+class FrameReader:
+    """Reads frames; what it found is stored in order until the next `take`.
+
+    ``keep`` False drops the bodies of messages that no rule needs to see whole, and the blanks between them, so that
+    memory does not grow with them.
+    """
+
+    def __init__(self, *, keep: bool = True, table: Table = TRANSCRIPT) -> None:
+        self.heads = HeadReader()
+        self.place = Place()
+        self._keep = keep
+        self._found: list[Found] = []
+        self._buffer = ""
+        self._outside = OutsideText(keep=keep)
+        self._state = FrameState.OUTSIDE
+        self._table = table
+        self._actions = self._handlers()
+
+    def _handlers(self) -> Mapping[Action, Handler]:
+        """The method of each action."""
+        return {
+            Action.SKIP_TEXT: self._skip_text,
+            Action.SKIP_CONTROL: self._skip_control,
+            Action.SKIP_HEAD: self._skip_head,
+            Action.REPORT_SKIPPED: self._report_skipped,
+            Action.OPEN_HEAD: self._open_head,
+            Action.ADD_TO_HEAD: self._add_to_head,
+            Action.ADD_SECTION: self._add_section,
+            Action.DROP_HEAD: self._drop_head,
+            Action.REOPEN_HEAD: self._reopen_head,
+            Action.TRUNCATE_HEAD: self._truncate_head,
+            Action.OPEN_BODY: self._open_body,
+            Action.ADD_TEXT: self._add_text,
+            Action.ADD_ESCAPED: self._add_escaped,
+            Action.ADD_STRAY: self._add_stray,
+            Action.OPEN_LITERAL: self._open_literal,
+            Action.ADD_LITERAL: self._add_literal,
+            Action.CLOSE_LITERAL: self._close_literal,
+            Action.END_FRAME: self._end_frame,
+            Action.TRUNCATE_BODY: self._truncate_body,
+            Action.TRUNCATE_LITERAL: self._truncate_literal,
+        }
+
+    # -- in and out ---------------------------------------------------------------------------------------------------
+
+    def take(self) -> list[Found]:
+        found, self._found = self._found, []
+        return found
+
+    def feed(self, text: str) -> None:
+        """Text in which controls are spelled out and escaped."""
+        text, self._buffer = self._buffer + text, ""
+        start = 0
+        while True:
+            if self._state is FrameState.OUTSIDE:
+                start = self._whole_frames(text, start)
+            at, end, escaped = self._next_control(text, start)
+            if at < 0:
+                break
+            self._text(text[start:at])
+            if escaped:
+                self._step(Input.ESCAPE, text[at:end])
+                self.place.pass_over(text[at:end])
+            else:
+                self._control(text[at:end])
+            start = end
+        tail = open_tail(text, start)
+        self._text(text[start:tail])
+        self._buffer = text[tail:]
+
+    def feed_pieces(self, pieces: Sequence[Piece]) -> None:
+        """Pieces of a model that has the controls: a text is text whatever it spells."""
+        for piece in pieces:
+            if not isinstance(piece, Control):
+                self._text(piece)
+            elif piece.spelling in BY_SPELLING:
+                self._control(piece.spelling)
+            else:
+                self._step(Input.UNKNOWN, piece.spelling)
+                self.place.pass_over(piece.spelling)
+
+    def close(self) -> None:
+        """The end of the input: an open frame is incomplete (§9, E-STREAM-TRUNCATED)."""
+        self._flush()
+        self._step(Input.CLOSE, "")
+
+    @property
+    def tail(self) -> str:
+        """The blanks after the last frame."""
+        return self._outside.blanks
+
+    # -- steps of the machine -----------------------------------------------------------------------------------------
+
+    def _step(self, key: str, text: str) -> None:
+        """One cell of the table: the state that follows, then the action, which may take further steps."""
+        action, self._state = self._table[self._state][key]
+        self._actions[action](text)
+
+    def _text(self, text: str) -> None:
+        if text:
+            self._step(Input.TEXT, text)
+            self.place.pass_over(text)
+
+    def _control(self, spelling: str) -> None:
+        self._step(spelling, spelling)
+        self.place.pass_in_line(spelling)
+
+    def _flush(self) -> None:
+        """What was buffered, because a control may have begun in it, is text."""
+        text, self._buffer = self._buffer, ""
+        self._text(text)
+
+    def _next_control(self, text: str, start: int) -> tuple[int, int, bool]:
+        """Where the next control or escape begins and ends, (-1, …) for none; and whether it is an escape."""
+        if self._state is FrameState.LITERAL:
+            at = text.find(ENDLITERAL.spelling, start)
+            return at, at + len(ENDLITERAL.spelling), False
+        at, end = next_control(text, start)
+        escaped = at > start and text[at - 1] == "<"
+        return at - escaped, end, escaped
+
+    def _whole_frames(self, text: str, start: int) -> int:
+        """Reads the frames that stand whole in the text by one match each; where the first other one begins."""
+        if not self._outside.is_clean:
+            return start
+        place = self.place
+        while whole := WHOLE_FRAME.match(text, start):
+            blanks, head_text, body, footer = whole.groups()
+            if len(head_text) > MAX_HEAD or not is_utf8(body):
+                break
+            if blanks:
+                self._outside.add_blanks(blanks)
+                place.pass_over(blanks)
+            self._frame = OpenFrame(place.copy())
+            place.pass_over(text[whole.end(1) : whole.start(3)])
+            self._enter_body(self.heads.read_text(head_text), head_text, place.copy())
+            self._frame.add(body)
+            place.pass_over(body)
+            self._finish(FOOTERS[footer])
+            place.pass_in_line(footer)
+            start = whole.end()
+        return start
+
+    # -- outside frames -----------------------------------------------------------------------------------------------
+
+    def _skip_text(self, text: str) -> None:
+        self._skip_text_at(text, self.place.copy())
+
+    def _skip_text_at(self, text: str, at: Place) -> None:
+        while text:
+            taken = self._outside.add(text, at)
+            at.pass_over(text[:taken])
+            text = text[taken:]
+            if self._outside.is_full:
+                self._report_skipped()
+
+    def _skip_control(self, spelling: str) -> None:
+        self._outside.skip(spelling, self.place)
+        if self._outside.is_full:
+            self._report_skipped()
+
+    def _report_skipped(self, _: str = "") -> None:
+        """Text outside frames is reported once for each run of it."""
+        outside, at = self._outside, self._outside.skipped_at
+        if at is not None:
+            hint = "A frame is <|start|>ROLE<|message|>TEXT<|end|>."
+            self._report(E_HEADER, outside.problem, hint, text=outside.take_skipped(), place=at)
+
+    # -- in a head ----------------------------------------------------------------------------------------------------
+
+    def _open_head(self, _: str) -> None:
+        self._report_skipped()
+        self._frame = OpenFrame(self.place.copy())
+
+    def _add_to_head(self, text: str) -> None:
+        rest = self._frame.add_to_head(text)
+        if self._frame.is_overlong:
+            self._step(Input.OVERLONG, START.spelling + self._frame.spelled)
+            self._skip_text_at(rest, self.place.after(text[: len(text) - len(rest)]))
+
+    def _skip_head(self, spelled: str) -> None:
+        problem = f"no <|message|> within {MAX_HEAD} characters of a head"
+        self._outside.skip(spelled, self._frame.start, problem)
+
+    def _add_section(self, spelling: str) -> None:
+        self._frame.parts.append(BY_SPELLING[spelling])
+
+    def _drop_head(self, spelling: str) -> None:
+        """A control that has no place in a head ends it."""
+        self._report(E_HEADER, f"{spelling} stands in a head, before any <|message|>", text=self._dropped_head())
+
+    def _reopen_head(self, spelling: str) -> None:
+        self._drop_head(spelling)
+        self._frame = OpenFrame(self.place.copy())
+
+    def _truncate_head(self, _: str) -> None:
+        self._report(E_TRUNCATED, "the text ends inside a head", text=self._dropped_head())
+
+    def _dropped_head(self) -> str:
+        self._outside.repaired = True
+        return START.spelling + self._frame.spelled
+
+    # -- in a body ----------------------------------------------------------------------------------------------------
+
+    def _open_body(self, spelling: str) -> None:
+        frame = self._frame
+        self._enter_body(self.heads.read_pieces(tuple(frame.parts)), frame.spelled, self.place.after(spelling))
+
+    def _enter_body(self, head: Head, head_text: str, at: Place) -> None:
+        """Reports what is wrong with the head; its body begins at ``at``."""
+        if head.problems:
+            for finding in head.findings(head_text, self._frame.start):
+                self._add(finding)
+        self._frame.open_body(head, head_text, at, keep=self._keep)
+
+    def _add_text(self, text: str) -> None:
+        if self._frame.is_utf8 and not is_utf8(text):
+            self._report_not_utf8(text)
+        self._frame.add(text)
+
+    def _report_not_utf8(self, text: str) -> None:
+        """Once for a body."""
+        self._frame.is_utf8 = False
+        good = next(i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff")
+        place = self.place.after(text[:good])
+        self._report(E_HEADER, "the body is not UTF-8", "Other bytes go into a literal block (§3).", place=place)
+
+    def _add_escaped(self, spelled: str) -> None:
+        """``<<|name|>``: a control's spelling as text, outside literal blocks and only in a body (A-O22, A-O23)."""
+        self._frame.add_spelled(spelled[1:], spelled)
+
+    def _add_stray(self, spelling: str) -> None:
+        """A-O04: there is no nesting; a control that has no place in a body is text there."""
+        self._report(E_HEADER, f"{spelling} stands in a body", f"As text it is written <{spelling} (§3).")
+        self._add_text(spelling)
+
+    def _open_literal(self, spelling: str) -> None:
+        self._frame.add_spelled("", spelling)
+        self._frame.literal = True
+
+    def _add_literal(self, text: str) -> None:
+        self._frame.add(text)
+
+    def _close_literal(self, spelling: str) -> None:
+        self._frame.add_spelled("", spelling)
+
+    def _end_frame(self, footer: str) -> None:
+        self._finish(FOOTERS[footer])
+
+    def _truncate_body(self, _: str) -> None:
+        self._truncate("a message")
+
+    def _truncate_literal(self, _: str) -> None:
+        self._truncate("a literal block")
+
+    def _truncate(self, where: str) -> None:
+        self._report_skipped()
+        hint = "A message ends with <|end|>, <|return|> or <|call|>."
+        self._report(E_TRUNCATED, f"the text ends inside {where}", hint)
+        self._finish(End.NONE)
+
+    def _finish(self, end: End) -> None:
+        self._found.append(self._frame.close(end, self.place.copy(), self._outside.take_blanks()))
+
+    # -- findings -----------------------------------------------------------------------------------------------------
+
+    def _report(
+        self, code: str, message: str, hint: str | None = None, *, text: str = "", place: Place | None = None
+    ) -> None:
+        self._add(Finding(code, message, (place or self.place).position(), hint, text=text))
+
+    def _add(self, finding: Finding) -> None:
+        self._found.append(finding)
