@@ -43,7 +43,7 @@ class FrameReader:
         self._outside = OutsideText(keep=keep)
         self._state = FrameState.OUTSIDE
         self._table = table
-        self._actions = self._handlers()
+        self.actions = self._handlers()
 
     def _handlers(self) -> Mapping[Action, Handler]:
         """The method of each action."""
@@ -123,7 +123,7 @@ class FrameReader:
     def _step(self, key: str, text: str) -> None:
         """One cell of the table: the state that follows, then the action, which may take further steps."""
         action, self._state = self._table[self._state][key]
-        self._actions[action](text)
+        self.actions[action](text)
 
     def _text(self, text: str) -> None:
         if text:
