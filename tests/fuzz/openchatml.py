@@ -78,7 +78,7 @@ def mutate(rng: random.Random, text: str, seeds: list[str]) -> str:
 
 
 def check_lenient(text: str, rng: random.Random) -> str | None:
-    """Cut anywhere it reads the same, loses nothing, and what is written of it says the same."""
+    """Cut anywhere it reads the same, loses nothing, and what is written of it reads the same."""
     whole, findings = repair(text)
     cut = rng.randrange(len(text) + 1)
     if repair([text[:cut], text[cut:]]) != (whole, findings):
@@ -86,8 +86,8 @@ def check_lenient(text: str, rng: random.Random) -> str | None:
     if len(text) < 1000 and repair(list(text)) != (whole, findings):
         return "letter by letter it reads otherwise"
     reader = Reader(strict=False)
-    kept = "".join([*(item.text for item in iter_read(text, reader)), reader.header_text])
-    if kept.count(MARK) < text.count(MARK):
+    output = "".join([*(item.text for item in iter_read(text, reader)), reader.header_text])
+    if output.count(MARK) < text.count(MARK):
         return "text is lost"
     rewritten, _ = repair(write(whole))
     if [m.text for m in rewritten.messages] != [m.text for m in whole.messages]:
@@ -115,11 +115,11 @@ def check_reply(text: str, rng: random.Random) -> str | None:
     for pieces in ways:
         parser = format.parser()
         found.append([event for piece in pieces for event in parser.feed([piece])] + parser.close())
-    said = [[event.message for event in events if isinstance(event, MessageEnded)] for events in found]
-    if said[0] != said[1]:
+    messages = [[event.message for event in events if isinstance(event, MessageEnded)] for events in found]
+    if messages[0] != messages[1]:
         return f"cutting at {cut} reads otherwise"
-    kept = "".join([str(m) for m in said[0]] + [event.text for event in found[0] if isinstance(event, Incident)])
-    return "text is lost" if kept.count(MARK) < text.count(MARK) else None
+    output = "".join([str(m) for m in messages[0]] + [event.text for event in found[0] if isinstance(event, Incident)])
+    return "text is lost" if output.count(MARK) < text.count(MARK) else None
 
 
 CHECKS: dict[str, Callable[[str, random.Random], str | None]] = {

@@ -40,7 +40,7 @@ _plain = st.builds(
     channel=st.none(),
     content_type=st.none() | st.sampled_from(["text", "markdown"]),
 )
-_said = st.builds(
+_assistant = st.builds(
     Message,
     role=st.just(Role.ASSISTANT),
     text=texts,
@@ -67,8 +67,10 @@ def _exchange(draw: st.DrawFn) -> list[Message]:
 
 @st.composite
 def conversations(draw: st.DrawFn) -> Conversation:
-    """Valid conversations that OpenChatML can say."""
-    groups = draw(st.lists(st.one_of(_plain.map(lambda m: [m]), _said.map(lambda m: [m]), _exchange()), max_size=4))
+    """Valid conversations that OpenChatML can represent."""
+    groups = draw(
+        st.lists(st.one_of(_plain.map(lambda m: [m]), _assistant.map(lambda m: [m]), _exchange()), max_size=4)
+    )
     messages = []
     for n, group in enumerate(groups):
         for message in group:

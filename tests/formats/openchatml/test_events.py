@@ -50,14 +50,14 @@ def sent(reply: str, reason: FinishReason = FinishReason.STOP_EOS, **options: An
     return [wire for event in events(reply, reason) for wire in stream.feed(event)]
 
 
-def told(wire: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
+def types_and_deltas(wire: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
     return [(event["type"], event.get("delta")) for event in wire]
 
 
 @pytest.mark.spec("OCM-100", "OCM-102", "OCM-105", "OCM-167", "OCM-05")
 def test_a_turn_is_deltas_with_boundaries_and_a_done() -> None:
     wire = sent(REPLY)
-    assert told(wire) == [
+    assert types_and_deltas(wire) == [
         ("response.delta", "Plan"),
         ("response.delta.flush", None),
         ("response.delta", "One.\n\n"),
@@ -80,12 +80,12 @@ def test_each_message_has_its_own_id_so_streams_may_interleave() -> None:
 def test_reasoning_is_sent_to_nobody_without_the_debug_capability() -> None:
     assert "secret" not in json.dumps(sent(REPLY))
     privileged = sent(REPLY, debug=DebugCapability("tests"))
-    assert ("response.reasoning_text.delta", "secret") in told(privileged)
+    assert ("response.reasoning_text.delta", "secret") in types_and_deltas(privileged)
 
 
 @pytest.mark.spec("OCM-101")
 def test_a_cancelled_turn_says_stop_rendering() -> None:
-    assert told(sent("<|message|>Hal", FinishReason.CANCELLED))[-1] == ("response.cancel", None)
+    assert types_and_deltas(sent("<|message|>Hal", FinishReason.CANCELLED))[-1] == ("response.cancel", None)
 
 
 @pytest.mark.spec("OCM-105", "OCM-139")

@@ -44,7 +44,7 @@ def events(parser: Parser, *chunks: Piece) -> list[ParserEvent]:
     return found + parser.close()
 
 
-def said(found: list[ParserEvent]) -> list[tuple[str | None, str, str]]:
+def ended_messages(found: list[ParserEvent]) -> list[tuple[str | None, str, str]]:
     return [(e.message.channel, e.message.text, e.message.end.value) for e in found if isinstance(e, MessageEnded)]
 
 
@@ -173,7 +173,7 @@ def test_an_answer_left_open_is_continued(format: OpenChatML) -> None:
     )
     assert spell(prompt).endswith("<|start|>assistant<|channel|>final<|message|>It is")
     found = events(format.parser(prompt=prompt), " 4", Control("<|return|>") if format.controls else "<|return|>")
-    assert said(found) == [("final", " 4", "return")]
+    assert ended_messages(found) == [("final", " 4", "return")]
 
 
 @FORMATS
@@ -181,7 +181,7 @@ def test_a_direct_opening_begins_the_answer_itself(format: OpenChatML) -> None:
     direct = replace(format, opening="final")
     prompt = list(direct.render(QUESTION))
     assert spell(prompt).endswith("<|start|>assistant<|channel|>final<|message|>")
-    assert said(events(direct.parser(prompt=prompt), "4")) == [("final", "4", "none")]
+    assert ended_messages(events(direct.parser(prompt=prompt), "4")) == [("final", "4", "none")]
 
 
 @pytest.mark.spec("OCM-13", "OCM-14", "OCM-39", "OCM-40")
@@ -214,7 +214,7 @@ WHOLE = "<|channel|>analysis<|message|>Easy.<|end|>\n<|start|>assistant<|channel
 @pytest.mark.spec("OCM-42", "OCM-50", "OCM-119")
 def test_a_reply_is_read_into_messages() -> None:
     found = reply(WHOLE)
-    assert said(found) == [("analysis", "Easy.", "end"), ("final", "4 <|end|>", "return")]
+    assert ended_messages(found) == [("analysis", "Easy.", "end"), ("final", "4 <|end|>", "return")]
     assert incidents(found) == []
     assert [e.message.channel for e in found if isinstance(e, MessageStarted)] == ["analysis", "final"]
     assert "".join(e.text for e in found if isinstance(e, TextDelta)) == "Easy.4 <|end|>"
@@ -222,7 +222,7 @@ def test_a_reply_is_read_into_messages() -> None:
 
 @pytest.mark.parametrize("cut", range(1, len(WHOLE)))
 def test_cutting_the_reply_anywhere_gives_the_same_messages(cut: int) -> None:
-    assert said(reply(WHOLE[:cut], WHOLE[cut:])) == said(reply(WHOLE))
+    assert ended_messages(reply(WHOLE[:cut], WHOLE[cut:])) == ended_messages(reply(WHOLE))
 
 
 @pytest.mark.spec("OCM-82", "OCM-120", "OCM-121", "OCM-64")
@@ -244,33 +244,33 @@ def test_a_call_is_read_from_both_places_of_to(head: str) -> None:
 @pytest.mark.spec("OCM-70", "OCM-135")
 def test_a_body_that_breaks_its_constraint_is_an_incident_and_still_a_message() -> None:
     found = reply(" to=functions.f call_id=1<|channel|>commentary<|constrain|>json<|message|>{nope<|call|>")
-    assert said(found) == [("commentary", "{nope", "call")]
+    assert ended_messages(found) == [("commentary", "{nope", "call")]
     assert [code for code, _ in incidents(found)] == ["E-BODY-CONSTRAINT-VIOLATION"]
 
 
 @pytest.mark.spec("OCM-105", "OCM-139", "OCM-05")
 def test_a_reply_that_breaks_off_is_an_incomplete_message() -> None:
     found = reply("<|channel|>final<|message|>It is")
-    assert said(found) == [("final", "It is", "none")]
+    assert ended_messages(found) == [("final", "It is", "none")]
     assert [code for code, _ in incidents(found)] == ["E-STREAM-TRUNCATED"]
 
 
 @pytest.mark.spec("OCM-54")
 def test_unmarked_text_is_the_answer() -> None:
-    assert said(reply(" Hello there", ", friend")) == [(None, " Hello there, friend", "none")]
-    assert said(reply("<|channel|>final Hello<|return|>")) == [("final", " Hello", "return")]
+    assert ended_messages(reply(" Hello there", ", friend")) == [(None, " Hello there, friend", "none")]
+    assert ended_messages(reply("<|channel|>final Hello<|return|>")) == [("final", " Hello", "return")]
 
 
 def test_line_breaks_in_a_head_are_no_text() -> None:
     found = reply("\n<|start|>assistant\n<|channel|>final\n<|message|>Hi<|return|>")
-    assert said(found) == [("final", "Hi", "return")]
-    assert said(reply("\nHello<|return|>")) == [(None, "\nHello", "return")]
+    assert ended_messages(found) == [("final", "Hi", "return")]
+    assert ended_messages(reply("\nHello<|return|>")) == [(None, "\nHello", "return")]
 
 
 def test_the_models_own_end_token_ends_the_turn() -> None:
     parser = SPELLED.parser()
     found = parser.feed(["<|channel|>final<|message|>4", Control("<|im_end|>"), "more"]) + parser.close()
-    assert said(found) == [("final", "4", "return")]
+    assert ended_messages(found) == [("final", "4", "return")]
     assert parser.ended == "<|im_end|>"
     assert incidents(found) == [("E-PARSE-HEADER", "more")]
 
@@ -278,7 +278,7 @@ def test_the_models_own_end_token_ends_the_turn() -> None:
 def test_a_frame_of_somebody_else_ends_the_turn() -> None:
     parser = SPELLED.parser()
     found = parser.feed(["<|message|>4<|end|>\n<|start|>user<|message|>And 3 + 3?<|end|>"]) + parser.close()
-    assert said(found) == [(None, "4", "end")]
+    assert ended_messages(found) == [(None, "4", "end")]
     assert parser.ended == "<|start|>"
     assert "And 3 + 3?" in incidents(found)[0][1]
 
@@ -310,9 +310,9 @@ _noise = st.lists(
 def test_no_reply_makes_the_parser_raise_or_lose_text(format: OpenChatML, noise: list[Piece]) -> None:
     found = reply(*noise, format=format)
     messages = [e.message for e in found if isinstance(e, MessageEnded)]
-    kept = "".join([*map(str, messages), *(text for _, text in incidents(found))])
+    output = "".join([*map(str, messages), *(text for _, text in incidents(found))])
     wrote = "".join(piece for piece in noise if isinstance(piece, str))
-    assert all(kept.count(c) >= wrote.count(c) for c in "ÄÖÜ")
+    assert all(output.count(c) >= wrote.count(c) for c in "ÄÖÜ")
 
 
 @given(
@@ -322,7 +322,7 @@ def test_no_reply_makes_the_parser_raise_or_lose_text(format: OpenChatML, noise:
     cut=st.integers(0, 60),
 )
 def test_cutting_noise_anywhere_gives_the_same_messages(text: str, cut: int) -> None:
-    assert said(reply(text[:cut], text[cut:])) == said(reply(text))
+    assert ended_messages(reply(text[:cut], text[cut:])) == ended_messages(reply(text))
 
 
 @given(conversations())

@@ -14,11 +14,11 @@ from antiphon.formats.openchatml.hip1 import HARD_STOPS
 from antiphon.tokens import Control, Piece, spell
 
 
-def said(text: str, channel: str | None = "final", **fields: object) -> Message:
+def assistant_message(text: str, channel: str | None = "final", **fields: object) -> Message:
     return Message(role=Role.ASSISTANT, text=text, channel=channel, **fields)  # type: ignore[arg-type]  # its fields
 
 
-CALL = said(
+CALL = assistant_message(
     '{"city":"Tokyo"}', "commentary", recipient="functions.get", content_type="json", constrained=True, end=End.CALL
 )
 RESULT = Message(role=Role.TOOL, text='{"ok":true}', name="functions.get", recipient="assistant", channel="commentary")
@@ -26,11 +26,11 @@ HARMONY = Conversation(
     (
         Message(role=Role.SYSTEM, text="You are ChatGPT."),
         Message(role=Role.USER, text="Weather in <|end|> Tokyo?"),
-        said("Call it.", "analysis"),
-        said("I will look.", "commentary"),
+        assistant_message("Call it.", "analysis"),
+        assistant_message("I will look.", "commentary"),
         CALL,
         RESULT,
-        said("20 °C.", end=End.RETURN),
+        assistant_message("20 °C.", end=End.RETURN),
     ),
     verbatim=True,
 )
@@ -67,9 +67,9 @@ def test_harmony_always_gets_a_channel_for_assistant_and_tool_and_for_nobody_els
     conversation = Conversation(
         (
             Message(role=Role.USER, text="q", channel="final"),
-            said("{}", None, recipient="functions.f", call_id="1", end=End.CALL),
+            assistant_message("{}", None, recipient="functions.f", call_id="1", end=End.CALL),
             Message(role=Role.TOOL, text="r", name="functions.f", call_id="1"),
-            said("a", None),
+            assistant_message("a", None),
         )
     )
     translated = to_harmony(conversation).conversation.messages
@@ -85,7 +85,7 @@ def test_calls_and_replies_are_written_canonically_whatever_form_was_read() -> N
 
 @pytest.mark.spec("OCM-125")
 def test_json_arguments_say_that_they_are_json() -> None:
-    plain = said("{}", "commentary", recipient="functions.f", call_id="1", end=End.CALL)
+    plain = assistant_message("{}", "commentary", recipient="functions.f", call_id="1", end=End.CALL)
     [call] = to_harmony(Conversation((plain,))).conversation.messages
     assert (call.constrained, call.content_type) == (True, "json")
 
@@ -94,7 +94,7 @@ def test_json_arguments_say_that_they_are_json() -> None:
 @pytest.mark.parametrize("channel", ["analysis", "commentary"])
 @pytest.mark.parametrize("tool", ["python", "browser.search"])
 def test_built_ins_are_called_from_analysis_and_commentary(channel: str, tool: str) -> None:
-    call = said("{}", channel, recipient=tool, content_type="json", constrained=True, end=End.CALL)
+    call = assistant_message("{}", channel, recipient=tool, content_type="json", constrained=True, end=End.CALL)
     conversation = Conversation((call,), verbatim=True)
     assert harmony_pieces(back(conversation)) == harmony_pieces(conversation)
 
@@ -103,7 +103,7 @@ def test_built_ins_are_called_from_analysis_and_commentary(channel: str, tool: s
 def test_a_plan_on_commentary_is_a_preamble_and_other_commentary_does_not_become_one() -> None:
     plan = from_harmony(HARMONY).conversation.messages[3]
     assert plan.is_preamble
-    note = said("internal", "commentary", intent="status")
+    note = assistant_message("internal", "commentary", intent="status")
     translated = to_harmony(Conversation((note,)))
     assert translated.conversation.messages[0].channel == "analysis"
     assert {loss.path for loss in translated.losses} == {"messages[0].intent", "messages[0].channel"}
@@ -146,11 +146,15 @@ def test_the_headers_keys_that_harmony_lacks_are_a_loss() -> None:
 
 
 _spoken = st.one_of(
-    st.builds(said, st.text(max_size=9), st.sampled_from(["analysis", "commentary", "final"])),
+    st.builds(assistant_message, st.text(max_size=9), st.sampled_from(["analysis", "commentary", "final"])),
     st.builds(lambda text: Message(role=Role.USER, text=text), st.text(max_size=9)),
     st.just(CALL),
-    st.sampled_from(["analysis", "final"]).map(lambda c: said("1", c, recipient="functions.x", end=End.CALL)),
-    st.just(said("{}", "commentary", recipient="mine.x", content_type="json", constrained=True, end=End.CALL)),
+    st.sampled_from(["analysis", "final"]).map(
+        lambda c: assistant_message("1", c, recipient="functions.x", end=End.CALL)
+    ),
+    st.just(
+        assistant_message("{}", "commentary", recipient="mine.x", content_type="json", constrained=True, end=End.CALL)
+    ),
 )
 
 

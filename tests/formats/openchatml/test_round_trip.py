@@ -131,8 +131,8 @@ def test_the_strict_reader_raises_the_first_finding_however_the_text_is_cut(text
 @given(_garbage)
 def test_no_text_is_lost_whatever_comes(text: str) -> None:
     reader = Reader(strict=False, fragment=True)
-    kept = "".join([*(item.text for item in iter_read(text, reader)), reader.header_text])
-    assert all(c in kept for c in text if c.isalpha() and c not in "abcdefghijklmnopqrstuvwxyz")
+    output = "".join([*(item.text for item in iter_read(text, reader)), reader.header_text])
+    assert all(c in output for c in text if c.isalpha() and c not in "abcdefghijklmnopqrstuvwxyz")
 
 
 @given(_garbage)

@@ -63,7 +63,7 @@ def test_both_ways_read_the_same_of_a_head(head: str) -> None:
     assert found is None or found == read_head(split(head), ToolNames())
 
 
-def told(transcript: str, chunk: int, *, keep: bool = True) -> list[object]:
+def everything_read(transcript: str, chunk: int, *, keep: bool = True) -> list[object]:
     """All that reading gives: messages with their spelling, findings with their places, the blanks at the end."""
     reader = Reader(strict=False, fragment=True, keep=keep)
     chunks = [transcript[i : i + chunk] for i in range(0, len(transcript), chunk)]
@@ -88,12 +88,12 @@ pieces = st.one_of(st.sampled_from(FRAMES), st.sampled_from([*TRICKY, *SPELLINGS
 @given(st.lists(pieces, max_size=6).map("".join), st.booleans())
 @example("<|start|>user<|message|>x<|end|>stray<|start|>user<|message|>y<|end|>", True)
 def test_both_ways_read_the_same_of_any_text(text: str, keep: bool) -> None:
-    assert told(text, len(text) + 1, keep=keep) == told(text, 1, keep=keep)
+    assert everything_read(text, len(text) + 1, keep=keep) == everything_read(text, 1, keep=keep)
 
 
 @given(transcripts())
 def test_both_ways_read_the_same_of_a_transcript(transcript: str) -> None:
-    assert told(transcript, len(transcript)) == told(transcript, 1)
+    assert everything_read(transcript, len(transcript)) == everything_read(transcript, 1)
 
 
 def test_findings_of_whole_frames_have_their_places() -> None:

@@ -4,6 +4,7 @@ from antiphon.conversation import Loss
 
 from .body import CallArguments, ToolFailure, ToolReply, read_arguments, read_tool_reply
 from .conformance import Case, Implementation, Outcome, check, finding_to_json, read_cases, run_conformance
+from .display import Reflection, reflections, show, shown
 from .document import ANTIPHON_CAPABILITIES, Capabilities, DocumentHeader, HarmonyProfile
 from .events import EventStream, sse
 from .finding import SUMMARIES, Finding
@@ -13,7 +14,6 @@ from .openchatml import OpenChatML, for_prompt, openchatml
 from .projection import from_json, message_from_json, message_to_json, to_json, turn_to_json
 from .reader import Reader, TranscriptEnvelope, iter_read, read, repair, validate
 from .v01 import is_v01, read_v01
-from .visibility import Reflection, reflections, show, shown
 from .writer import Writer, envelope_of, iter_write, unwritable, write, write_bytes
 
 __all__ = [

@@ -47,7 +47,7 @@ class Outcome:
 
 
 def check(transcript: bytes, flags: Sequence[str] = ()) -> dict[str, Any]:
-    """Our own report: ``{"valid", "errors", "warnings", "version", "messages"}``; messages are the best reading."""
+    """This reader's report: ``{"valid", "errors", "warnings", "version", "messages"}``; messages: the best reading."""
     reader = Reader(strict=False, fragment="--fragment" in flags, harmony="--harmony" in flags)
     messages: list[dict[str, Any]] = []
     findings: list[Finding] = []
@@ -97,7 +97,7 @@ def run_conformance(cases: Iterable[Case], implementation: Implementation) -> It
     for case in cases:
         try:
             report = implementation(case.transcript, case.flags)
-        except Exception as error:  # noqa: BLE001 - somebody else's code: whatever it raises is its answer
+        except Exception as error:  # noqa: BLE001 - code from outside: whatever it raises is its outcome
             yield Outcome(case, f"raised {type(error).__name__}: {error}")
             continue
         yield Outcome(case, _difference(case, report))

@@ -1,4 +1,4 @@
-"""What the header of a transcript says (§2): every key as read, and the settings that we understand."""
+"""A transcript's header (§2): every key as read, and the settings among them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class HarmonyProfile:
 
 @dataclass(frozen=True, slots=True)
 class DocumentHeader:
-    """The header's keys as read, unknown ones too and in their order; the properties are what we understand of them.
+    """The header's keys as read, unknown ones too and in their order; the properties are the settings among them.
 
     A key of a wrong type reads as absent: out-of-range settings are errors on use, not on parse (A-O31).
     """

@@ -32,7 +32,7 @@ SUMMARIES = {
 class Finding:
     """One deviation from the specification.
 
-    ``warning``: allowed, but worth a word. ``text`` is what a lenient reader set aside, so that nothing is lost.
+    ``warning``: allowed, but doubtful. ``text`` is what a lenient reader skipped, so that nothing is lost.
     """
 
     code: str

@@ -194,7 +194,7 @@ class OutsideText:
         return text
 
     def take_blanks(self) -> str | None:
-        """The blanks before a frame that ends now; None when they are as we write them.
+        """The blanks before a frame that ends now; None when they are canonical.
 
         Blanks around what was skipped belong to it: they may not make sense without it.
         """

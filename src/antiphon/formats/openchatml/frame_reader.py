@@ -12,14 +12,7 @@ from .frame import FOOTERS, MAX_HEAD, Found, OpenFrame, OutsideText
 from .head import Head
 from .head_reader import HeadReader
 from .machine import TRANSCRIPT, Action, FrameState, Input, Table, whole_frame
-from .spelling import (
-    BY_SPELLING,
-    ENDLITERAL,
-    START,
-    is_utf8,
-    next_control,
-    open_tail,
-)
+from .spelling import BY_SPELLING, ENDLITERAL, START, is_utf8, next_control, open_tail
 
 Handler = Callable[[str], None]
 """An action's method: gets the text, or the control's spelling, that came in."""

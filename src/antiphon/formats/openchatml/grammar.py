@@ -22,10 +22,10 @@ class OpenChatMLGrammar:
     def reply(self) -> Grammar:
         """Reasoning, a preamble, and the answer or a call; inference stops at the first call (§9)."""
         thought = self._frame(Channel.ANALYSIS)
-        wanted = self._shape.reasoning
+        reasoning = self._shape.reasoning
         parts: list[Grammar] = []
-        if wanted != "off":
-            parts.append(Repeat(thought, 1 if wanted == "required" else 0, 1))
+        if reasoning != "off":
+            parts.append(Repeat(thought, 1 if reasoning == "required" else 0, 1))
         calls = [self._call(tool, id) for tool in self._shape.callable for id in self._shape.ids[:1]]
         builtins = self._shape.builtin_calls(self._avoid)
         calls += [self._builtin(to, body, id) for to, body in builtins for id in self._shape.ids[:1]]
@@ -77,9 +77,9 @@ class OpenChatMLGrammar:
     def _answer(self) -> Grammar:
         """Spelled out, an answer may also end as the transcript's messages do, or with the model's own end token."""
         ends = choice(EndOfTurn(self._mark(RETURN)), EndOfTurn()) if self._spelled else EndOfTurn(RETURN)
-        asked = self._shape.answer(self._avoid)
-        if asked is not None:
-            return chain(asked, ends)
+        constrained = self._shape.answer(self._avoid)
+        if constrained is not None:
+            return chain(constrained, ends)
         limit = self._shape.max_text
         if not self._spelled:
             return chain(self._text(None, limit), ends)

@@ -12,7 +12,7 @@ from .finding import Finding, Place, Problem
 from .spelling import CHANNEL, CONSTRAIN, START, encode_value
 
 ATTRIBUTES = ("to", "call_id", "name", "intent", "content_type")
-"""The order of the grammar, and of what we write (A-O02)."""
+"""The order of the grammar, which is canonical (A-O02)."""
 INTENTS = ("preamble", "status", "debug")
 
 
@@ -41,7 +41,7 @@ class ToolNames:
 
 @dataclass(slots=True)
 class Head:
-    """What a head says. Offsets of ``problems`` and ``places`` count from its first character."""
+    """The fields of a head. Offsets of ``problems`` and ``places`` count from its first character."""
 
     role: Role = Role.USER
     author: str = ""
@@ -82,8 +82,8 @@ class Head:
             content_type=self.content_type, constrained=self.constrained, call_id=self.call_id, intent=self.intent,
         )  # fmt: skip
 
-    def says(self, message: Message) -> bool:
-        """Whether the head still says what the message does; then its spelling may be used again."""
+    def matches(self, message: Message) -> bool:
+        """Whether the head still has the message's fields; then its spelling may be used again."""
         return (
             self.role is message.role
             and self.name == message.name

@@ -24,7 +24,7 @@ class Translated:
 
 
 def to_harmony(conversation: Conversation) -> Translated:
-    """The conversation as Harmony can say it. What it cannot say is listed, and nothing else is lost."""
+    """The conversation as Harmony can represent it; ``losses`` lists everything that it cannot."""
     losses: list[Loss] = list(_header_losses(conversation))
     messages: list[Message] = []
     channels: dict[str | None, str] = {}
@@ -65,9 +65,11 @@ def message_to_harmony(message: Message, channels: dict[str | None, str]) -> Mes
 
 def _header_losses(conversation: Conversation) -> Iterator[Loss]:
     header = envelope_of(conversation).header or DocumentHeader()
-    kept = {"reasoning_effort", "builtin_tools"}
+    carried = {"reasoning_effort", "builtin_tools"}
     yield from (Loss(f"header.{key}", key) for key in header.fields if key not in ("generation_settings", "profiles"))
-    yield from (Loss(f"header.generation_settings.{key}", key) for key in header.generation_settings if key not in kept)
+    yield from (
+        Loss(f"header.generation_settings.{key}", key) for key in header.generation_settings if key not in carried
+    )
 
 
 def _message_losses(path: str, message: Message, harmony: Message) -> Iterator[Loss]:

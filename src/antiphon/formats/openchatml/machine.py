@@ -12,19 +12,7 @@ from enum import StrEnum, unique
 
 from antiphon.tokens import Control
 
-from .spelling import (
-    BLANK,
-    CALL,
-    CHANNEL,
-    CONSTRAIN,
-    CONTROLS,
-    END,
-    ENDLITERAL,
-    LITERAL,
-    MESSAGE,
-    RETURN,
-    START,
-)
+from .spelling import BLANK, CALL, CHANNEL, CONSTRAIN, CONTROLS, END, ENDLITERAL, LITERAL, MESSAGE, RETURN, START
 
 
 @unique

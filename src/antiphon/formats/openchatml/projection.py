@@ -1,4 +1,4 @@
-"""The JSON projection (§10): one object a frame, both ways, and nothing that the text cannot say (A-O38 … A-O40)."""
+"""The JSON projection (§10): one object a frame, both ways, and only what the text can represent (A-O38 … A-O40)."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def message_to_json(message: Message) -> Json:
 
 def _extension(message: Message, called: bool) -> Iterable[tuple[str, Any]]:
     if not called:
-        told = (("to", message.recipient), ("call_id", message.call_id), ("content_type", message.content_type))
-        yield from ((key, value) for key, value in told if value is not None)
+        fields = (("to", message.recipient), ("call_id", message.call_id), ("content_type", message.content_type))
+        yield from ((key, value) for key, value in fields if value is not None)
     if message.name is not None:
         yield "name", message.name
     if message.constrained:
@@ -74,10 +74,10 @@ def _extension(message: Message, called: bool) -> Iterable[tuple[str, Any]]:
 
 def turn_to_json(messages: Sequence[Message]) -> Json:
     """A whole assistant turn as one object: a view that loses the order of its frames, and says so (A-O38)."""
-    spoken = [message for message in messages if message.role is Role.ASSISTANT]
-    calls = [message_to_json(message)["tool_call"] for message in spoken if message.end is End.CALL]
-    thoughts = [m.text for m in spoken if m.channel == Channel.ANALYSIS and not m.is_call]
-    answers = [m.text for m in spoken if m.effective_channel == Channel.FINAL and not m.is_call]
+    replies = [message for message in messages if message.role is Role.ASSISTANT]
+    calls = [message_to_json(message)["tool_call"] for message in replies if message.end is End.CALL]
+    thoughts = [m.text for m in replies if m.channel == Channel.ANALYSIS and not m.is_call]
+    answers = [m.text for m in replies if m.effective_channel == Channel.FINAL and not m.is_call]
     turn: Json = {"role": "assistant", "channel": "final", "content": "".join(answers) if answers else None}
     if calls:
         turn["tool_call"] = calls[0]
@@ -99,7 +99,7 @@ def from_json(value: Mapping[str, Any]) -> Conversation:
         raise _error("messages is not a list", "messages")
     header = DocumentHeader(version, dict(fields))
     messages = [message_from_json(frame, f"messages[{i}]") for i, frame in enumerate(frames)]
-    _check_sayable(header, messages)
+    _check_representable(header, messages)
     return Conversation(
         messages=tuple(messages),
         builtins=tuple(ToolNamespace(name) for name in header.builtin_tools),
@@ -164,7 +164,7 @@ def _with_call(message: Message, frame: Mapping[str, Any], path: str) -> Message
     )
 
 
-def _check_sayable(header: DocumentHeader, messages: Sequence[Message]) -> None:
+def _check_representable(header: DocumentHeader, messages: Sequence[Message]) -> None:
     writer, reader = Writer(TranscriptEnvelope(header)), Reader(strict=True)
     path = "header"
     try:

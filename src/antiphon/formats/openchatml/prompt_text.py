@@ -1,4 +1,4 @@
-"""What a prompt says in words: the settings in a system frame, tools and answer form in a developer frame (§16.2)."""
+"""The frames that introduce a prompt (§16.2): settings in a system frame, tools and answer form in a developer's."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def _tool_sections(namespaces: Iterable[ToolNamespace]) -> list[str]:
 def _namespace(namespace: ToolNamespace) -> str:
     lines = [f"## {namespace.name}", *([namespace.description] if namespace.description else [])]
     for tool in namespace.tools:
-        told = {"name": tool.recipient, "description": tool.description, "parameters": tool.parameters}
-        lines.append(json.dumps({k: v for k, v in told.items() if v not in ("", None)}, ensure_ascii=False))
+        declared = {"name": tool.recipient, "description": tool.description, "parameters": tool.parameters}
+        lines.append(json.dumps({k: v for k, v in declared.items() if v not in ("", None)}, ensure_ascii=False))
     return "\n".join(lines)
 
 
@@ -109,11 +109,11 @@ def _format_sections(form: ResponseFormat | None) -> list[str]:
     title = f"## {form.name or form.kind}" + (f"\n\n// {form.description}" if form.description else "")
     match form.kind:
         case "json_schema":
-            wanted = json.dumps(form.schema, ensure_ascii=False)
+            requirement = json.dumps(form.schema, ensure_ascii=False)
         case "regex":
-            wanted = f"Text that matches {form.pattern}"
+            requirement = f"Text that matches {form.pattern}"
         case "choice":
-            wanted = "One of: " + ", ".join(form.choices)
+            requirement = "One of: " + ", ".join(form.choices)
         case _:
-            wanted = "A JSON object."
-    return [f"# Response Formats\n\n{title}\n\n{wanted}"]
+            requirement = "A JSON object."
+    return [f"# Response Formats\n\n{title}\n\n{requirement}"]

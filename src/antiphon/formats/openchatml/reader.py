@@ -20,7 +20,7 @@ from .yaml_header import MAX_HEADER, HeaderScanner, frames_behind, read_header
 Read = Message | Finding
 
 MAX_PENDING = 1000
-"""Findings about one frame that are put into order before they are told."""
+"""Findings about one frame that are sorted by their place before they are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class TranscriptEnvelope:
     """What a transcript has around its messages: the header, how it was written, and the blanks at the end.
 
     Stands in ``Conversation.extra["openchatml"]``. ``header`` None: a fragment, which has none.
-    ``tail`` None: as we write it.
+    ``tail`` None: the canonical line break.
     """
 
     header: DocumentHeader | None
@@ -42,7 +42,7 @@ class Reader:
     ``strict`` raises `ParseError` with the specification's code and place at the first error; otherwise what is wrong
     comes as `Finding`s among the messages, and the messages are the best reading. ``fragment``: a transcript without a
     header is no error. ``harmony``: the rules of HIP-1 whatever the header says. ``tools``: check calls against their
-    schemas. ``keep`` False: bodies are not kept, for checking texts of any length.
+    schemas. ``keep`` False: bodies are not stored, so that memory does not grow with the transcript.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Reader:
         return []
 
     def _give_up(self, text: str, start: Place) -> list[Read]:
-        """A header without end is set aside; frames may still follow it."""
+        """A header without end is skipped; frames may still follow it."""
         start.pass_over(text[:MAX_HEADER])
         hint = f"A header has at most {MAX_HEADER} characters. Is this an OpenChatML transcript?"
         finding = Finding(E_HEADER, "the header does not end", start.position(), hint, text=text[:MAX_HEADER])

@@ -88,7 +88,7 @@ class ReplyReader(FrameReader):
             super()._control(spelling)
 
     def _message_input(self) -> str:
-        """The model speaks for the speaker only: ``<|message|>`` of anybody else's head is another input."""
+        """A reply has messages of its speaker only: ``<|message|>`` after another author's head is another input."""
         head = self.heads.read_pieces(tuple(self._frame.parts))
         return MESSAGE.spelling if head.role is self._speaker else Input.OTHER_AUTHOR
 
@@ -138,7 +138,7 @@ class ReplyReader(FrameReader):
         self._step(Input.TEXT, body)
 
     def _skip_frame(self, message: str) -> None:
-        """A frame of somebody else's ends the turn."""
+        """A frame of another author ends the turn."""
         self._end_turn(START.spelling)
         self._outside.skip(f"{START}{self._frame.spelled}{message}", self.place)
 

@@ -110,11 +110,11 @@ class Rules:
         self._open[call_id] = frame.message.recipient or ""
 
     def _synthesise(self, frame: Frame) -> str:
-        """A-O12: ``call_{n}`` in the order of the document, marked as ours."""
+        """A-O12: ``call_{n}`` in the order of the document, marked as synthetic."""
         while (call_id := f"call_{self._synthesised}") in self._open or call_id in self._answered:
             self._synthesised += 1
         self._synthesised += 1
-        _lend(frame, call_id)
+        _set_synthetic_id(frame, call_id)
         return call_id
 
     def _reply(self, frame: Frame) -> Iterator[Finding]:
@@ -128,7 +128,7 @@ class Rules:
             if call_id is None:
                 yield self._wrong(frame, "role", f"no open call of {message.name} for this reply", code=E_CALL)
                 return
-            _lend(frame, call_id)
+            _set_synthetic_id(frame, call_id)
         if call_id not in self._open and call_id not in self._answered:
             yield self._wrong(frame, "call_id", f"the reply to {call_id!r} answers no call", code=E_CALL)
             return
@@ -207,7 +207,7 @@ def _is_final(frame: Frame) -> bool:
     return frame.message.role is Role.ASSISTANT and frame.message.effective_channel == Channel.FINAL
 
 
-def _lend(frame: Frame, call_id: str) -> None:
+def _set_synthetic_id(frame: Frame, call_id: str) -> None:
     """Gives the message a call id that its text does not carry; written again, it is left out."""
     trivia = replace(frame.trivia or Trivia(), synthetic=call_id)
     frame.trivia = trivia

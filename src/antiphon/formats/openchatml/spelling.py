@@ -19,7 +19,7 @@ LITERAL = Control("<|literal|>")
 ENDLITERAL = Control("<|endliteral|>")
 
 STRUCTURE = (START, CHANNEL, MESSAGE, CALL, CONSTRAIN, RETURN, END)
-"""The controls that a vocabulary must have for the format to be spoken in control tokens."""
+"""The controls that a vocabulary must have for the format to be written in control tokens."""
 CONTROLS = (*STRUCTURE, LITERAL, ENDLITERAL)
 BY_SPELLING = {control.spelling: control for control in CONTROLS}
 PREFIXES = frozenset(s[:n] for s in BY_SPELLING for n in range(1, len(s)))
@@ -78,7 +78,7 @@ def _first_surrogate(text: str) -> int | None:
 
 
 def spell_body(text: str) -> str:
-    """A body in canonical form: escaped, with literal blocks only where an escape cannot say it.
+    """A body in canonical form: escaped, with literal blocks only where an escape cannot represent it.
 
     That is a ``<`` at the very end, which would swallow the footer, and bytes that are not UTF-8 (A-O24).
     """

@@ -26,7 +26,7 @@ _CONTROL = re.compile(f"(?<!<){TOKEN.pattern}")
 class Writer:
     """Writes a transcript message by message, so that its length does not matter.
 
-    The recorded spelling of a message is used as long as it still says what the message does.
+    The recorded spelling of a message is used as long as it still has the message's fields.
     """
 
     def __init__(self, envelope: TranscriptEnvelope | None = None) -> None:
@@ -34,7 +34,7 @@ class Writer:
         self._heads = HeadReader()
         if self._envelope.header:
             self._heads.declare(self._envelope.header.builtin_tools)
-        self._between = ""
+        self._separator = ""
         self._open = False
 
     def header(self) -> str:
@@ -48,8 +48,8 @@ class Writer:
             raise RenderError("a message without an end is not the last one", code=E_HEADER)
         recorded = message.extra.get("openchatml")
         trivia = recorded if isinstance(recorded, Trivia) else Trivia()
-        before = self._between if trivia.before is None else trivia.before
-        self._between = "\n"
+        before = self._separator if trivia.before is None else trivia.before
+        self._separator = "\n"
         self._open = message.end is End.NONE
         footer = "" if self._open else f"<|{message.end}|>"
         return f"{before}{START}{self._head(message, trivia)}{MESSAGE}{self._body(message, trivia)}{footer}"
@@ -58,14 +58,14 @@ class Writer:
         """What stands after the last frame: a line break, or what did when it was read."""
         if self._open:
             return ""
-        return self._between if self._envelope.tail is None else self._envelope.tail
+        return self._separator if self._envelope.tail is None else self._envelope.tail
 
     def _head(self, message: Message, trivia: Trivia) -> str:
         if trivia.synthetic is not None and trivia.synthetic == message.call_id:
             message = replace(message, call_id=None)
         if trivia.head is not None:
             head = self._heads.read_text(trivia.head)
-            if head.says(message) and not head.problems:
+            if head.matches(message) and not head.problems:
                 return trivia.head
         return spell(list(head_pieces(message)))
 
@@ -77,7 +77,7 @@ class Writer:
 
 
 def _read_body(raw: str) -> str | None:
-    """What a spelled body says; None when it holds a control that is neither escaped nor in a literal block."""
+    """The text of a spelled body; None when it holds a control that is neither escaped nor in a literal block."""
     parts = _BLOCK.split(raw)
     if any(_CONTROL.search(plain) for plain in parts[::2]):
         return None
@@ -85,16 +85,16 @@ def _read_body(raw: str) -> str | None:
 
 
 def unwritable(conversation: Conversation) -> list[str]:
-    """What the conversation holds that a transcript cannot say, in words, with the place in front."""
+    """What a transcript cannot represent of the conversation: descriptions, each with the place in front."""
     settings = replace(conversation.settings, reasoning_effort=None)
-    lost = ["tools: definitions are text of a developer message"] if conversation.tools else []
-    lost += ["response_format"] if conversation.response_format else []
-    lost += ["settings other than reasoning_effort"] if settings != Settings() else []
-    lost += [f"builtins[{i}]: its tools" for i, names in enumerate(conversation.builtins) if names.tools]
+    unrepresentable = ["tools: definitions are text of a developer message"] if conversation.tools else []
+    unrepresentable += ["response_format"] if conversation.response_format else []
+    unrepresentable += ["settings other than reasoning_effort"] if settings != Settings() else []
+    unrepresentable += [f"builtins[{i}]: its tools" for i, names in enumerate(conversation.builtins) if names.tools]
     for i, message in enumerate(conversation.messages):
         kinds = [part.kind for part in message.parts if isinstance(part, OpaquePart)]
-        lost += [f"messages[{i}]: a part of kind {kind}" for kind in kinds]
-    return lost
+        unrepresentable += [f"messages[{i}]: a part of kind {kind}" for kind in kinds]
+    return unrepresentable
 
 
 def envelope_of(conversation: Conversation) -> TranscriptEnvelope:
@@ -112,10 +112,11 @@ def envelope_of(conversation: Conversation) -> TranscriptEnvelope:
 
 def iter_write(conversation: Conversation) -> Iterator[str]:
     """The transcript in parts: header, one string a message, end."""
-    lost = unwritable(conversation)
-    if lost:
+    unrepresentable = unwritable(conversation)
+    if unrepresentable:
         raise RenderError(
-            f"a transcript cannot say {'; '.join(lost)}", hint="Convert with a sidecar, or render a prompt instead."
+            f"a transcript cannot represent {'; '.join(unrepresentable)}",
+            hint="Convert with a sidecar, or render a prompt instead.",
         )
     writer = Writer(envelope_of(conversation))
     yield writer.header()
@@ -125,7 +126,7 @@ def iter_write(conversation: Conversation) -> Iterator[str]:
 
 
 def write(conversation: Conversation) -> str:
-    """The conversation as a transcript. Raises `RenderError` when it holds what a transcript cannot say."""
+    """The conversation as a transcript. Raises `RenderError` when it holds what a transcript cannot represent."""
     return "".join(iter_write(conversation))
 
 

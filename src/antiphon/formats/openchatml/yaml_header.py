@@ -132,7 +132,7 @@ def _check_shape(text: str) -> None:
 
 
 def _with_version(fields: dict[str, Any], node: yaml.Node, text: str, start: Place) -> DocumentHeader | Finding:
-    """A-O28, A-O41: the version as written (2.10 is no float), of a major that we read."""
+    """A-O28, A-O41: the version as written (2.10 is no float), of a major version that is read here."""
     entry = next(((k, v) for k, v in node.value if k.value == "version"), None)
     if entry is None:
         return _finding("the header has no version", text, start, hint='Begin with version: "2.2".')
