@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from antiphon.conversation import Conversation, End, Event, Message, MessageEnded, Role, visible_to_user
 from antiphon.errors import AntiphonError
-from antiphon.formats.openchatml import Envelope, EventStream, Writer, envelope_of, sse
+from antiphon.formats.openchatml import EventStream, TranscriptEnvelope, Writer, envelope_of, sse
 from antiphon.generation import StepEvents
 from antiphon.wire.writer import StreamForm
 
@@ -45,7 +45,7 @@ def error_event(error: AntiphonError) -> bytes:
 def continued(conversation: Conversation, body: bytes, reply: Sequence[Message], *, revealed: bool) -> bytes:
     """The transcript with the reply's frames behind it: answers, preambles, calls; reasoning where revealed."""
     envelope = envelope_of(conversation)
-    writer = Writer(Envelope(envelope.header))
+    writer = Writer(TranscriptEnvelope(envelope.header))
     text = "" if body.endswith(b"\n") else "\n"
     shown = [message for message in reply if revealed or visible_to_user(message) or message.is_call]
     for message in shown:
