@@ -356,3 +356,12 @@ def ids(text: str) -> list[int]:
     """The text with each control's spelling as its id."""
     scanner = ControlScanner(CONTROLS)
     return encode_pieces([*scanner.feed(text), *scanner.close()], BYTES)
+
+
+@pytest.mark.parametrize("chunk", [1, 100])
+def test_the_content_is_empty_until_its_message_starts_however_the_ids_come(chunk: int) -> None:
+    reply = ids("<|channel|>final<|message|>x<|end|><|start|>bash<|message|>ls")
+    parser = StreamParser(BYTES)
+    for start in range(0, len(reply), chunk):
+        parser.feed(reply[start : start + chunk])
+    assert (parser.role, parser.content) == (None, "")
