@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from antiphon.conversation import Conversation, Message, Settings
 from antiphon.errors import ParseError, RenderError
-from antiphon.wire.chat.bundle import ChatElement, ChatWriter, has_format, own_functions, settings_json
+from antiphon.wire.chat.bundle import ChatElement, ChatMessageWriter, has_format, own_functions, settings_json
 
 from .chat_reader import read_message
 from .form import Written
@@ -18,7 +18,7 @@ class ChatTarget:
 
     def __init__(self) -> None:
         self._list = JsonList("messages")
-        self._writer = ChatWriter()
+        self._writer = ChatMessageWriter()
 
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
         carried = Conversation(

@@ -30,7 +30,7 @@ class ChatElement:
     answers: Message | None = None
 
 
-class ChatWriter:
+class ChatMessageWriter:
     """Writes messages one by one. Those of an assistant's turn wait until their chat message is complete."""
 
     def __init__(self) -> None:

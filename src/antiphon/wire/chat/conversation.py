@@ -10,7 +10,7 @@ from antiphon.conversation import Conversation, Message
 from antiphon.wire.dialect import OPENAI
 from antiphon.wire.json import decode, encode
 
-from .bundle import ChatWriter, settings_json
+from .bundle import ChatMessageWriter, settings_json
 from .read import Reading, to_turn
 from .schema import ChatRequest, JsonObject
 
@@ -40,7 +40,7 @@ def write_messages(messages: Iterable[Message]) -> list[JsonObject]:
 
     A call without an id gets one by its position (``call_0``). Raises `RenderError` for content that only Harmony has.
     """
-    writer = ChatWriter()
+    writer = ChatMessageWriter()
     elements = [element for message in messages for element in writer.write(message)]
     return [element.value for element in (*elements, *writer.close())]
 
