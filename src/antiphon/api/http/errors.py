@@ -1,8 +1,8 @@
-"""One table: which error is which HTTP status. The dialect of the route writes the body."""
+"""How an error is answered: the status of its code, the type of its class. The dialect of the route writes the body."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.responses import Response
 
@@ -20,6 +20,7 @@ from antiphon.errors import (
     TemplateError,
     VisibilityError,
 )
+from antiphon.errors.codes import CODES
 from antiphon.wire.dialect import OPENAI, ApiError, Dialect
 from antiphon.wire.json import encode
 from antiphon.wire.sse import event
@@ -38,30 +39,18 @@ class Answer:
     retry: bool | None = None
 
 
-BY_CODE = {
-    "invalid_api_key": Answer(401, "authentication_error"),
-    "unknown_url": Answer(404, "invalid_request_error"),
-    "model_not_found": Answer(404, "invalid_request_error"),
-    "model_not_here": Answer(404, "invalid_request_error"),
-    "method_not_allowed": Answer(405, "invalid_request_error"),
-    "queue_timeout": Answer(408, "engine_overloaded"),
-    "body_timeout": Answer(408, "invalid_request_error"),
-    "head_timeout": Answer(408, "invalid_request_error"),
-    "body_too_large": Answer(413, "invalid_request_error"),
-    "uri_too_long": Answer(414, "invalid_request_error"),
-    "unsupported_media_type": Answer(415, "invalid_request_error"),
-    "head_too_large": Answer(431, "invalid_request_error"),
-    "http_version_not_supported": Answer(505, "invalid_request_error"),
-    "too_many_connections": Answer(503, "engine_overloaded"),
-    "queue_full": Answer(429, "engine_overloaded"),
-    "rate_limit_exceeded": Answer(429, "rate_limit_error"),
-    "first_token_timeout": Answer(504, "server_error"),
-    "turn_timeout": Answer(504, "server_error"),
-    "model_memory": Answer(503, "server_error", retry=False),
-    "loading": Answer(503, "engine_overloaded"),
-    "draining": Answer(503, "engine_overloaded"),
+TYPES = {
+    "invalid_api_key": "authentication_error",
+    "model_not_found": "invalid_request_error",
+    "model_not_here": "invalid_request_error",
+    "body_timeout": "invalid_request_error",
+    "head_timeout": "invalid_request_error",
+    "rate_limit_exceeded": "rate_limit_error",
+    "first_token_timeout": "server_error",
+    "turn_timeout": "server_error",
+    "draining": "engine_overloaded",
 }
-"""Codes that say more than their class."""
+"""Codes whose ``type`` is not their class's."""
 
 BY_CLASS: dict[type[AntiphonError], Answer] = {
     VisibilityError: Answer(403, "permission_error"),
@@ -84,10 +73,13 @@ RETRY_AFTER_LOST = 1.0
 
 
 def answer_to(error: AntiphonError) -> Answer:
-    """The table's row for ``error``: by its code first, by its class else."""
-    if error.code in BY_CODE:
-        return BY_CODE[error.code]
-    return next(BY_CLASS[family] for family in type(error).__mro__ if family in BY_CLASS)
+    """The status of the error's code where `CODES` has one; the rest is its class's unless its code says more."""
+    of_class = next(BY_CLASS[family] for family in type(error).__mro__ if family in BY_CLASS)
+    row = CODES.get(error.code)
+    status = row.status if row is not None and row.status is not None else of_class.status
+    if error.code in TYPES:
+        return Answer(status, TYPES[error.code])
+    return replace(of_class, status=status)
 
 
 def api_error(error: AntiphonError, dialect: Dialect = OPENAI) -> ApiError:

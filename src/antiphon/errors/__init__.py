@@ -1,6 +1,7 @@
 """Every error that Antiphon raises, as one tree.
 
-An error says what is wrong, under which code, where, and what to do. The layer that knows the position adds it.
+An error says what is wrong, under which code, where, and what to do. The layer that knows the position adds it. What
+each code means, and its HTTP status, stands in `antiphon.errors.codes`.
 
     AntiphonError
     ├── FormatError            a conversation or a text does not fit its format

@@ -1,0 +1,91 @@
+"""Writes docs/errors.md from the table of codes.
+
+Run as a script it prints the page: ``python tests/docs/errors.py > docs/errors.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from antiphon.errors import codes
+from antiphon.errors.codes import Code
+
+HEAD = """\
+# Errors and their codes
+
+Written by `python tests/docs/errors.py` from `antiphon/errors/codes.py`. A code is stable and for programs; the message
+beside it is for people. Every code that Antiphon raises, reports or sends is here.
+
+In Python an error is an `AntiphonError` (`antiphon.errors`) with `message`, `code`, `position` and `hint`; the table
+names its class. Over HTTP it is a body with `code`, in the words of the route's [dialect](dialects.md), and `status`;
+MindIE has 422 in place of 400 and 413, and 424 in place of 500. On the command line it is one line on stderr, or the
+`error` that `--json` prints.
+
+* `x-should-retry: false` says that trying again is no use, `true` that it is. 429 and 503 bring `retry-after` and
+  `retry-after-ms` where the server knows how long.
+* A stream that has begun has its status already: its last event is the error.
+* A package from outside may raise codes of its own; they have the status of the class that they are raised as.
+"""
+ERRORS: tuple[tuple[str, str, Mapping[str, Code]], ...] = (
+    ("Requests", "What a request got wrong.", codes.REQUESTS),
+    ("Server", "What the server could not do.", codes.SERVER),
+    (
+        "Conversations, templates, vocabularies",
+        "A conversation or a text does not fit its format, its chat template or its vocabulary.",
+        codes.CONVERSATIONS,
+    ),
+    ("OpenChatML", "A strict reader raises these; the default reader reports them as incidents.", codes.OPENCHATML),
+    ("Models", "Files of models and their vocabularies.", codes.MODELS),
+    (
+        "Configuration and command line",
+        "A server does not start with such an error, and a command ends with it; the status is for a model that is\n"
+        "opened at its first request.",
+        codes.CONFIGURATION,
+    ),
+)
+OTHERS: tuple[tuple[str, str, Mapping[str, Code]], ...] = (
+    (
+        "Failed responses",
+        "The `error.code` of a failed [response](responses.md) is `context_length_exceeded`, `rate_limit_exceeded` or\n"
+        "one of these.",
+        codes.RESPONSES,
+    ),
+    (
+        "Calls of tools",
+        "What the model reads of a call that failed, beside `E-CALL-SCHEMA`; `retryable` says whether the same call\n"
+        "may succeed later.",
+        codes.TOOLS,
+    ),
+    (
+        "Incidents",
+        "What a parser repaired in the reply of a model: an `Incident` among the events, counted in the metric\n"
+        "`antiphon_incidents_total`. The reply is read on, and no text is lost.",
+        codes.INCIDENTS,
+    ),
+)
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *_lines()]) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    for title, about, rows in ERRORS:
+        yield f"## {title}\n\n{about}\n\n| status | code | meaning | class |\n|---|---|---|---|"
+        for code, row in rows.items():
+            classes = ", ".join(f"`{kind.__name__}`" for kind in row.errors)
+            yield f"| {row.status} | `{code}` | {_cell(row.meaning)} | {classes} |"
+        yield ""
+    for title, about, rows in OTHERS:
+        yield f"## {title}\n\n{about}\n\n| code | meaning |\n|---|---|"
+        yield from (f"| `{code}` | {_cell(row.meaning)} |" for code, row in rows.items())
+        yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    print(page(), end="")
