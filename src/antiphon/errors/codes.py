@@ -154,6 +154,8 @@ CONVERSATIONS = {
     "format_error": error(400, "A conversation or a text does not fit its format.", FormatError),
     "render_error": error(400, "The conversation cannot be rendered in this format.", RenderError),
     "parse_error": error(400, "The text cannot be parsed in this format.", ParseError),
+    "answer_type": error(400, "The answer fits its grammar, and is no value of the type that it was requested as.",
+                         FormatError),
     "not_json": error(400, "A text that should be JSON is not, or a value has no JSON form.", ParseError, RenderError),
     "json_too_deep": error(400, "A JSON value is nested too deeply.", RenderError),
     "wrong_value": error(400, "A field of the source has a value that it cannot have.", ParseError),
