@@ -13,7 +13,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests soak
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests soak
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -56,6 +56,9 @@ contracts: setup
 
 spec: setup      ## every numbered requirement, what it asks for, and the tests that pin it
 	@$(BIN)/python tests/spec/manifest.py
+
+house: setup     ## the figures of the source that must hold: import circles, sizes, names given twice, dead citations
+	@$(BIN)/python tests/house/figures.py
 
 bench-%: setup   ## one comparison of bench/, e.g. make bench-engine
 	$(BIN)/python bench/$*.py
