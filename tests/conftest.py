@@ -1,4 +1,4 @@
-"""Shared by all tests: where the vectors lie."""
+"""Shared by all tests: the default models, fetched when needed."""
 
 from __future__ import annotations
 
@@ -11,22 +11,6 @@ from hypothesis import HealthCheck, settings
 # A machine that is busy is no failure: no example has a time limit of its own.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
-
-HERE = Path(__file__).parent
-VECTORS = HERE / "vectors"
-"""Vectors that ship with the repository."""
-
-
-def corpora() -> Path | None:
-    """The folder with further vectors that ANTIPHON_CORPORA names, if it does (``make acceptance``)."""
-    named = os.environ.get("ANTIPHON_CORPORA")
-    return Path(named) if named else None
-
-
-def corpus_file(name: str) -> Path:
-    """The vector file ``name``: in the folder of ANTIPHON_CORPORA when it is there, else in ours."""
-    folders = [folder for folder in (corpora(), VECTORS) if folder is not None]
-    return next((folder / name for folder in folders if (folder / name).exists()), VECTORS / name)
 
 
 @pytest.fixture(scope="session")

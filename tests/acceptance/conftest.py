@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.tokens import Tokenizer
 from antiphon.tokens.bpe import o200k_harmony
-from conftest import corpora
+from kit.corpora import corpora
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -23,7 +23,7 @@ from antiphon.conversation import (
 from antiphon.formats.harmony import Harmony, HarmonyParser, parse_completion
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.tokens import ControlScanner, Piece, Tokenizer, spell
-from conftest import corpus_file
+from kit.corpora import corpus_file
 from kit.harmony_corpora import codes, ended
 
 pytestmark = pytest.mark.corpus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.formats.template import CHAT_TEMPLATES
-from conftest import corpora
+from kit.corpora import corpora
 
 pytestmark = pytest.mark.corpus
 

@@ -17,7 +17,7 @@ from antiphon.grammar.following import Matcher
 from antiphon.grammar.schema import hold
 from antiphon.grammar.schema.lower import names_in_order
 from antiphon.tokens import ByteTokenizer
-from conftest import corpus_file
+from kit.corpora import corpus_file
 
 END = 256
 VOCABULARY = Vocabulary(ByteTokenizer(["<eos>"]), [END])

@@ -14,8 +14,8 @@ import pytest
 from antiphon.api.gate.keys import new_key
 from antiphon.errors import ConfigError, EngineLostError
 from antiphon.observe.logs import set_up_log
-from api.test_stream import Breaking
 from kit.api import END, START, app, chat, ids, post, request, running, scripted, serving
+from kit.breaking import Breaking
 from kit.waiting import until
 
 SECRET, ALICE = new_key("alice")
@@ -97,7 +97,7 @@ def test_a_fault_of_ours_is_told_without_what_it_says(log: Path) -> None:
         chat(base, x_request_id="x")
     fault, line = lines(log)
     assert "ZeroDivisionError" in fault["fault"]
-    assert "test_stream.py" in fault["fault"]
+    assert "breaking.py" in fault["fault"]
     assert "private" not in log.read_text()
     assert (line["status"], line["error"]) == (500, "internal_error")
 

@@ -10,12 +10,10 @@ import pytest
 
 from antiphon.api import Limits
 from kit.api import END, Got, app, chat, ids, request, running, scripted
+from kit.bad_fields import BAD_FIELDS, CALL, UNSUPPORTED, USER
 
 ENGINE = scripted(ids("Fine.", END), context=400)
 LIMITS = Limits(max_body=2**20, max_messages=100)
-USER = {"role": "user", "content": "Hi"}
-TOOL = {"type": "function", "function": {"name": "f"}}
-CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
 @pytest.fixture(scope="module")
@@ -35,76 +33,6 @@ def raw(base: str, body: bytes, **headers: str) -> Got:
     return request(base, "POST", "/v1/chat/completions", body, **{"content_type": "application/json", **headers})
 
 
-BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
-    ({"messages": []}, "messages"),
-    ({"messages": None}, "messages"),
-    ({"messages": "hi"}, "messages"),
-    ({"messages": [7]}, "messages[0]"),
-    ({"messages": [{"content": "x"}]}, "messages[0].role"),
-    ({"messages": [{"role": "__class__.__init__.__globals__", "content": "x"}]}, "messages[0].role"),
-    ({"messages": [USER, {"role": "system; import os", "content": "x"}]}, "messages[1].role"),
-    ({"messages": [{"role": "user"}]}, "messages[0].content"),
-    ({"messages": [{"role": "assistant"}]}, "messages[0].content"),
-    ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
-    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
-    ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),
-    ({"messages": [{"role": "tool", "tool_call_id": "c9", "content": "x"}]}, "messages[0].tool_call_id"),
-    ({"messages": [{"role": "function", "content": "x"}]}, "messages[0].name"),
-    ({"messages": [{"role": "user", "content": "x", "tool_calls": [CALL]}]}, "messages[0].tool_calls"),
-    ({"messages": [USER] * 101}, "messages"),
-    ({"model": "../../etc/passwd"}, "model"),
-    ({"model": 3}, "model"),
-    ({"n": 0}, "n"),
-    ({"n": -1}, "n"),
-    ({"n": 10**9}, "n"),
-    ({"n": 1.5}, "n"),
-    ({"n": "2"}, "n"),
-    ({"n": True}, "n"),
-    ({"temperature": "1"}, "temperature"),
-    ({"temperature": -1}, "temperature"),
-    ({"temperature": 1e30}, "temperature"),
-    ({"top_p": 5}, "top_p"),
-    ({"top_p": 0}, "top_p"),
-    ({"top_k": -2}, "top_k"),
-    ({"min_p": 2}, "min_p"),
-    ({"presence_penalty": 1e9}, "presence_penalty"),
-    ({"frequency_penalty": -3}, "frequency_penalty"),
-    ({"repetition_penalty": 0}, "repetition_penalty"),
-    ({"max_tokens": -1}, "max_tokens"),
-    ({"max_tokens": 10**30}, "max_tokens"),
-    ({"seed": 2**64}, "seed"),
-    ({"seed": 1.5}, "seed"),
-    ({"seed": "x"}, "seed"),
-    ({"stop": [str(i) for i in range(10_000)]}, "stop"),
-    ({"stop": ["a", "b", "c", "d", "e"]}, "stop"),
-    ({"stop": ["a", ""]}, "stop[1]"),
-    ({"stop": "x" * 100_000}, "stop[0]"),
-    ({"stop": [1]}, "stop[0]"),
-    ({"logit_bias": {"99999999": 1}}, "logit_bias"),
-    ({"logit_bias": {"abc": 1}}, "logit_bias"),
-    ({"logit_bias": {"-5": 1}}, "logit_bias"),
-    ({"logit_bias": {"5": 1e39}}, "logit_bias.5"),
-    ({"logit_bias": {str(i): 1 for i in range(5000)}}, "logit_bias"),
-    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
-    ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
-    ({"top_logprobs": 2}, "top_logprobs"),
-    ({"stream_options": {"include_usage": True}}, "stream_options"),
-    ({"tools": [{"type": "function"}]}, "tools[0].function"),
-    ({"tools": [TOOL, TOOL]}, "tools[1].function.name"),
-    ({"tools": [TOOL] * 1000}, "tools"),
-    ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
-    ({"tools": [{"type": "function", "function": {"name": "<|x|>"}}]}, "tools[0].function.name"),
-    ({"tools": [{"type": "function", "function": {"name": "x" * 65}}]}, "tools[0].function.name"),
-    ({"tool_choice": "auto"}, "tool_choice"),
-    ({"tools": [TOOL], "tool_choice": "sometimes"}, "tool_choice"),
-    ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice"),
-    ({"response_format": {"type": "yaml"}}, "response_format.type"),
-    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
-    ({"reasoning_effort": "heroic"}, "reasoning_effort"),
-    ({"continue_final_message": True}, "continue_final_message"),
-]
-
-
 @pytest.mark.parametrize(("fields", "param"), BAD_FIELDS, ids=lambda value: str(value)[:60])
 def test_a_bad_field_is_named(base: str, fields: dict[str, Any], param: str) -> None:
     got = chat(base, **fields)
@@ -112,18 +40,6 @@ def test_a_bad_field_is_named(base: str, fields: dict[str, Any], param: str) -> 
     assert got.error["type"] == "invalid_request_error"
     assert got.error["param"] == param
     assert got.error["code"]
-
-
-UNSUPPORTED: list[tuple[dict[str, Any], str]] = [
-    ({"functions": [{"name": "f"}]}, "functions"),
-    ({"modalities": ["text", "audio"]}, "modalities"),
-    ({"audio": {"voice": "x"}}, "audio"),
-    ({"web_search_options": {"x": 1}}, "web_search_options"),
-    ({"best_of": 10**9}, "best_of"),
-    ({"store": True}, "store"),
-    ({"min_tokens": 5}, "min_tokens"),
-    ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
-]
 
 
 @pytest.mark.parametrize(("fields", "param"), UNSUPPORTED, ids=lambda value: str(value)[:60])

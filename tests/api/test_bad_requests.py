@@ -6,27 +6,19 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from starlette.applications import Starlette
 
-from antiphon.api import create_app
-from antiphon.catalog.static import StaticCatalog
 from kit.api import chat, request, running
 from kit.bad_requests import Bad, bad_requests
-from kit.obedient import counting
-from kit.obliging import obliging
+from kit.obliging import chatting_and_embedding
 
 ALL = list(bad_requests())
 QUICK = 30.0
 """Seconds: far more than any of them takes, far less than a server that hangs."""
 
 
-def application() -> Starlette:
-    return create_app(StaticCatalog({"smollm2": obliging("smollm2"), "minilm": counting()}))
-
-
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    with running(application()) as url:
+    with running(chatting_and_embedding()) as url:
         yield url
 
 

@@ -20,8 +20,8 @@ from antiphon.tokens import Piece
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects import DIALECTS, databricks
 from antiphon.wire.dialects.databricks import CHAT, NUMBERS, PARAMETERS, EndpointMode
-from api.test_stream import Breaking
 from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, Got, app, call, ids, model, request, running, scripted
+from kit.breaking import Breaking
 
 PATH = "/serving-endpoints/small/invocations"
 HELLO = ids("Hello", END)

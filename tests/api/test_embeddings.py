@@ -27,8 +27,8 @@ from antiphon.engines import Embeddings, EngineInfo, ScriptedEngine
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model, embed, plan_embedding
 from antiphon.tokens import ByteTokenizer, Control
-from conftest import corpus_file
 from kit.api import END, Got, app, ids, model, post_in_process, scripted, serving
+from kit.corpora import corpus_file
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 Vector = Sequence[float]

@@ -17,8 +17,8 @@ from antiphon.conversation import FinishReason
 from antiphon.engines import EngineEnd, Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
 from antiphon.wire.dialects import mindie
-from api.test_stream import Breaking
 from kit.api import END, Got, app, call, ids, model, request, running, scripted
+from kit.breaking import Breaking
 
 HELLO = ids("Hello", END)
 STRICT = mindie(strict=True)

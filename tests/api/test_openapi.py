@@ -10,9 +10,9 @@ import pytest
 
 from antiphon.api import Limits
 from antiphon.api.openapi import document
-from api.test_bad_requests import application
 from kit.api import post, running
 from kit.bad_requests import GOOD
+from kit.obliging import chatting_and_embedding
 
 LIMITS = Limits()
 SCHEMAS = json.loads(document(LIMITS))["components"]["schemas"]
@@ -50,7 +50,7 @@ def refused_fields() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    with running(application()) as url:
+    with running(chatting_and_embedding()) as url:
         yield url
 
 

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
 from antiphon.api import Limits
 from antiphon.api.http.sse import Outbox
-from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.errors import AntiphonError, EngineError, EngineLostError, OverloadedError, TokenError
 from kit.api import END, app, chat, ids, in_process, request, running, scripted
+from kit.breaking import Breaking
 from kit.waiting import LoopClock
-
-
-class Breaking(ScriptedEngine):
-    """Says some ids, then fails."""
-
-    def __init__(self, said: Sequence[int], error: Exception) -> None:
-        super().__init__([])
-        self._said, self._error = said, error
-
-    async def generate(
-        self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
-        affinity: str | None = None,
-    ) -> AsyncGenerator[Step, None]:  # fmt: skip
-        for id in self._said:
-            await asyncio.sleep(0)
-            yield Step((id,))
-        raise self._error
-
 
 ERRORS: list[tuple[Exception, int, str]] = [
     (EngineLostError("The engine died."), 503, "engine_lost"),

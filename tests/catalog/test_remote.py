@@ -22,7 +22,7 @@ from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError,
 from antiphon.generation import TurnRequest, collect, embed, plan_embedding, prepare_turn, run_turn
 from antiphon.models.text import read_model_text
 from antiphon.tokens import Control
-from engines.test_vllm import CONTEXT, Vllm
+from kit.vllm_server import CONTEXT, Vllm
 
 QUESTION = Message(role=Role.USER, text="What is the capital of France?")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_validate import frames, peak_memory
-from kit.program import antiphon
+from kit.openchatml import long_transcript
+from kit.program import antiphon, peak_memory
 
 TRANSCRIPT = """---
 version: "2.2"
@@ -118,8 +118,8 @@ def test_a_faulty_output_leaves_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["openchatml", "chat"])
 def test_memory_does_not_grow_with_the_transcript(tmp_path: Path, form: str) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
-    small.write_bytes(frames(2))
-    large.write_bytes(frames(20))
+    small.write_bytes(long_transcript(2))
+    large.write_bytes(long_transcript(20))
     peaks = [peak_memory(tmp_path, "convert", str(file), "--to", form) for file in (small, large)]
     assert peaks[1] < 200e6
     assert peaks[1] - peaks[0] < 8e6

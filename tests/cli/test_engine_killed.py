@@ -8,7 +8,7 @@ import openai
 import psutil
 import pytest
 
-from cli.test_serve_sessions import serving
+from kit.program import serving
 
 
 def test_a_killed_engine_costs_its_streams_and_nothing_else(smollm2_path: Path, tmp_path: Path) -> None:

@@ -8,11 +8,9 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO
-from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from kit.program import PROGRAM, antiphon, environment
+from kit.program import PROGRAM, answer_to, antiphon, environment
 
 CONFIG = """
 model = "demo"
@@ -51,15 +49,6 @@ def test_a_server_that_cannot_be_set_up_says_why_and_does_not_start(tmp_path: Pa
     assert "Did you mean demo" in done.stderr
 
 
-def told_by(request: Request) -> IO[bytes]:
-    """The answer, whatever its status."""
-    try:
-        answer: IO[bytes] = urlopen(request, timeout=30)
-    except HTTPError as refused:
-        return refused
-    return answer
-
-
 def test_a_server_speaks_the_dialect_that_it_is_told_to_and_strictly(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG + "[dialect]\nmax_iter_times = 3\nmax_seq_len = 100\n")
     server = subprocess.Popen(
@@ -81,7 +70,7 @@ def test_a_server_speaks_the_dialect_that_it_is_told_to_and_strictly(tmp_path: P
         for fields, word in asked_for:
             body, headers = json.dumps({**plain, **fields}).encode(), {"content-type": "application/json"}
             request = Request(f"{url}/v1/chat/completions", body, headers)
-            answer = json.load(told_by(request))
+            answer = json.load(answer_to(request))
             assert answer["choices"][0]["finish_reason"] == word
     finally:
         server.kill()

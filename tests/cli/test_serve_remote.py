@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 from urllib.request import Request
 
-from cli.test_serve import told_by
-from kit.program import PROGRAM, antiphon, environment
+from kit.program import PROGRAM, answer_to, antiphon, environment
 
 CONFIG = """
 model = "demo"
@@ -37,10 +36,10 @@ def test_a_model_whose_server_is_down_is_503_and_the_others_answer(tmp_path: Pat
 
         def ask(model: str) -> tuple[int, dict[str, str], str]:
             body = json.dumps({"model": model, "messages": [{"role": "user", "content": "?"}]}).encode()
-            with told_by(Request(url, body, {"content-type": "application/json"})) as answer:
+            with answer_to(Request(url, body, {"content-type": "application/json"})) as answer:
                 return answer.status, dict(answer.headers), answer.read().decode()  # type: ignore[attr-defined]  # HTTPResponse has them
 
-        with told_by(Request(url.replace("chat/completions", "models"))) as cards:
+        with answer_to(Request(url.replace("chat/completions", "models"))) as cards:
             listed = json.load(cards)["data"]
         assert [card["id"] for card in listed] == ["demo", "far", "all-minilm-l6-v2"]
         assert all(card["created"] > 1_600_000_000 for card in listed)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import stat
-import subprocess
-from collections.abc import Iterator
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from kit.program import PROGRAM, environment
+from kit.program import serving
 
 CONFIG = """
 model = "demo"
@@ -24,22 +22,6 @@ format = "chatml"
 reply = "A long answer, so that there is time."
 delay = 0.01
 """
-
-
-@contextlib.contextmanager
-def serving(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The server and its URL; it is killed at the end, not told to stop."""
-    command = [*PROGRAM, "serve", "--port", "0", "--json"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(home))
-    try:
-        assert server.stdout is not None
-        told = ""
-        while "}" not in told:
-            told += next(server.stdout)
-        yield server, json.loads(told)["url"]
-    finally:
-        server.kill()
-        server.communicate()
 
 
 def turn(url: str, **fields: Any) -> Any:

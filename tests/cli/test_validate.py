@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kit.program import antiphon, environment
+from kit.openchatml import long_transcript
+from kit.program import antiphon, peak_memory
 
 GOOD = 'version: "2.2"\n<|start|>user<|message|>Hi<|end|>\n<|start|>assistant<|message|>Hello<|return|>\n'
 BAD = 'version: "2.2"\n<|start|>moderator<|message|>Hello<|end|>\n<|start|>user<|message|>Hi'
@@ -58,37 +58,11 @@ def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
     assert "No such file" in done.stderr
 
 
-def frames(megabytes: int) -> bytes:
-    text = "All the words that somebody said about <<|end|>, once more. " * 70
-    frame = f"<|start|>user<|message|>{text}<|end|>\n<|start|>assistant<|message|>{text}<|return|>\n"
-    return GOOD.encode() + frame.encode() * (megabytes * 1_000_000 // len(frame))
-
-
-MEASURED = """
-import atexit, re, sys
-def tell():
-    print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1], file=sys.stderr)
-atexit.register(tell)
-from antiphon.cli import main
-main()
-"""
-"""The program, which tells at its end how many kilobytes it had at most (a child's rusage counts its parent's too)."""
-
-
-def peak_memory(home: Path, *arguments: str) -> int:
-    """Bytes of memory that one run of the program had at most; its output goes nowhere."""
-    command = [sys.executable, "-c", MEASURED, *arguments]
-    done = subprocess.run(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True, env=environment(home)
-    )
-    return int(done.stderr.split()[-1]) * 1024
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells a process its peak memory")
 def test_memory_does_not_grow_with_the_transcript(tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
-    small.write_bytes(frames(2))
-    large.write_bytes(frames(40))
+    small.write_bytes(long_transcript(2))
+    large.write_bytes(long_transcript(40))
     peaks = [peak_memory(tmp_path, "validate", str(file)) for file in (small, large)]
     assert peaks[1] < 200e6
     assert peaks[1] - peaks[0] < 8e6

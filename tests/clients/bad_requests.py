@@ -13,9 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
-from clients.run import REAL, running  # noqa: E402
 from kit.api import Got, chat, post, request  # noqa: E402
 from kit.bad_requests import Bad, bad_requests  # noqa: E402
+from kit.client_server import REAL, running  # noqa: E402
 
 SHAPES = ({"error"}, {"error_code", "message"})
 """An error body's keys: OpenAI's, and Databricks' on its own route."""

@@ -17,8 +17,8 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 from antiphon.api import create_app  # noqa: E402
 from antiphon.catalog.static import StaticCatalog  # noqa: E402
 from antiphon.generation import Model  # noqa: E402
-from clients.run import KEPT, uv  # noqa: E402
 from kit.api import running  # noqa: E402
+from kit.client_server import KEPT, uv  # noqa: E402
 from kit.obedient import counting  # noqa: E402
 from kit.obliging import obliging  # noqa: E402
 

@@ -12,34 +12,22 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-KEPT = Path(os.environ.get("CLIENT_ENVIRONMENTS", ROOT / ".clients"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
+
+from kit.client_server import KEPT, OBEDIENT, REAL, Served, running, uv  # noqa: E402  (the path must be there first)
+
 SCRIPTS = KEPT / "scripts"
 """Copies, so that an environment, which belongs to a path, serves every clone."""
 LIMIT = 900
 """Seconds that a client may take, its environment included."""
 PLACES = ("models", "chat", "completions", "embeddings", "responses", "conversations", "invocations", "errors")
 """A step's name begins with the endpoint that it asks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """A server to be asked: how it is started (it prints its URL), and its models' names.
-
-    The models: one that chats, one that thinks before it speaks, one that embeds. ``obedient`` ones do as told.
-    """
-
-    command: Sequence[str | Path]
-    models: str
-    obedient: bool
-    env: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +50,6 @@ class Outcome:
         return [self.client, self.version, *cells, ", ".join(self.failed) or "-"]
 
 
-OBEDIENT = Served((sys.executable, HERE.parent / "kit" / "obedient.py"), "small oss count", obedient=True, env={})
-REAL = Served(
-    (sys.executable, "-c", "from antiphon.cli import main; main()", "serve", "--port", "0", "--json"),
-    "smollm2 smollm2 minilm",
-    obedient=False,
-    env={"ANTIPHON_SESSIONS_STORE": "memory", "ANTIPHON_LOG_ACCESS": "false"},
-)
-
-
-@contextmanager
-def running(served: Served) -> Iterator[str]:
-    """The URL of the server while it runs."""
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
-    with tempfile.TemporaryDirectory() as folder:
-        server = subprocess.Popen(
-            [str(part) for part in served.command],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, **served.env},
-        )
-        try:
-            assert server.stdout is not None
-            told = next((line for line in server.stdout if "http" in line), None)
-            if told is None:
-                raise SystemExit("the server did not start")
-            yield told[told.index("http") :].partition('"')[0].strip()
-        finally:
-            server.terminate()
-            server.wait(60)
-
-
 def python_command(script: Path) -> list[str]:
     """How to run a script in its own environment."""
     return [uv(), "run", "--quiet", "--no-project", "--python", sys.executable, "--script", str(script)]
@@ -105,18 +61,6 @@ def node_command(script: Path) -> list[str]:
         (KEPT / "package.json").write_text("{}")
         subprocess.run(["npm", "install", "--silent", "openai@6", "zod@4"], cwd=KEPT, check=True)
     return ["node", str(script)]
-
-
-def uv() -> str:
-    """The path of uv; it gets an environment of its own when there is none."""
-    found = shutil.which("uv")
-    if found:
-        return found
-    own = KEPT / "uv"
-    if not (own / "bin" / "uv").exists():
-        subprocess.run([sys.executable, "-m", "venv", own], check=True)
-        subprocess.run([own / "bin" / "python", "-m", "pip", "install", "--quiet", "uv"], check=True)
-    return str(own / "bin" / "uv")
 
 
 def ran(script: Path, url: str, served: Served) -> Outcome:

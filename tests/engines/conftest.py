@@ -1,19 +1,18 @@
-"""One embedded engine for all tests of the room."""
+"""One embedded engine for all tests of the room, and the servers that its tests speak to."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from kit.llama_server import llama_embedder, llama_server
+from kit.vllm_server import vllm
 
-FRANCE = (1, 4093, 198, 1780, 314, 260, 3575, 282, 4649, 47, 2, 198, 1, 520, 9531, 198)
-"""SmolLM2's ids of: <|im_start|>user⏎What is the capital of France?<|im_end|>⏎<|im_start|>assistant⏎"""
+__all__ = ["engine", "llama_embedder", "llama_server", "settings", "vllm"]
 
 
 @pytest.fixture(scope="session")
@@ -26,38 +25,3 @@ async def engine(settings: LlamaCppSettings) -> AsyncIterator[LlamaCppEngine]:
     engine = await LlamaCppEngine.start(settings)
     yield engine
     await engine.aclose()
-
-
-SERVER = """
-import sys, xllamacpp
-params = xllamacpp.CommonParams()
-params.model.path, params.n_ctx, params.n_parallel = sys.argv[1], 512, 2
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-params.embedding = len(sys.argv) > 2
-params.hostnames, params.port, params.api_keys = ["127.0.0.1"], 0, ["sesame"]
-server = xllamacpp.Server(params)
-print(server.listening_address, flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.fixture(scope="session")
-def llama_server(smollm2_path: Path) -> Iterator[str]:
-    """The address of a llama.cpp server that is not ours, with two slots of 256 tokens and the key "sesame"."""
-    yield from serving(str(smollm2_path))
-
-
-@pytest.fixture(scope="session")
-def llama_embedder(minilm_path: Path) -> Iterator[str]:
-    """The same with the sentence encoder, which embeds."""
-    yield from serving(str(minilm_path), "embeds")
-
-
-def serving(*arguments: str) -> Iterator[str]:
-    command = [sys.executable, "-c", SERVER, *arguments]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as server:
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.kill()

@@ -13,8 +13,8 @@ from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine
 from antiphon.engines.llama_server import LlamaServerEngine
 from antiphon.tokens import gguf_tokenizer
-from engines.conftest import FRANCE
 from kit.engine_contract import EngineContract
+from kit.llama_server import FRANCE
 
 
 class TestScriptedEngine(EngineContract):

@@ -15,7 +15,7 @@ from antiphon.conversation import TokenLogprob
 from antiphon.engines import EngineEnd, Sampling, Step
 from antiphon.engines.llama_cpp import LlamaCppEngine
 from antiphon.errors import ContextError, RequestError, UnsupportedError
-from engines.conftest import FRANCE
+from kit.llama_server import FRANCE
 from kit.waiting import until_found
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

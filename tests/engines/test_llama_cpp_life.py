@@ -17,7 +17,7 @@ import pytest
 from antiphon.engines import EngineEnd, Sampling, Step
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.errors import EngineError, EngineLostError, ModelError, OverloadedError, UnsupportedError
-from engines.conftest import FRANCE
+from kit.llama_server import FRANCE
 from kit.waiting import PATIENCE, until_found
 
 LONG = Sampling(max_tokens=400, temperature=0, ignore_eos=True)

@@ -7,7 +7,7 @@ import pytest
 from antiphon.engines import Sampling
 from antiphon.engines.llama_server import LlamaServerEngine
 from antiphon.errors import EngineError, OverloadedError, UnsupportedError
-from engines.conftest import FRANCE
+from kit.llama_server import FRANCE
 
 
 async def test_a_wrong_key_is_an_error_that_says_so(llama_server: str) -> None:

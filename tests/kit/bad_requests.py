@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from api.test_bad_input import BAD_FIELDS, UNSUPPORTED
+from .bad_fields import BAD_FIELDS, UNSUPPORTED
 
 Fields = dict[str, Any]
 USER = {"role": "user", "content": "Hi"}

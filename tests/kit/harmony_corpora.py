@@ -13,7 +13,7 @@ from antiphon.formats import HistoryPolicy, Parser
 from antiphon.formats.harmony import Harmony, ReferenceParser, read_conversation
 from antiphon.formats.harmony.reference import ReferenceMessage
 from antiphon.tokens import Piece, PieceDecoder, Tokenizer
-from conftest import corpus_file
+from kit.corpora import corpus_file
 
 Row = dict[str, Any]
 Dialect = Literal["a", "b"]

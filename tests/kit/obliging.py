@@ -7,12 +7,16 @@ from contextlib import aclosing
 from random import Random
 
 from llguidance import LLMatcher
+from starlette.applications import Starlette
 
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar.compiler import Vocabulary
 from kit.api import CHATML, END, TOKENIZER, ids, token_bytes
+from kit.obedient import counting
 
 ENDS = frozenset({TOKENIZER.controls[END]})
 CLOSERS = [TOKENIZER.controls[END], *b'"}]0,:']
@@ -62,3 +66,8 @@ def obliging(name: str = "obliging") -> Model:
     """The model, with a compiler of grammars."""
     compiler = ReplyCompiler(CHATML, TOKENIZER, ENDS)
     return Model(name=name, engine=ObligingEngine(), tokenizer=TOKENIZER, format=CHATML, compiler=compiler)
+
+
+def chatting_and_embedding() -> Starlette:
+    """A server with the names of the default models: ``smollm2`` writes, ``minilm`` embeds."""
+    return create_app(StaticCatalog({"smollm2": obliging("smollm2"), "minilm": counting()}))

@@ -134,3 +134,11 @@ def bodies(draw: st.DrawFn) -> str:
         lambda parts: f"<|literal|>{''.join(parts)}<|endliteral|>"
     )
     return "".join(draw(st.lists(st.one_of(plain, escapes, block), max_size=6)))
+
+
+def long_transcript(megabytes: int) -> bytes:
+    """A valid transcript of about so many millions of bytes."""
+    head = 'version: "2.2"\n<|start|>user<|message|>Hi<|end|>\n<|start|>assistant<|message|>Hello<|return|>\n'
+    text = "All the words that somebody said about <<|end|>, once more. " * 70
+    frame = f"<|start|>user<|message|>{text}<|end|>\n<|start|>assistant<|message|>{text}<|return|>\n"
+    return head.encode() + frame.encode() * (megabytes * 1_000_000 // len(frame))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 PROGRAM = (sys.executable, "-c", "from antiphon.cli import main; main()")
 
@@ -21,3 +27,48 @@ def antiphon(*arguments: str, home: Path, stdin: str = "", **environ: str) -> su
         [*PROGRAM, *arguments],
         input=stdin, capture_output=True, text=True, timeout=120, check=False, env=environment(home, **environ),
     )  # fmt: skip
+
+
+@contextlib.contextmanager
+def serving(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The server and its URL; it is killed at the end, not told to stop."""
+    command = [*PROGRAM, "serve", "--port", "0", "--json"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(home))
+    try:
+        assert server.stdout is not None
+        told = ""
+        while "}" not in told:
+            told += next(server.stdout)
+        yield server, json.loads(told)["url"]
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def answer_to(request: Request) -> IO[bytes]:
+    """The answer, whatever its status."""
+    try:
+        answer: IO[bytes] = urlopen(request, timeout=30)
+    except HTTPError as refused:
+        return refused
+    return answer
+
+
+MEASURED = """
+import atexit, re, sys
+def tell():
+    print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1], file=sys.stderr)
+atexit.register(tell)
+from antiphon.cli import main
+main()
+"""
+"""The program, which tells at its end how many kilobytes it had at most (a child's rusage counts its parent's too)."""
+
+
+def peak_memory(home: Path, *arguments: str) -> int:
+    """Bytes of memory that one run of the program had at most; its output goes nowhere."""
+    command = [sys.executable, "-c", MEASURED, *arguments]
+    done = subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True, env=environment(home)
+    )
+    return int(done.stderr.split()[-1]) * 1024

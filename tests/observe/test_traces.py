@@ -18,8 +18,8 @@ from starlette.applications import Starlette
 from antiphon.engines import ScriptedEngine
 from antiphon.errors import ConfigError, EngineLostError
 from antiphon.observe import Exported, Tracing
-from api.test_stream import Breaking
 from kit.api import END, app, chat, ids, post, request, running, scripted
+from kit.breaking import Breaking
 
 WORDS = "private words"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.formats.template import builtin_templates
-from conftest import corpus_file
+from kit.corpora import corpus_file
 
 SYSTEM = {"role": "system", "content": "{SYS}"}
 USER = {"role": "user", "content": "{U1}"}

@@ -1,0 +1,19 @@
+"""What tests share lies in the kit."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+
+
+def test_no_module_imports_from_a_test_or_from_a_folder_s_fixtures() -> None:
+    found = []
+    for path in sorted(TESTS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                module = (node.module or "").rpartition(".")[2]
+                if module.startswith("test_") or module == "conftest":
+                    found.append(f"{path.relative_to(TESTS).as_posix()}:{node.lineno}: {node.module}")
+    assert found == [], "move what is shared to tests/kit"

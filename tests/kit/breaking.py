@@ -1,0 +1,25 @@
+"""An engine that says some ids and then fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from antiphon.engines import Sampling, ScriptedEngine, Step
+
+
+class Breaking(ScriptedEngine):
+    """Says some ids, then fails."""
+
+    def __init__(self, said: Sequence[int], error: Exception) -> None:
+        super().__init__([])
+        self._said, self._error = said, error
+
+    async def generate(
+        self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
+        affinity: str | None = None,
+    ) -> AsyncGenerator[Step, None]:  # fmt: skip
+        for id in self._said:
+            await asyncio.sleep(0)
+            yield Step((id,))
+        raise self._error
