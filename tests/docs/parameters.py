@@ -45,8 +45,9 @@ Written by `python tests/docs/parameters.py`, which asks servers for each field:
 with the abilities that its class declares.
 
 `yes`: taken and honoured, in the API's own range. `told`: taken; it names the caller, and no answer depends on it. A
-number: refused with this status, by its name. `strict` tells what changes where a dialect is held to the letter of its
-document.
+number: what cannot be honoured is refused with this status, by its name; a value that can be, or that asks for nothing,
+is taken (`store: false`, `best_of: 1`, `functions: []`, a `min_tokens` as large as the limit). `strict` tells what
+changes where a dialect is held to the letter of its document.
 
 Engines are asked on the plain routes. `grammar`: where the engine holds grammars; a server that was not declared to
 answers 400. `slots`: as many at once as the engine has slots. `tools`: where the server's owner runs tools.

@@ -55,3 +55,12 @@ async def test_what_an_engine_cannot_honour_is_refused_by_its_name(info: EngineI
     assert ("n" in refused) is (info.slots < 2)
     assert ("tool_choice" in refused) is (not info.grammar)
     assert ("tools, strict" in refused) is (not info.grammar)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"store": False}, {"best_of": 1}, {"functions": []}, {"min_tokens": 8, "max_tokens": 8}], ids=str
+)
+async def test_a_value_of_a_refused_field_that_can_be_honoured_is_taken(fields: dict[str, object]) -> None:
+    app = SERVERS.of(next(kinds()).best)
+    least = next(least for _, path, _, _, least in ROUTES if path == "/v1/chat/completions")
+    assert (await asked(app, "/v1/chat/completions", {**least, **fields})).status == 200
