@@ -37,7 +37,7 @@ from antiphon.formats.template import template_format
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar import EndOfTurn, Json, ReplyShape, chain
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
-from antiphon.grammar.schema.lower import names_in_order
+from antiphon.grammar.schema.translate import property_order
 from antiphon.tokens import ByteTokenizer, Control, Tokenizer, gguf_tokenizer
 
 BYTES = ByteTokenizer(["<eos>"])
@@ -264,7 +264,7 @@ def verdicts(side: Callable[[Any], Judge], row: dict[str, Any], said: Connection
     """In a process of its own: a peer may run on, or die."""
     try:
         judge = side(row["schema"])
-        ranks = names_in_order(row["schema"])
+        ranks = property_order(row["schema"])
         said.send([judge(compact(test["data"], ranks)) for test in row["tests"]])
     except (RequestError, ValueError, RuntimeError):
         said.send(None)

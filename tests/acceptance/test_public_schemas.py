@@ -14,8 +14,8 @@ from antiphon.errors import RequestError
 from antiphon.grammar import EndOfTurn, Json, chain
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.grammar.following import Matcher
-from antiphon.grammar.schema import hold
-from antiphon.grammar.schema.lower import names_in_order
+from antiphon.grammar.schema import compile_schema
+from antiphon.grammar.schema.translate import property_order
 from antiphon.tokens import ByteTokenizer
 from kit.corpora import corpus_file
 
@@ -92,17 +92,17 @@ def test_public_schemas_accept_what_is_valid_and_nothing_else() -> None:
         except RequestError:
             seen["refused"] += 1
             continue
-        held, ranks = grammar.schemas["s"], names_in_order(row["schema"])
+        enforced, ranks = grammar.schemas["s"], property_order(row["schema"])
         by_value = jsonschema_rs.validator_for(row["schema"], validate_formats=False, offline=True)
         for test in row["tests"]:
-            fits = held.fault_of(test["data"]) is None
+            fits = enforced.fault_of(test["data"]) is None
             found = spelled(grammar.matcher(), test["data"], ranks, STEPS if fits else STEPS // 20)
             seen["unsure"] += found is None and fits
-            seen["left to the final check"] += bool(found and not fits and not held.relaxed)
+            seen["left to the final check"] += bool(found and not fits and not enforced.relaxed)
             seen["instances"] += 1
             if not test["valid"] and found and fits:
                 wrong.append(("accepted", row["id"], test["data"]))
-            # Formats are held here; the instances that are valid only where formats mean nothing are not at issue.
+            # Formats are enforced here; the instances that are valid only where formats mean nothing are not at issue.
             if test["valid"] and (fits or not by_value.is_valid(test["data"])) and not (found is not False and fits):
                 wrong.append(("refused", row["id"], test["data"]))
     assert [entry for entry in wrong if entry[0] == "accepted"] == []
@@ -117,7 +117,7 @@ def test_fewer_than_half_of_what_the_engine_refuses_is_refused_even_in_strict_mo
     for row in rows():
         plain += "compile_error" in row["llguidance_1.0.1"]
         try:
-            hold(row["schema"], strict=True)
+            compile_schema(row["schema"], strict=True)
             compile_grammar(chain(Json(row["schema"], "s", strict=True), EndOfTurn()), VOCABULARY)
         except RequestError:
             refused += 1

@@ -54,14 +54,14 @@ def accepts(grammar: CompiledGrammar, text: str) -> bool:
 def test_a_pattern_accepts_what_a_plain_reading_of_ecma_262_accepts(pattern: tuple[str, str], texts: list[str]) -> None:
     ecma, python = pattern
     schema = {"type": "string", "pattern": f"^(?:{ecma})$"}
-    held = compile_grammar(chain(Json(schema, "s", strict=True), EndOfTurn()), VOCABULARY)
+    enforced = compile_grammar(chain(Json(schema, "s", strict=True), EndOfTurn()), VOCABULARY)
     bare = compile_grammar(chain(Regex(ecma, "r"), EndOfTurn()), VOCABULARY)
     judge = jsonschema_rs.validator_for(schema)
     for text in [*texts, *CHARACTERS]:
         expected = re.fullmatch(python, text) is not None
         assert accepts(bare, text) is expected, (ecma, text)
         as_json = json.dumps(text, ensure_ascii=False)
-        assert accepts(held, as_json) is expected, (ecma, text)
+        assert accepts(enforced, as_json) is expected, (ecma, text)
         assert not expected or judge.is_valid(text), (ecma, text)
 
 
@@ -93,9 +93,9 @@ ESCAPED = st.sampled_from(
 def test_what_json_escapes_is_held_like_any_other_character(parts: list[tuple[str, str]], texts: list[str]) -> None:
     pattern = "".join(part + repeat for part, repeat in parts)
     schema = {"type": "string", "pattern": f"^{pattern}$"}
-    held = compile_grammar(chain(Json(schema, "s", strict=True), EndOfTurn()), VOCABULARY)
+    enforced = compile_grammar(chain(Json(schema, "s", strict=True), EndOfTurn()), VOCABULARY)
     for text in [*texts, *'"\\\n\tax', '"a', 'a"', "\\a", "\na", '""', "\\\\"]:
-        assert accepts(held, json.dumps(text)) is (re.fullmatch(pattern, text) is not None), (pattern, text)
+        assert accepts(enforced, json.dumps(text)) is (re.fullmatch(pattern, text) is not None), (pattern, text)
 
 
 @pytest.mark.parametrize("pattern", [r"^a\b", r"\Ba", r"^x\\\b"])

@@ -293,7 +293,7 @@ def turn(
 def test_what_the_renderer_writes_for_an_assistants_turn_the_grammar_accepts(
     case: str, thought: str | None, preamble: str | None, answer: str | None, city: str, to: str
 ) -> None:
-    # Where controls are spelled out, no string of a held call holds the beginning of one (docs/structured-output.md).
+    # Where controls are spelled out, no string of a call contains the beginning of one (docs/structured-output.md).
     assume("<|" not in city or "spelled" not in case)
     format = FORMATS[case]
     before = Conversation((Message(role=Role.USER, text="hi"),))

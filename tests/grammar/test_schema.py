@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from antiphon.errors import RequestError
 from antiphon.grammar import EndOfTurn, Json, chain
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
-from antiphon.grammar.schema import Relaxed, hold
+from antiphon.grammar.schema import Relaxation, compile_schema
 from antiphon.grammar.schema.formats import PATTERNS
-from antiphon.grammar.schema.strings import other_than
+from antiphon.grammar.schema.patterns import all_except
 from antiphon.tokens import ByteTokenizer, Control
 
 TOKENIZER = ByteTokenizer(["<eos>"])
@@ -33,7 +33,7 @@ def accepts(grammar: CompiledGrammar, value: Any) -> bool:
     return matcher.accepting
 
 
-HELD: dict[str, tuple[Any, Sequence[Any], Sequence[Any]]] = {
+ENFORCED: dict[str, tuple[Any, Sequence[Any], Sequence[Any]]] = {
     "oneOf with a discriminator": (
         {
             "oneOf": [
@@ -201,20 +201,20 @@ HELD: dict[str, tuple[Any, Sequence[Any], Sequence[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", ENFORCED)
 def test_a_keyword_beyond_the_engine_is_held_all_the_same(name: str) -> None:
-    schema, valid, invalid = HELD[name]
+    schema, valid, invalid = ENFORCED[name]
     grammar = compiled(schema)
     assert [value for value in valid if not accepts(grammar, value)] == []
     assert [value for value in invalid if accepts(grammar, value)] == []
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", ENFORCED)
 def test_the_finished_value_is_judged_by_the_schema_itself(name: str) -> None:
-    schema, valid, invalid = HELD[name]
-    held = hold(schema)
-    assert [value for value in valid if held.fault(json.dumps(value)) is not None] == []
-    assert [value for value in invalid if held.fault(json.dumps(value)) is None] == []
+    schema, valid, invalid = ENFORCED[name]
+    enforced = compile_schema(schema)
+    assert [value for value in valid if enforced.fault(json.dumps(value)) is not None] == []
+    assert [value for value in invalid if enforced.fault(json.dumps(value)) is None] == []
 
 
 NOT_HELD: dict[str, tuple[Any, str, Any, Any]] = {
@@ -235,7 +235,7 @@ NOT_HELD: dict[str, tuple[Any, str, Any, Any]] = {
 def test_strict_refuses_what_cannot_be_held_and_names_it(keyword: str) -> None:
     schema, path, _, _ = NOT_HELD[keyword]
     with pytest.raises(RequestError) as refused:
-        hold(schema, "tools[0].function.parameters", strict=True)
+        compile_schema(schema, "tools[0].function.parameters", strict=True)
     assert refused.value.param == f"tools[0].function.parameters{path}"
     assert keyword in refused.value.message
 
@@ -244,17 +244,17 @@ def test_strict_refuses_what_cannot_be_held_and_names_it(keyword: str) -> None:
 def test_without_strict_it_is_relaxed_reported_and_checked_afterwards(keyword: str) -> None:
     schema, path, valid, invalid = NOT_HELD[keyword]
     grammar = compiled(schema, strict=False)
-    held = grammar.schemas["s"]
-    assert held.relaxed == (Relaxed(keyword, path),)
+    enforced = grammar.schemas["s"]
+    assert enforced.relaxed == (Relaxation(keyword, path),)
     assert accepts(grammar, valid)
-    assert held.fault(json.dumps(valid)) is None
-    assert held.fault(json.dumps(invalid)) is not None
+    assert enforced.fault(json.dumps(valid)) is None
+    assert enforced.fault(json.dumps(invalid)) is not None
 
 
 def test_a_fault_tells_where_in_the_value() -> None:
-    held = hold({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}})
-    assert ".a[1]" in str(held.fault('{"a":[1,"x"]}'))
-    assert "not JSON" in str(held.fault('{"a":'))
+    enforced = compile_schema({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}})
+    assert ".a[1]" in str(enforced.fault('{"a":[1,"x"]}'))
+    assert "not JSON" in str(enforced.fault('{"a":'))
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_properties_come_in_their_authors_order_however_the_schema_is_rewritten(
         "required": ["mid", "alpha", "zeta"],
         "not": {"required": ["omega"]},
     }
-    engine = hold(schema).engine
+    engine = compile_schema(schema).engine
     assert isinstance(engine, dict)
     assert [name for name in engine["properties"] if name != "omega"] == ["zeta", "alpha", "mid"]
 
@@ -293,7 +293,10 @@ def test_a_schema_that_the_engine_knows_is_shown_as_it_is() -> None:
         "type": "object",
         "properties": {"b": {"type": "string"}, "a": {"anyOf": [{"type": "null"}, {"enum": [2, 1]}]}},
     }
-    assert hold({**schema, "title": "T", "$schema": "https://json-schema.org/draft/2020-12/schema"}).engine == schema
+    assert (
+        compile_schema({**schema, "title": "T", "$schema": "https://json-schema.org/draft/2020-12/schema"}).engine
+        == schema
+    )
 
 
 @pytest.mark.parametrize(
@@ -309,13 +312,13 @@ def test_a_schema_that_the_engine_knows_is_shown_as_it_is() -> None:
 )
 def test_what_is_no_schema_is_refused_at_its_place(schema: Any, path: str) -> None:
     with pytest.raises(RequestError) as refused:
-        hold(schema, "s")
+        compile_schema(schema, "s")
     assert refused.value.param == path
 
 
 def test_a_check_of_a_finished_value_gives_up_on_a_pattern_that_backtracks() -> None:
-    held = hold({"type": "string", "pattern": r"^(a+)+(?=b)$"})
-    assert held.fault(json.dumps("a" * 60)) is not None
+    enforced = compile_schema({"type": "string", "pattern": r"^(a+)+(?=b)$"})
+    assert enforced.fault(json.dumps("a" * 60)) is not None
 
 
 FORMATS = {
@@ -353,7 +356,7 @@ def test_every_format_compiles_within_strict(format: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(st.text("ab<|", max_size=4), min_size=1, max_size=5), probe=st.text("ab<|\n", max_size=6))
 def test_every_text_but_some_is_a_pattern(texts: list[str], probe: str) -> None:
-    judge = jsonschema_rs.validator_for({"pattern": other_than(texts)})
+    judge = jsonschema_rs.validator_for({"pattern": all_except(texts)})
     assert all(not judge.is_valid(text) for text in texts)
     assert judge.is_valid(probe) == (probe not in texts)
 

@@ -1,4 +1,4 @@
-"""Grammars → what an engine is given and what its output is held to.
+"""Grammars → what an engine is given, and the matcher that its output is checked against.
 
 An engine drops, in silence, a grammar that it cannot compile. So every grammar is first compiled here, with the
 engine's release of llguidance and the model's own vocabulary, up to its first mask: what fails, fails as a
@@ -24,7 +24,7 @@ from .following import Matcher
 from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
 from .lark import lark
 from .limits import LIMITS, Limits, check_pattern
-from .schema import HeldSchema, clear_of_controls, hold
+from .schema import CompiledSchema, compile_schema, exclude_controls
 
 _PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
 
@@ -67,14 +67,14 @@ class _Tokens:
 class CompiledGrammar:
     """A grammar that is known to compile: ``lark`` is for the engine, `matcher` for what the engine says.
 
-    ``digest`` is the same for equal texts. ``schemas`` are those that it holds, by their path in the request: with them
+    ``digest`` is the same for equal texts. ``schemas`` are those within it, by their path in the request: with them
     finished values are checked. One value serves any number of requests.
     """
 
     lark: str
     digest: str
     start: LLMatcher
-    schemas: Mapping[str, HeldSchema]
+    schemas: Mapping[str, CompiledSchema]
 
     def matcher(self) -> Matcher:
         """A new matcher at the beginning of a reply; one for each choice."""
@@ -86,20 +86,20 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
 
     Errors: `RequestError`, whose ``position.path`` is that of the schema or pattern at fault.
     """
-    held: dict[int, HeldSchema] = {}
+    schemas: dict[int, CompiledSchema] = {}
     for leaf in leaves(grammar):
         match leaf:
             case Regex(pattern, path):
                 check_pattern(pattern, path, limits)
             case Json(schema, path, strict):
-                held[id(schema)] = hold(schema, path, strict=strict, limits=limits)
+                schemas[id(schema)] = compile_schema(schema, path, strict=strict, limits=limits)
             case _:
                 assert_never(leaf)
 
     def shown(node: Json) -> JsonSchema:
-        engine = held[id(node.schema)].engine
+        engine = schemas[id(node.schema)].engine
         spelled = any(isinstance(c, str) or c not in vocabulary.controls for c in node.avoid)
-        return clear_of_controls(engine, node.path) if spelled else engine
+        return exclude_controls(engine, node.path) if spelled else engine
 
     text = lark(
         grammar,
@@ -112,9 +112,9 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
     start = LLMatcher(vocabulary.tokens, text, log_level=0)
     fault = _first_fault(start)
     if fault:
-        raise _at_fault(grammar, vocabulary, fault, held)
+        raise _at_fault(grammar, vocabulary, fault, schemas)
     return CompiledGrammar(
-        text, hashlib.sha256(text.encode()).hexdigest(), start, {schema.path: schema for schema in held.values()}
+        text, hashlib.sha256(text.encode()).hexdigest(), start, {schema.path: schema for schema in schemas.values()}
     )
 
 
@@ -128,10 +128,12 @@ def _first_fault(start: LLMatcher) -> str:
     return "nothing satisfies it" if fault == "NoExtensionBias" else fault
 
 
-def _at_fault(grammar: Grammar, vocabulary: Vocabulary, fault: str, held: Mapping[int, HeldSchema]) -> RequestError:
+def _at_fault(
+    grammar: Grammar, vocabulary: Vocabulary, fault: str, schemas: Mapping[int, CompiledSchema]
+) -> RequestError:
     """The error, with the place of the schema or pattern that does not even compile alone."""
     for leaf in leaves(grammar):
-        text = lark(leaf, controls={}, end_ids=(), engine_schema=lambda node: held[id(node.schema)].engine)
+        text = lark(leaf, controls={}, end_ids=(), engine_schema=lambda node: schemas[id(node.schema)].engine)
         alone = LLMatcher(vocabulary.tokens, text, log_level=0)
         reason = _first_fault(alone)
         if reason:

@@ -2,6 +2,11 @@ r"""Patterns as ECMA-262 means them, in the engine's dialect, which is that of R
 
 The two look alike and differ: to the engine ``\d`` and ``\w`` may be of any script, ``\s`` has U+0085 and lacks U+FEFF,
 ``.`` takes a carriage return, and a class has operators (``&&``, ``--``, ``[:alpha:]``) where ECMA-262 has characters.
+
+>>> spelled_out(r"^\d+[a&&b-]$")
+'^[0-9]+[a\\&\\&b\\-]$'
+>>> spelled_out(".")
+'[^\\n\\r\\u2028\\u2029]'
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Holds sampled ids to a grammar, one reply at a time."""
+"""Checks sampled ids against a grammar, one reply at a time."""
 
 from __future__ import annotations
 

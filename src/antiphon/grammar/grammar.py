@@ -1,4 +1,4 @@
-"""What a reply may be, as data: a format builds it, `lark` writes it for an engine, `matcher` holds a text to it."""
+"""What a reply may be, as data: a format builds it, `lark` writes it for an engine, `matcher` follows a reply by it."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class AnyText:
 
     ``limit`` is in characters (a pair like ``<a`` may count as one); at the limit ``until`` is forced. Controls that
     the vocabulary has can never be text, so only those that are spelled out are kept out of it. ``escaped``: ``<<|``
-    stands for ``<|`` (OpenChatML §3). ``said``: it begins with a character that is no blank, so something is said.
+    stands for ``<|`` (OpenChatML §3). ``nonblank``: it begins with a character that is no blank, so it is not empty.
     """
 
     until: Control | str | None = None
     avoid: tuple[Control | str, ...] = ()
     limit: int | None = None
     escaped: bool = False
-    said: bool = False
+    nonblank: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Json:
     """A JSON text of ``schema``, which stands at ``path`` of the request.
 
-    ``strict``: a keyword that cannot be held while sampling is an error; otherwise it is checked afterwards. Strings
-    and names never spell a control of ``avoid`` that the vocabulary lacks.
+    ``strict``: a keyword that cannot be enforced while sampling is an error, else it is checked afterwards. Strings and
+    names never spell a control of ``avoid`` that the vocabulary lacks.
     """
 
     schema: JsonSchema

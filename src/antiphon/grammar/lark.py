@@ -3,6 +3,20 @@
 Three traps of that engine shape what is written here. A lexeme is the longest match and never taken back, so free text
 before a spelled-out closer is one lazy terminal together with its closer. The engine knows one end token, often not the
 model's, so a turn ends with the model's own, by id. `x-guidance` counts only at the top of a schema.
+
+>>> from .grammar import chain
+>>> end = Control("<|end|>")
+>>> print(lark(chain(AnyText(end, (end,)), EndOfTurn()), controls={end: 256}, end_ids=[257]))
+%llguidance {}
+start: TEXT_0 <[256]> <[257]>
+TEXT_0: /(?s:.*)/
+<BLANKLINE>
+>>> print(lark(AnyText(end, (end,)), controls={}, end_ids=[257]))
+%llguidance {}
+start: body_1
+TEXT_0: /(?s:.*)/ & ~/(?s:.*)(<\\|end\\|>)(?s:.*)/
+body_1[lazy]: TEXT_0 "<|end|>"
+<BLANKLINE>
 """
 
 from __future__ import annotations
@@ -17,7 +31,7 @@ from antiphon.tokens import Control
 
 from .ecma import spelled_out
 from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
-from .text import SOMETHING, text_without
+from .text import NOT_BLANK, text_without
 
 HEADER = "%llguidance {}"
 
@@ -84,7 +98,7 @@ class _Writer:
         spelled = {str(c) for c in (*node.avoid, node.until) if c is not None and self._id(c) is None}
         closed = node.until is not None and self._id(node.until) is None
         pattern = text_without(spelled, limit=node.limit, escaped=node.escaped, closed=closed)
-        text = self._rule("TEXT", f"{pattern} & {SOMETHING}" if node.said else pattern)
+        text = self._rule("TEXT", f"{pattern} & {NOT_BLANK}" if node.nonblank else pattern)
         if node.until is None:
             return text
         if not closed:
@@ -120,7 +134,7 @@ def quoted(text: str) -> str:
 def _between_slashes(pattern: str, path: str) -> str:
     """The pattern with its slashes and line breaks escaped, and nothing else changed."""
     if "\0" in pattern:
-        raise RequestError("a pattern must not hold U+0000", position=Position(path=path))
+        raise RequestError("a pattern must not contain U+0000", position=Position(path=path))
     out, escaped = [], False
     for char in pattern:
         out.append(

@@ -51,24 +51,21 @@ def check_schema(schema: Any, path: str, limits: Limits = LIMITS) -> None:
         node, where, depth = open_nodes.pop()
         nodes += 1
         if nodes > limits.nodes:
-            raise _beyond(f"the schema has more than {limits.nodes} values", path)
+            raise _limit_error(f"the schema has more than {limits.nodes} values", path)
         if depth > limits.depth:
-            raise _beyond(f"the schema is nested more than {limits.depth} deep", _spelled(where))
+            raise _limit_error(f"the schema is nested more than {limits.depth} deep", _spelled(where))
         if isinstance(node, str):
             characters += len(node)
         elif isinstance(node, dict):
             characters += sum(map(len, node))
-            if len(node) > limits.properties:
-                raise _beyond(f"the schema has more than {limits.properties} entries in one place", _spelled(where))
-            if not _BOUNDED.isdisjoint(node):
-                _check_keywords(node, _spelled(where), limits)
+            _check_object(node, where, limits)
             open_nodes += [(value, (where, key), depth + 1) for key, value in node.items()]
         elif isinstance(node, list | tuple):
             open_nodes += [(value, (where, i), depth + 1) for i, value in enumerate(node)]
         elif isinstance(node, float) and not math.isfinite(node):
-            raise _beyond("a number in the schema is out of range", _spelled(where))
+            raise _limit_error("a number in the schema is out of range", _spelled(where))
         if characters > limits.characters:
-            raise _beyond(f"the schema has more than {limits.characters} characters", path)
+            raise _limit_error(f"the schema has more than {limits.characters} characters", path)
 
 
 _Place = Any
@@ -83,6 +80,13 @@ def _spelled(place: _Place) -> str:
     return str(place) + "".join(reversed(steps))
 
 
+def _check_object(node: dict[str, Any], where: _Place, limits: Limits) -> None:
+    if len(node) > limits.properties:
+        raise _limit_error(f"the schema has more than {limits.properties} entries in one place", _spelled(where))
+    if not _BOUNDED.isdisjoint(node):
+        _check_keywords(node, _spelled(where), limits)
+
+
 def _check_keywords(node: dict[str, Any], where: str, limits: Limits) -> None:
     """Keywords are taken for what they may be; data that looks like one is bounded too, which harms nobody."""
     for key, value in node.items():
@@ -90,11 +94,11 @@ def _check_keywords(node: dict[str, Any], where: str, limits: Limits) -> None:
             case bool():
                 continue
             case int() | float() if key in _COUNTS and value > limits.count:
-                raise _beyond(f"{key} is above {limits.count}", f"{where}.{key}")
+                raise _limit_error(f"{key} is above {limits.count}", f"{where}.{key}")
             case int() | float() if key in _LENGTHS and value > limits.length:
-                raise _beyond(f"{key} is above {limits.length}", f"{where}.{key}")
+                raise _limit_error(f"{key} is above {limits.length}", f"{where}.{key}")
             case list() if key == "enum" and len(value) > limits.enum:
-                raise _beyond(f"enum has more than {limits.enum} values", f"{where}.{key}")
+                raise _limit_error(f"enum has more than {limits.enum} values", f"{where}.{key}")
             case str() if key == "pattern":
                 check_pattern(value, f"{where}.{key}", limits)
             case dict() if key == "patternProperties":
@@ -108,11 +112,11 @@ _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^]\\])*\]|\{(\d*)(?:,(\d*))?\}|.", re.
 def check_pattern(pattern: str, path: str, limits: Limits = LIMITS) -> None:
     """Raises `RequestError` for a pattern that is too long, or that its nested repetitions make too large."""
     if len(pattern) > limits.pattern:
-        raise _beyond(f"the pattern is longer than {limits.pattern} characters", path)
+        raise _limit_error(f"the pattern is longer than {limits.pattern} characters", path)
     if "\0" in pattern:
-        raise _beyond("the pattern holds U+0000", path)
+        raise _limit_error("the pattern contains U+0000", path)
     if _unrolled(_TOKEN.finditer(pattern), limits.unrolled) > limits.unrolled:
-        raise _beyond(f"the pattern's repetitions amount to more than {limits.unrolled} characters", path)
+        raise _limit_error(f"the pattern's repetitions amount to more than {limits.unrolled} characters", path)
 
 
 def _unrolled(tokens: Iterator[re.Match[str]], most: int) -> int:
@@ -139,5 +143,5 @@ def _unrolled(tokens: Iterator[re.Match[str]], most: int) -> int:
     return sum(sizes)
 
 
-def _beyond(message: str, path: str) -> RequestError:
+def _limit_error(message: str, path: str) -> RequestError:
     return RequestError(message, code="invalid_schema", position=Position(path=path))

@@ -26,7 +26,7 @@ def matcher(format: HasGrammar, shape: ReplyShape, tokenizer: Tokenizer, end_ids
     ``end_ids`` are the model's own end tokens. Building the vocabulary takes a quarter of a second for a real model;
     who asks more than once makes a `Vocabulary` and uses `compile_grammar`.
 
-    Errors: `RequestError` for a shape that cannot be held, with its place.
+    Errors: `RequestError` for a shape that cannot be enforced, with its place.
     """
     # Only here does this room need llguidance.
     from .compiler import Vocabulary, compile_grammar

@@ -1,4 +1,4 @@
-"""What a request asks of a reply, before any format says how it is written."""
+"""What a request requires of a reply, before any format says how it is written."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ class ReplyShape:
         return self.call_ids if self.parallel else self.call_ids[:1]
 
     def arguments(self, tool: ToolSpec, avoid: tuple[Control | str, ...] = ()) -> Json:
-        """What a call of the tool may say."""
+        """The arguments of a call of the tool."""
         schema = NOTHING if tool.parameters is None else tool.parameters
         path = f"{self.tools_param}[{self._place(tool)}].function.parameters"
         return Json(schema, path, strict=tool.strict is True, avoid=avoid)
 
     def builtin_calls(self, avoid: tuple[Control | str, ...] = ()) -> list[tuple[str, Json | None]]:
-        """Whom a reply may call of the server's own, and what such a call says; None for free text (code).
+        """The recipients of the server's own that a reply may call, and a call's arguments; None for free text (code).
 
         ``tool_choice`` is about the request's tools: only one that names some of them rules these out.
         """
@@ -95,20 +95,20 @@ class ReplyShape:
 
     def answer(self, avoid: tuple[Control | str, ...] = ()) -> Grammar | None:
         """What the final answer must be; None for free text."""
-        asked = self.response_format
-        match asked.kind:
+        form = self.response_format
+        match form.kind:
             case "text":
                 return None
             case "json_object":
                 return Json({"type": "object"}, self.format_param, avoid=avoid)
             case "json_schema":
-                schema = True if asked.schema is None else asked.schema
-                return Json(schema, f"{self.format_param}.json_schema.schema", asked.strict is True, avoid)
+                schema = True if form.schema is None else form.schema
+                return Json(schema, f"{self.format_param}.json_schema.schema", form.strict is True, avoid)
             case "regex":
-                return Regex(asked.pattern or "", f"{self.format_param}.pattern")
+                return Regex(form.pattern or "", f"{self.format_param}.pattern")
             case "choice":
-                if not asked.choices or "" in asked.choices:
+                if not form.choices or "" in form.choices:
                     raise RequestError(
                         "choices must be non-empty texts", position=Position(path=f"{self.format_param}.choices")
                     )
-                return choice(*asked.choices)
+                return choice(*form.choices)

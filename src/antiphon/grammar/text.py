@@ -1,4 +1,10 @@
-"""Regular expressions of free text that keeps clear of some spellings, in the dialect of llguidance's lexer."""
+r"""Regular expressions of free text without some spellings, in the dialect of llguidance's lexer.
+
+>>> print(text_without(["<|end|>"], limit=None, escaped=False, closed=False))
+/(?s:.*)/ & ~/(?s:.*)(<\|end\|>)(?s:.*)/
+>>> print(text_without(["<|end|>"], limit=80, escaped=False, closed=False))
+/([^<]|<[^<\|]){0,80}/
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,7 @@ from collections.abc import Collection
 
 _SPECIAL = re.compile(r"[][\\^$.|?*+(){}/&~\-#]")
 
-SOMETHING = r"/\S(?s:.*)/"
+NOT_BLANK = r"/\S(?s:.*)/"
 """A text that does not begin with a blank, and is not empty."""
 
 

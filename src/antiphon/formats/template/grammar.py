@@ -121,7 +121,7 @@ class _TaggedGrammar:
         limit = self._shape.max_reasoning
         if not must:
             return self._text(close, limit)
-        return chain(optional(choice("\n")), replace(self._text(close, limit), said=True))
+        return chain(optional(choice("\n")), replace(self._text(close, limit), nonblank=True))
 
     def _text(self, until: str | None, limit: int | None) -> AnyText:
         return AnyText(None if until is None else self._mark(until), self._avoid, limit)

@@ -1,7 +1,21 @@
-"""JSON Schemas, made ready for the engine."""
+"""JSON Schemas → schemas that the engine can enforce while it samples.
 
-from .clear import clear_of_controls
-from .hold import HeldSchema, hold
-from .lower import Relaxed
+The engine (llguidance) has a part of JSON Schema. `compile_schema` (`.compile`) goes one of two ways. A schema within
+that part passes through (`.passthrough`). Any other is brought to its canonical form and translated (`.translate`):
+one module for each type (`.objects`, `.arrays`, `.strings`, `.numbers`) over a shared context (`.context`). What the
+engine cannot enforce even so is relaxed, and the finished value is checked.
 
-__all__ = ["HeldSchema", "Relaxed", "clear_of_controls", "hold"]
+Each module's docstring has an example, which a test runs. Its labels:
+
+* ``schema``: what comes in;
+* ``engine``: what the engine is shown of it;
+* ``relaxed``: the keywords, by their place, that it is not shown;
+* ``accepts``, ``refuses``: JSON texts that the grammar lets through, and that it stops, while the model samples;
+* ``rejects``: texts that the grammar lets through, and that the check of the finished value refuses.
+"""
+
+from .compile import CompiledSchema, compile_schema
+from .controls import exclude_controls
+from .translate import Relaxation
+
+__all__ = ["CompiledSchema", "Relaxation", "compile_schema", "exclude_controls"]

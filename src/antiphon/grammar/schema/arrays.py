@@ -1,4 +1,21 @@
-"""Arrays, with the engine's keywords."""
+"""Arrays of a canonical schema, in the engine's keywords.
+
+The engine knows nothing of ``uniqueItems``. Where the values are few, every array of distinct ones is written out:
+
+    schema   {"type": "array", "items": {"enum": ["r", "g"]}, "uniqueItems": true}
+    engine   {"enum": [[], ["g"], ["r"], ["g", "r"], ["r", "g"]]}
+    accepts  []  ["g","r"]
+    refuses  ["r","r"]  ["b"]
+
+Nor of ``contains``: where the array is short, it is one alternative for each place of the item:
+
+    schema   {"type": "array", "items": {"type": "integer"}, "contains": {"const": 7}, "maxItems": 2}
+    engine   {"allOf": [{"type": "array", "items": {"type": "integer"}, "maxItems": 2},
+             {"anyOf": [{"type": "array", "prefixItems": [{"const": 7}], "minItems": 1},
+             {"type": "array", "prefixItems": [true, {"const": 7}], "minItems": 2}]}]}
+    accepts  [7]  [1,7]
+    refuses  []  [1,2]
+"""
 
 from __future__ import annotations
 
@@ -11,7 +28,7 @@ from jsonschema_rs.canonical import Containment, Distinctness
 
 from antiphon.conversation import JsonSchema
 
-from .lowering import Lowering
+from .context import TranslationContext
 
 MOST_ORDERS = 2_000
 """How many arrays of distinct values may be written out."""
@@ -19,37 +36,47 @@ MOST_PLACES = 16
 """How many places an array may have for one of them to be singled out."""
 
 
-def lower_array(view: canonical.ArrayView, lowering: Lowering) -> JsonSchema:
-    distinct = _distinct(view, lowering)
+def translate_array(view: canonical.ArrayView, context: TranslationContext) -> JsonSchema:
+    distinct = _distinct(view, context)
     if distinct is not None:
         return distinct
     schema: dict[str, Any] = {"type": "array"}
     if view.prefix_items:
-        schema["prefixItems"] = [lowering.schema(item) for item in view.prefix_items]
+        schema["prefixItems"] = [context.schema(item) for item in view.prefix_items]
     if view.items is not None:
-        schema["items"] = lowering.schema(view.items)
+        schema["items"] = context.schema(view.items)
     if view.min_items is not None:
         schema["minItems"] = view.min_items
     if view.max_items is not None:
         schema["maxItems"] = view.max_items
-    cases = [case for wanted in view.contains if (case := _containing(wanted, view, lowering)) is not None]
-    return {"allOf": [schema, *cases]} if cases else schema
+    containing = [_containing(contains, view, context) for contains in view.contains]
+    alternatives = [alternative for alternative in containing if alternative is not None]
+    return {"allOf": [schema, *alternatives]} if alternatives else schema
 
 
-def _distinct(view: canonical.ArrayView, lowering: Lowering) -> JsonSchema | None:
-    """All arrays of distinct values, written out where the values are few; None where nothing is asked or possible."""
+def _distinct(view: canonical.ArrayView, context: TranslationContext) -> JsonSchema | None:
+    """Every array of distinct values; None where the items need not be distinct, or are too many to be written out."""
     if view.distinctness is Distinctness.UNCONSTRAINED or (view.max_items is not None and view.max_items < 2):
         return None
+    arrays = _arrays_of_distinct_values(view)
+    if arrays is None:
+        context.relax("uniqueItems", "not", "oneOf", "if")
+        return None
+    return {"enum": arrays}
+
+
+def _arrays_of_distinct_values(view: canonical.ArrayView) -> list[list[Any]] | None:
     values = _finite(view.items)
-    if view.distinctness is Distinctness.ALL_DISTINCT and values is not None and not view.prefix_items:
-        least, most = view.min_items or 0, min(len(values), view.max_items or len(values))
-        if sum(perm(len(values), n) for n in range(least, most + 1)) <= MOST_ORDERS and not view.contains:
-            return {"enum": [list(order) for n in range(least, most + 1) for order in permutations(values, n)]}
-    lowering.relax("uniqueItems", "not", "oneOf", "if")
-    return None
+    if values is None or view.distinctness is not Distinctness.ALL_DISTINCT or view.prefix_items or view.contains:
+        return None
+    lengths = range(view.min_items or 0, min(len(values), view.max_items or len(values)) + 1)
+    if sum(perm(len(values), length) for length in lengths) > MOST_ORDERS:
+        return None
+    return [list(order) for length in lengths for order in permutations(values, length)]
 
 
 def _finite(items: CanonicalSchema | None) -> list[Any] | None:
+    """All values of the items' schema; None where they are too many to count."""
     match items.view() if items is not None else None:
         case canonical.ConstView(value):
             return [value]
@@ -61,21 +88,27 @@ def _finite(items: CanonicalSchema | None) -> list[Any] | None:
             return None
 
 
-def _containing(wanted: canonical.ContainsView, view: canonical.ArrayView, lowering: Lowering) -> JsonSchema | None:
-    """One place that holds what the array must contain, for each place that there is."""
-    least = 1 if wanted.min_contains is None else wanted.min_contains
-    items = [*view.prefix_items, *([view.items] if view.items is not None else [])]
-    if wanted.max_contains is None and items and all(wanted.schema.covers(i) is Containment.YES for i in items):
+def _containing(
+    contains: canonical.ContainsView, view: canonical.ArrayView, context: TranslationContext
+) -> JsonSchema | None:
+    """The item that must be there, as one alternative for each place; None where nothing is required or possible."""
+    least = 1 if contains.min_contains is None else contains.min_contains
+    if contains.max_contains is None and _every_item_is(contains.schema, view):
         return {"type": "array", "minItems": least}
-    if wanted.max_contains is not None or least > 1 or view.max_items is None or view.max_items > MOST_PLACES:
-        lowering.relax("contains", "not", "oneOf", "if", "dependentSchemas")
+    if contains.max_contains is not None or least > 1 or view.max_items is None or view.max_items > MOST_PLACES:
+        context.relax("contains", "not", "oneOf", "if", "dependentSchemas")
         return None
     if least == 0:
         return None
-    there = lowering.schema(wanted.schema)
-    return {
-        "anyOf": [
-            {"type": "array", "prefixItems": [*([True] * place), there], "minItems": place + 1}
-            for place in range(view.max_items)
-        ]
-    }
+    item = context.schema(contains.schema)
+    return {"anyOf": [_at(place, item) for place in range(view.max_items)]}
+
+
+def _every_item_is(schema: CanonicalSchema, view: canonical.ArrayView) -> bool:
+    """Whether whatever item the array has is one of ``schema``."""
+    items = [*view.prefix_items, *([view.items] if view.items is not None else [])]
+    return bool(items) and all(schema.covers(item) is Containment.YES for item in items)
+
+
+def _at(place: int, item: JsonSchema) -> JsonSchema:
+    return {"type": "array", "prefixItems": [*([True] * place), item], "minItems": place + 1}

@@ -1,8 +1,25 @@
 """The `format`s of JSON Schema as patterns.
 
-Each pattern lets through every text of its format, and as little else as a regular expression can say: what it cannot
-say (whether a leap second fits its offset, whether a label is good Punycode) the check of the finished value tells. A
-format that is no one's standard is an annotation, as the specification says.
+Each pattern lets through every text of its format, and as little else as a regular expression can: what it cannot
+(whether a leap second fits its offset, whether a label is good Punycode) is left to the check of the finished value. A
+format that is no one's standard is an annotation, as the specification has it.
+
+    schema   {"type": "string", "format": "uuid"}
+    engine   {"type": "string", "pattern": "^(?s:[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12})$"}
+    accepts  "123e4567-e89b-12d3-a456-426614174000"
+    refuses  "123e4567e89b12d3a456426614174000"
+
+    schema   {"type": "string", "format": "time"}
+    engine   {"type": "string", "pattern": "^(?s:(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)…)$"}
+    accepts  "23:59:60Z"
+    refuses  "24:00:00Z"
+    rejects  "12:00:60Z"
+
+    schema   {"type": "string", "format": "regex"}
+    engine   {"type": "string"}
+    relaxed  .format
+    accepts  "a+"
+    rejects  "a("
 """
 
 from __future__ import annotations
@@ -103,5 +120,5 @@ _WHOLE = {
 PATTERNS: Mapping[str, str] = MappingProxyType({name: f"^(?s:{pattern})$" for name, pattern in _WHOLE.items()})
 """Formats by name, as patterns that match the whole text."""
 
-CHECKED = frozenset({"idn-hostname", "regex"})
+NOT_REGULAR = frozenset({"idn-hostname", "regex"})
 """Standard formats that no regular expression comes near."""

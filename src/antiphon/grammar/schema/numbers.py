@@ -1,4 +1,18 @@
-"""Numbers, with the engine's keywords."""
+"""Numbers of a canonical schema, in the engine's keywords.
+
+    schema   {"type": "number", "minimum": 0, "not": {"const": 0}, "multipleOf": 0.5}
+    engine   {"type": "number", "minimum": 0.5, "multipleOf": 0.5}
+    accepts  0.5  2
+    refuses  0.3
+
+An open bound has a keyword of its own:
+
+    schema   {"$schema": "http://json-schema.org/draft-04/schema#",
+             "type": "number", "minimum": 0, "exclusiveMinimum": true}
+    engine   {"type": "number", "exclusiveMinimum": 0}
+    accepts  0.1
+    refuses  0  -1
+"""
 
 from __future__ import annotations
 
@@ -8,21 +22,26 @@ from jsonschema_rs import canonical
 
 from antiphon.conversation import JsonSchema
 
-from .lowering import Lowering
+from .context import TranslationContext
+
+NumericView = canonical.IntegerView | canonical.NumberView
 
 
-def lower_number(view: canonical.IntegerView | canonical.NumberView, lowering: Lowering) -> JsonSchema:
-    schema: dict[str, Any] = {"type": "integer" if isinstance(view, canonical.IntegerView) else "number"}
-    for bound, keyword, exclusive in (
-        (view.minimum, "minimum", "exclusiveMinimum"),
-        (view.maximum, "maximum", "exclusiveMaximum"),
-    ):
-        if bound is not None:
-            open_ = not isinstance(view, canonical.IntegerView) and getattr(view, "exclusive_" + keyword)
-            schema[exclusive if open_ else keyword] = bound
+def translate_number(view: NumericView, context: TranslationContext) -> JsonSchema:
+    schema = {"type": "integer" if isinstance(view, canonical.IntegerView) else "number", **_bounds(view)}
     steps = [{"multipleOf": step} for step in view.multiple_of]
     if steps:
         schema |= steps[0] if len(steps) == 1 else {"allOf": steps}
     if view.not_multiple_of or (isinstance(view, canonical.NumberView) and view.excludes_integers):
-        lowering.relax("not", "oneOf", "if", "else")
+        context.relax("not", "oneOf", "if", "else")
     return schema
+
+
+def _bounds(view: NumericView) -> dict[str, Any]:
+    above = isinstance(view, canonical.NumberView) and view.exclusive_minimum
+    below = isinstance(view, canonical.NumberView) and view.exclusive_maximum
+    bounds = {
+        "exclusiveMinimum" if above else "minimum": view.minimum,
+        "exclusiveMaximum" if below else "maximum": view.maximum,
+    }
+    return {keyword: bound for keyword, bound in bounds.items() if bound is not None}

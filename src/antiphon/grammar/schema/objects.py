@@ -1,8 +1,34 @@
-"""Objects, with the engine's keywords."""
+"""Objects of a canonical schema, in the engine's keywords.
+
+The engine counts properties only where none is optional. In a closed object the selections are written out:
+
+    schema   {"type": "object", "properties": {"a": true, "b": true}, "additionalProperties": false, "minProperties": 1}
+    engine   {"anyOf": [{"type": "object", "properties": {"a": true, "b": true}, "additionalProperties": false,
+             "required": ["a"]}, {"type": "object", …, "required": ["b"]}]}
+    accepts  {"a":1}  {"b":2}  {"a":1,"b":2}
+    refuses  {}  {"c":3}
+
+It has no ``propertyNames``. Names that are listed become properties, names with a pattern ``patternProperties``:
+
+    schema   {"type": "object", "propertyNames": {"anyOf": [{"const": "id"}, {"pattern": "^x-"}]}}
+    engine   {"type": "object", "properties": {"id": true}, "patternProperties": {"^x-": true},
+             "additionalProperties": false}
+    accepts  {"id":1}  {"x-one":1}  {"id":1,"x-one":2}
+    refuses  {"one":1}
+
+Of two patterns it must see that no name has both, which prefixes show. Where it cannot, the values are left open:
+
+    schema   {"type": "object", "patternProperties": {"^a": {"type": "integer"}, "b$": {"type": "string"}}}
+    engine   {"type": "object"}
+    relaxed  .patternProperties
+    accepts  {"a":1}
+    rejects  {"a":"x"}
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -12,18 +38,18 @@ from jsonschema_rs import CanonicalSchema, canonical
 
 from antiphon.conversation import JsonSchema
 
+from .context import TranslationContext
+from .escapes import engine_patterns
 from .formats import PATTERNS
-from .lowering import Lowering
-from .quoting import in_json
-from .strings import matches
+from .patterns import matches
 
-MOST_CASES = 64
+MOST_SELECTIONS = 64
 """How many selections of properties may be written out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """A set of names: some one by one, some by pattern."""
+class NameSet:
+    """A set of property names: those ``listed``, and those that match one of ``patterns``."""
 
     listed: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
@@ -32,84 +58,104 @@ class Names:
         return name in self.listed or any(matches(pattern, name) for pattern in self.patterns)
 
 
-def lower_object(view: canonical.ObjectView, lowering: Lowering) -> JsonSchema:
+def translate_object(view: canonical.ObjectView, context: TranslationContext) -> JsonSchema:
     schema: dict[str, Any] = {"type": "object"}
-    names = None if view.property_names is None else _names(view.property_names)
-    if view.property_names is not None and names is None:
-        lowering.relax("propertyNames", "additionalProperties", "unevaluatedProperties", "not", "oneOf", "if")
-    properties = _properties(view, names, lowering)
+    allowed = None if view.property_names is None else _allowed_names(view.property_names)
+    if view.property_names is not None and allowed is None:
+        context.relax("propertyNames", "additionalProperties", "unevaluatedProperties", "not", "oneOf", "if")
+    properties = _properties(view, allowed, context)
     if properties:
         schema["properties"] = properties
-    schema |= _beyond(view, names, lowering)
+    schema |= _other_properties(view, allowed, context)
     if view.required:
-        schema["required"] = lowering.in_order(view.required)
+        schema["required"] = context.in_order(view.required)
     if view.violations:
-        lowering.relax("not", "oneOf", "if", "else", "dependentSchemas", "dependencies")
-    return _counted(schema, view, lowering)
+        context.relax("not", "oneOf", "if", "else", "dependentSchemas", "dependencies")
+    return _with_count(schema, view, context)
 
 
-def _names(names: CanonicalSchema) -> Names | None:
-    """The names that a schema of names lets through, where they can be told."""
+def _allowed_names(names: CanonicalSchema) -> NameSet | None:
+    """The names that ``propertyNames`` allows; None where a list and patterns cannot say."""
     match names.view():
         case canonical.FalseView():
-            return Names()
+            return NameSet()
         case canonical.ConstView(str(name)):
-            return Names((name,))
+            return NameSet((name,))
         case canonical.EnumView(values):
-            return Names(tuple(name for name in values if isinstance(name, str)))
+            return NameSet(tuple(name for name in values if isinstance(name, str)))
         case canonical.AnyOfView(branches):
-            found = [branch for branch in map(_names, branches) if branch is not None]
-            if len(found) < len(branches):
-                return None
-            return Names(
-                tuple(name for branch in found for name in branch.listed),
-                tuple(pattern for branch in found for pattern in branch.patterns),
-            )
-        case canonical.StringView() as view if not (view.excluded or view.excluded_patterns or view.excluded_formats):
-            ways = [*view.patterns, *(PATTERNS[format] for format in view.formats if format in PATTERNS)]
-            if view.min_length is not None or view.max_length is not None:
-                most = "" if view.max_length is None else view.max_length
-                ways.append(f"^(?s:.{{{view.min_length or 0},{most}}})$")
-            return Names(patterns=tuple(ways)) if len(ways) == 1 else None
+            return _union([_allowed_names(branch) for branch in branches])
+        case canonical.StringView() as view:
+            return _names_of_strings(view)
         case _:
             return None
 
 
-def _properties(view: canonical.ObjectView, names: Names | None, lowering: Lowering) -> dict[str, JsonSchema]:
-    """The properties that are told one by one, each with all that is said of it."""
-    if names is None:
-        return {name: lowering.schema(view.properties[name]) for name in lowering.in_order(view.properties)}
+def _union(sets: Sequence[NameSet | None]) -> NameSet | None:
+    known = [names for names in sets if names is not None]
+    if len(known) < len(sets):
+        return None
+    return NameSet(
+        tuple(name for names in known for name in names.listed),
+        tuple(pattern for names in known for pattern in names.patterns),
+    )
+
+
+def _names_of_strings(view: canonical.StringView) -> NameSet | None:
+    """Names with a pattern, a format or a length: one of the three, for patterns cannot be joined by "and"."""
+    if view.excluded or view.excluded_patterns or view.excluded_formats:
+        return None
+    patterns = [*view.patterns, *(PATTERNS[format] for format in view.formats if format in PATTERNS)]
+    if view.min_length is not None or view.max_length is not None:
+        most = "" if view.max_length is None else view.max_length
+        patterns.append(f"^(?s:.{{{view.min_length or 0},{most}}})$")
+    return NameSet(patterns=tuple(patterns)) if len(patterns) == 1 else None
+
+
+def _properties(
+    view: canonical.ObjectView, allowed: NameSet | None, context: TranslationContext
+) -> dict[str, JsonSchema]:
+    """The properties that are known by name, each with all schemas that apply to it."""
+    if allowed is None:
+        return {name: context.schema(view.properties[name]) for name in context.in_order(view.properties)}
     properties: dict[str, JsonSchema] = {}
-    for name in lowering.in_order({*names.listed, *view.properties}):
-        said = [view.properties[name]] if name in view.properties else []
-        said += [schema for pattern, schema in view.pattern_properties.items() if matches(pattern, name)]
-        if not said and view.additional_properties is not None:
-            said = [view.additional_properties]
-        schemas = [lowering.schema(schema) for schema in said] if name in names else [False]
+    for name in context.in_order({*allowed.listed, *view.properties}):
+        applying = _schemas_of(name, view)
+        schemas = [context.schema(schema) for schema in applying] if name in allowed else [False]
         properties[name] = {"allOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else True
     return properties
 
 
-def _beyond(view: canonical.ObjectView, names: Names | None, lowering: Lowering) -> dict[str, JsonSchema]:
-    """What names may come besides the properties, and with what values."""
-    others = True if view.additional_properties is None else lowering.schema(view.additional_properties)
-    patterns = {pattern: lowering.schema(schema) for pattern, schema in view.pattern_properties.items()}
-    if names is not None:
-        if names.patterns and not patterns.keys() <= set(names.patterns):
-            lowering.relax("patternProperties", "propertyNames")
-        patterns = {pattern: patterns.get(pattern, others) for pattern in names.patterns}
+def _schemas_of(name: str, view: canonical.ObjectView) -> list[CanonicalSchema]:
+    applying = [view.properties[name]] if name in view.properties else []
+    applying += [schema for pattern, schema in view.pattern_properties.items() if matches(pattern, name)]
+    if not applying and view.additional_properties is not None:
+        return [view.additional_properties]
+    return applying
+
+
+def _other_properties(
+    view: canonical.ObjectView, allowed: NameSet | None, context: TranslationContext
+) -> dict[str, JsonSchema]:
+    """``patternProperties`` and ``additionalProperties``: what names may come besides the known ones."""
+    others = True if view.additional_properties is None else context.schema(view.additional_properties)
+    patterns = {pattern: context.schema(schema) for pattern, schema in view.pattern_properties.items()}
+    if allowed is not None:
+        if allowed.patterns and not patterns.keys() <= set(allowed.patterns):
+            context.relax("patternProperties", "propertyNames")
+        patterns = {pattern: patterns.get(pattern, others) for pattern in allowed.patterns}
         others = False
-    spelled = {in_json(pattern): schema for pattern, schema in _merged(patterns).items()}
-    patterns = {pattern: schema for (pattern, *_), schema in spelled.items()}
-    if not _apart(list(patterns)) or any(len(of_name) > 1 for of_name in spelled):
-        lowering.relax("patternProperties")
+    shown = {engine_patterns(pattern): schema for pattern, schema in _merged(patterns).items()}
+    patterns = {pattern: schema for (pattern, *_), schema in shown.items()}
+    if not _disjoint(list(patterns)) or any(len(of_one) > 1 for of_one in shown):
+        context.relax("patternProperties")
         return {}
-    found: dict[str, JsonSchema] = {"patternProperties": patterns} if patterns else {}
-    return found if others is True else {**found, "additionalProperties": others}
+    keywords: dict[str, JsonSchema] = {"patternProperties": patterns} if patterns else {}
+    return keywords if others is True else {**keywords, "additionalProperties": others}
 
 
-def _merged(by_pattern: dict[str, JsonSchema]) -> dict[str, JsonSchema]:
-    """Patterns that ask the same become one."""
+def _merged(by_pattern: Mapping[str, JsonSchema]) -> dict[str, JsonSchema]:
+    """Patterns whose values have the same schema become one pattern."""
     merged: list[tuple[list[str], JsonSchema]] = []
     for pattern, schema in by_pattern.items():
         same = next((patterns for patterns, other in merged if other == schema), None)
@@ -123,8 +169,8 @@ def _merged(by_pattern: dict[str, JsonSchema]) -> dict[str, JsonSchema]:
 _PREFIX = re.compile(r"\^([A-Za-z0-9_ :/@-]+)(?![*?{+|])[^|]*")
 
 
-def _apart(patterns: list[str]) -> bool:
-    """Whether no name has two of the patterns: the engine wants to know, and tells prefixes apart."""
+def _disjoint(patterns: Sequence[str]) -> bool:
+    """Whether no name matches two of the patterns, as far as their prefixes tell."""
     if len(patterns) < 2:
         return True
     found = [_PREFIX.fullmatch(pattern) for pattern in patterns]
@@ -134,34 +180,62 @@ def _apart(patterns: list[str]) -> bool:
     )
 
 
-def _counted(schema: dict[str, Any], view: canonical.ObjectView, lowering: Lowering) -> JsonSchema:
-    """How many properties there may be: the engine counts only where none is optional, so choices are written out."""
-    properties: dict[str, JsonSchema] = schema.get("properties", {})
-    names = [name for name, value in properties.items() if value is not False]
-    required = schema.get("required", [])
-    optional = [name for name in names if name not in required]
-    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
-    least = max(0, (view.min_properties or 0) - len(required))
-    most = None if view.max_properties is None else view.max_properties - len(required)
-    if closed and most is not None and most >= len(optional):
-        most = None
+def _with_count(schema: dict[str, Any], view: canonical.ObjectView, context: TranslationContext) -> JsonSchema:
+    """The schema with ``minProperties`` and ``maxProperties``, as selections of optional properties."""
+    optional = _optional(schema)
+    least, most = _optional_count(schema, view, optional)
     if not least and most is None:
         return schema
-    if not properties:
-        counts = {"minProperties": view.min_properties, "maxProperties": view.max_properties}
-        return {**schema, **{keyword: count for keyword, count in counts.items() if count is not None}}
-    if not closed or (least and most is not None) or most == 0:
-        lowering.relax("minProperties" if least else "maxProperties", "not", "oneOf", "if")
-        return schema
-    size = least or most or 0
-    if comb(len(optional), size) > MOST_CASES:
-        lowering.relax("minProperties" if least else "maxProperties", "not", "oneOf", "if")
+    if not schema.get("properties"):
+        return schema | _count_keywords(view)
+    if not _is_closed(schema) or not _can_be_written_out(least, most, optional):
+        context.relax("minProperties" if least else "maxProperties", "not", "oneOf", "if")
         return schema
     if least:
-        return {"anyOf": [{**schema, "required": [*required, *chosen]} for chosen in combinations(optional, least)]}
-    return {
-        "anyOf": [
-            {**schema, "properties": {name: properties[name] for name in names if name in required or name in chosen}}
-            for chosen in combinations(optional, size)
-        ]
-    }
+        return {"anyOf": [_requiring(chosen, schema) for chosen in combinations(optional, least)]}
+    return {"anyOf": [_dropping({*optional} - {*chosen}, schema) for chosen in combinations(optional, most or 0)]}
+
+
+def _optional(schema: Mapping[str, Any]) -> list[str]:
+    """The properties that may be there and need not."""
+    required = schema.get("required", ())
+    properties: Mapping[str, JsonSchema] = schema.get("properties", {})
+    return [name for name, value in properties.items() if value is not False and name not in required]
+
+
+def _optional_count(
+    schema: Mapping[str, Any], view: canonical.ObjectView, optional: Sequence[str]
+) -> tuple[int, int | None]:
+    """How many optional properties there must be at least, and may be at most (None: any number)."""
+    required = len(schema.get("required", ()))
+    least = max(0, (view.min_properties or 0) - required)
+    most = None if view.max_properties is None else view.max_properties - required
+    if most is not None and most >= len(optional) and _is_closed(schema):
+        most = None
+    return least, most
+
+
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    return schema.get("additionalProperties") is False and "patternProperties" not in schema
+
+
+def _can_be_written_out(least: int, most: int | None, optional: Sequence[str]) -> bool:
+    """Whether the selections are few. They are all of one size, so there is a lower or an upper bound, not both."""
+    if (least and most is not None) or most == 0:
+        return False
+    return comb(len(optional), least or most or 0) <= MOST_SELECTIONS
+
+
+def _count_keywords(view: canonical.ObjectView) -> dict[str, int]:
+    counts = {"minProperties": view.min_properties, "maxProperties": view.max_properties}
+    return {keyword: count for keyword, count in counts.items() if count is not None}
+
+
+def _requiring(names: Sequence[str], schema: Mapping[str, Any]) -> JsonSchema:
+    return {**schema, "required": [*schema.get("required", ()), *names]}
+
+
+def _dropping(names: Collection[str], schema: Mapping[str, Any]) -> JsonSchema:
+    properties: Mapping[str, JsonSchema] = schema["properties"]
+    left = {name: value for name, value in properties.items() if value is not False and name not in names}
+    return {**schema, "properties": left}

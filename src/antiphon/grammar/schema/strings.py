@@ -1,76 +1,66 @@
-"""Strings, with the engine's keywords; and patterns of names."""
+"""Strings of a canonical schema, in the engine's keywords.
+
+The engine has one pattern a string and no ``not``; a format, and excluded texts, are patterns too:
+
+    schema   {"type": "string", "not": {"enum": ["no", "non"]}, "maxLength": 3}
+    engine   {"type": "string", "maxLength": 3, "pattern": "^(?s:|[^n].*|n(?:|[^o].*|o(?:[^n].*|n(?:.+))))$"}
+    accepts  ""  "n"  "yes"
+    refuses  "no"  "non"  "noon"
+
+    schema   {"type": "string", "pattern": "^20", "format": "date"}
+    engine   {"type": "string", "pattern": "^20", "allOf": [{"type": "string", "pattern": "^(?s:(?:[0-9]{4}-…)$"}]}
+    accepts  "2024-02-29"
+    refuses  "1999-12-31"  "2023-02-29"
+
+A pattern that looks around is more than an automaton can do:
+
+    schema   {"type": "string", "pattern": "^(?!x)", "maxLength": 2}
+    engine   {"type": "string", "maxLength": 2}
+    relaxed  .pattern
+    accepts  "ab"
+    rejects  "xa"
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
 from typing import Any
 
-import jsonschema_rs
 from jsonschema_rs import canonical
 
 from antiphon.conversation import JsonSchema
-from antiphon.grammar.text import quote
 
-from .formats import CHECKED, PATTERNS
-from .lowering import Lowering
-from .quoting import in_json
-
-LOOKS_AROUND = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?<?[=!]|\\[1-9bB]|\\k<)")
-"""A pattern that looks around or back, which the engine's automata do not."""
+from .context import TranslationContext
+from .escapes import engine_patterns
+from .formats import NOT_REGULAR, PATTERNS
+from .patterns import LOOKS_AROUND, all_except, pattern_keywords
 
 
-def lower_string(view: canonical.StringView, lowering: Lowering) -> JsonSchema:
-    schema: dict[str, Any] = {"type": "string"}
-    patterns = [p for pattern in view.patterns if not _unheld(pattern, lowering) for p in in_json(pattern)]
-    for format in view.formats:
-        if format in CHECKED:
-            lowering.relax("format")
-        elif format in PATTERNS:
-            patterns.append(PATTERNS[format])
+def translate_string(view: canonical.StringView, context: TranslationContext) -> JsonSchema:
+    patterns = [*_patterns(view, context), *_format_patterns(view, context)]
     if view.excluded:
-        patterns += in_json(other_than(view.excluded))
+        patterns += engine_patterns(all_except(view.excluded))
     if view.excluded_patterns or view.excluded_formats:
-        lowering.relax("not", "oneOf", "if", "else")
-    if view.min_length is not None:
-        schema["minLength"] = view.min_length
-    if view.max_length is not None:
-        schema["maxLength"] = view.max_length
-    return schema | all_of(list(dict.fromkeys(patterns)))
+        context.relax("not", "oneOf", "if", "else")
+    return {"type": "string", **_lengths(view), **pattern_keywords(list(dict.fromkeys(patterns)))}
 
 
-def all_of(patterns: Sequence[str]) -> dict[str, Any]:
-    """The keywords that ask for every one of the patterns."""
-    rest = [{"type": "string", "pattern": pattern} for pattern in patterns[1:]]
-    return {"pattern": patterns[0], **({"allOf": rest} if rest else {})} if patterns else {}
+def _patterns(view: canonical.StringView, context: TranslationContext) -> list[str]:
+    patterns: list[str] = []
+    for pattern in view.patterns:
+        if LOOKS_AROUND.search(pattern):
+            context.relax("pattern")
+        else:
+            patterns += engine_patterns(pattern)
+    return patterns
 
 
-def _unheld(pattern: str, lowering: Lowering) -> bool:
-    """Whether the engine cannot hold a pattern."""
-    if not LOOKS_AROUND.search(pattern):
-        return False
-    lowering.relax("pattern")
-    return True
+def _format_patterns(view: canonical.StringView, context: TranslationContext) -> list[str]:
+    """The patterns of the formats; one that is no standard's is an annotation."""
+    if not NOT_REGULAR.isdisjoint(view.formats):
+        context.relax("format")
+    return [PATTERNS[format] for format in view.formats if format in PATTERNS]
 
 
-def other_than(texts: Collection[str], *, but: str = "") -> str:
-    """A pattern of every text but these: one that leaves all of them at some character, or ends before or after.
-
-    Texts with a character of ``but`` are left out too.
-    """
-    return f"^(?s:{_beside('', texts, but)})$"
-
-
-def _beside(prefix: str, texts: Collection[str], but: str) -> str:
-    following = sorted({text[len(prefix)] for text in texts if text.startswith(prefix) and text != prefix})
-    any_ = f"[^{quote(but)}]" if but else "."
-    if not following:
-        return f"{any_}+"
-    ways = [f"[^{''.join(map(quote, {*following, *but}))}]{any_}*"]
-    ways += [f"{quote(char)}(?:{_beside(prefix + char, texts, but)})" for char in following]
-    return "|".join(ways if prefix in texts else ["", *ways])
-
-
-def matches(pattern: str, name: str) -> bool:
-    """Whether a name has the pattern, as the schema's dialect of patterns means it."""
-    return jsonschema_rs.is_valid({"pattern": pattern}, name)
+def _lengths(view: canonical.StringView) -> dict[str, Any]:
+    lengths = {"minLength": view.min_length, "maxLength": view.max_length}
+    return {keyword: length for keyword, length in lengths.items() if length is not None}

@@ -1,8 +1,20 @@
-"""Patterns of JSON strings, clear of what the engine's release does wrong with characters that JSON escapes.
+r"""Patterns around what the engine's release does wrong with characters that JSON escapes.
 
 llguidance 1.0.1 loses whatever follows a quote, a backslash or a control character that a pattern names by itself
 (``^"a*$`` becomes ``^"$``), and lets quotes and backslashes through any class that has the control characters to which
 JSON gives a letter (``[^"]``).
+
+>>> engine_patterns("^a*$")
+('^a*$',)
+>>> engine_patterns('^"a*$')
+('^["\\x01]a*$', '^[^\\x01]*$')
+>>> engine_patterns('^[^"]$')
+('^[[^"]--\\x08]$',)
+
+    schema   {"type": "string", "pattern": "^\"a*$"}
+    engine   {"type": "string", "pattern": "^[\"\\x01]a*$", "allOf": [{"type": "string", "pattern": "^[^\\x01]*$"}]}
+    accepts  "\""  "\"aa"
+    refuses  "\"b"  "a"
 """
 
 from __future__ import annotations
@@ -14,7 +26,7 @@ import jsonschema_rs
 from antiphon.grammar.ecma import parts
 
 GUARD = r"^[^\x01]*$"
-"""What a text must fit too, where a character was given U+0001 for company."""
+"""What a text must match too, where a character was given U+0001 as its neighbour in a class."""
 
 _ALONE = re.compile(
     r"\[?(?P<char>[\x00-\x1f\"]|\\(?:[\\\"tnrfv]|x[01][0-9a-fA-F]|x22|x5[cC]|u00(?:[01][0-9a-fA-F]|22|5[cC])))\]?",
@@ -23,14 +35,14 @@ _ALONE = re.compile(
 _MAY_HOLD_CONTROLS = re.compile(r"\[\^|\\[xuDWS]|[\x00-\x1f]")
 
 
-def in_json(pattern: str) -> tuple[str, ...]:
-    """The patterns that the engine is to be shown for one of ECMA-262: all of them hold."""
-    out, company = [], False
+def engine_patterns(pattern: str) -> tuple[str, ...]:
+    """The patterns that the engine is shown for one of ECMA-262: a text must match all of them."""
+    out, guarded = [], False
     for part in parts(pattern):
         alone = _ALONE.fullmatch(part)
-        company = company or alone is not None
+        guarded = guarded or alone is not None
         out.append(rf"[{alone['char']}\x01]" if alone else _without_backspace(part))
-    return ("".join(out), GUARD) if company else ("".join(out),)
+    return ("".join(out), GUARD) if guarded else ("".join(out),)
 
 
 def _without_backspace(part: str) -> str:

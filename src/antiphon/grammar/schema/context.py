@@ -1,4 +1,14 @@
-"""One schema on its way from canonical form to the engine's keywords."""
+"""What the translations of one schema's nodes share: definitions by name, the order of names, what was relaxed.
+
+Definitions that are referred to are written once, under short names, and may refer to themselves:
+
+    schema   {"$ref": "#/$defs/node", "$defs": {"node":
+             {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "not": {"required": ["x"]}}}}
+    engine   {"$ref": "#/$defs/d0", "$defs": {"d0":
+             {"type": "object", "properties": {"next": {"$ref": "#/$defs/d0"}, "x": false}}}}
+    accepts  {}  {"next":{"next":{}}}
+    refuses  {"x":1}  {"next":{"x":1}}
+"""
 
 from __future__ import annotations
 
@@ -10,18 +20,19 @@ from antiphon.conversation import JsonSchema
 from antiphon.errors import RequestError
 
 MOST_NODES = 20_000
-"""How many nodes the engine's schema may have: cases multiply."""
+"""How many nodes the engine's schema may have: alternatives multiply."""
 
 
-class Lowering:
-    """What the parts of a lowering share: definitions by name, the order of names, and what had to be relaxed."""
+class TranslationContext:
+    """One schema's translation: `schema` for what is inside a node, `relax` for what the engine cannot enforce."""
 
     def __init__(
         self,
         form: CanonicalSchema,
         ranks: dict[str, int],
-        node: Callable[[CanonicalSchema, Lowering], JsonSchema],
+        node: Callable[[CanonicalSchema, TranslationContext], JsonSchema],
     ) -> None:
+        """``ranks`` are the author's order of property names; ``node`` translates any one node."""
         self._form = form
         self._ranks = ranks
         self._node = node
@@ -31,6 +42,7 @@ class Lowering:
         self.relaxed: list[tuple[str, ...]] = []
 
     def schema(self, node: CanonicalSchema) -> JsonSchema:
+        """The engine's schema of a node. Error: the whole has become more than `MOST_NODES`."""
         self._nodes += 1
         if self._nodes > MOST_NODES:
             raise RequestError(
@@ -39,7 +51,7 @@ class Lowering:
         return self._node(node, self)
 
     def relax(self, *keywords: str) -> JsonSchema:
-        """Leaves open what one of ``keywords`` said: anything goes."""
+        """Lets any value through where one of ``keywords`` would not; says so in `relaxed`."""
         self.relaxed.append(keywords)
         return True
 

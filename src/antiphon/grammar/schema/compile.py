@@ -1,0 +1,123 @@
+"""A JSON Schema → what the engine is shown of it, and the validator of the finished value.
+
+The engine knows a part of JSON Schema. A schema within that part is shown as it is (`.passthrough`). Any other is
+translated (`.translate`); what the engine cannot enforce even so is relaxed: then the engine lets through more than the
+schema does, never less. The finished value is checked in any case.
+
+    schema   {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "additionalProperties": false}
+    engine   {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "additionalProperties": false}
+    accepts  {}  {"n":1}
+    refuses  {"n":0}  {"m":1}
+
+    schema   {"type": "array", "items": {"type": "integer"}, "uniqueItems": true}
+    engine   {"type": "array", "items": {"type": "integer"}}
+    relaxed  .uniqueItems
+    accepts  [1,2]
+    rejects  [1,1]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema_rs
+
+from antiphon.conversation import JsonSchema
+from antiphon.errors import Position, RequestError, UnsupportedError
+from antiphon.grammar.limits import LIMITS, Limits, check_schema
+
+from .normalize import normalized
+from .passthrough import pass_through
+from .translate import Relaxation, translate
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledSchema:
+    """``engine`` is the schema for the engine, ``relaxed`` what of the original it does not enforce while sampling."""
+
+    engine: JsonSchema
+    relaxed: tuple[Relaxation, ...]
+    path: str
+    validator: jsonschema_rs.Validator
+
+    def fault(self, text: str) -> str | None:
+        """Why the finished ``text`` is no JSON text of the schema; None when it is one."""
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            return f"not JSON: {error}"
+        return self.fault_of(value)
+
+    def fault_of(self, value: Any) -> str | None:
+        """Why the value does not fit the schema; None when it does.
+
+        A lone surrogate, which JSON can escape but no text can hold, counts as one character that no schema names.
+        """
+        try:
+            return self._first_error(value)
+        except UnicodeEncodeError:
+            return self._first_error(_without_surrogates(value))
+
+    def _first_error(self, value: Any) -> str | None:
+        for error in self.validator.iter_errors(value):
+            return f"{error.message} (at {_steps(error.instance_path) or 'the top'})"
+        return None
+
+
+def compile_schema(
+    schema: JsonSchema, path: str = "", *, strict: bool = False, limits: Limits = LIMITS
+) -> CompiledSchema:
+    """What an engine can enforce of ``schema``, which stands at ``path`` of the request.
+
+    Errors: `RequestError` for what is no schema or goes beyond ``limits``; `UnsupportedError`, in ``strict`` mode, that
+    names a keyword which cannot be enforced while sampling, and its place.
+    """
+    check_schema(schema, path, limits)
+    if not isinstance(schema, dict | bool):
+        raise RequestError("a schema is an object or a boolean", code="invalid_schema", position=Position(path=path))
+    schema = normalized(schema)
+    validator = _validator(schema, path)
+    engine = pass_through(schema)
+    relaxed: tuple[Relaxation, ...] = ()
+    if engine is None:
+        engine, relaxed = translate(schema)
+    if strict and relaxed:
+        raise UnsupportedError(
+            f"{relaxed[0].keyword} cannot be enforced while sampling",
+            code="invalid_schema",
+            position=Position(path=path + relaxed[0].path),
+            hint="Leave it out, or ask without strict: then it is checked when the answer is whole.",
+        )
+    return CompiledSchema(engine, relaxed, path, validator)
+
+
+def _without_surrogates(value: Any) -> Any:
+    """The JSON value with each lone surrogate as a private character of its own: what differed still differs."""
+    text = json.dumps(value, ensure_ascii=False)
+    return json.loads(_SURROGATE.sub(lambda found: chr(ord(found[0]) - 0xD800 + 0x10_0000), text))
+
+
+def _validator(schema: JsonSchema, path: str) -> jsonschema_rs.Validator:
+    """The judge of finished values. It fetches nothing, and its patterns give up rather than run on."""
+    try:
+        return jsonschema_rs.validator_for(
+            schema,
+            validate_formats=True,
+            offline=True,
+            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000),
+        )
+    except jsonschema_rs.ValidationError as error:
+        where = Position(path=path + _steps(error.instance_path))
+        raise RequestError(error.message, code="invalid_schema", position=where) from None
+    except (jsonschema_rs.ReferencingError, ValueError) as error:
+        raise RequestError(str(error).split("\n")[0], code="invalid_schema", position=Position(path=path)) from None
+
+
+def _steps(path: Iterable[str | int]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
