@@ -33,8 +33,8 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
 from antiphon.formats.openchatml import OpenChatML, openchatml
 from antiphon.formats.openchatml.spelling import CONTROLS as OPENCHATML_CONTROLS
-from antiphon.formats.template.grammar import reply_grammar
-from antiphon.formats.template.reply import TaggedParser
+from antiphon.formats.template.reply_grammar import reply_grammar
+from antiphon.formats.template.reply_parser import TaggedParser
 from antiphon.formats.template.tags import (
     DEEPSEEK_CALLS,
     DEEPSEEK_SECTION,

@@ -41,7 +41,7 @@ def test_a_memo_changes_no_id_and_never_holds_more_than_its_capacity(texts: list
     tokenizer, memo = ByteTokenizer(), SegmentMemo(capacity)
     for text in texts:
         assert encode_pieces([text], tokenizer, memo) == tokenizer.encode(text)
-        assert memo.held <= capacity
+        assert memo.size <= capacity
 
 
 def test_the_least_recently_used_segment_goes_first() -> None:
@@ -79,7 +79,7 @@ def test_threads_share_a_memo_and_its_count_stays_true() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    assert memo.held == sum(len(ids) + 1 for ids in memo.segments().values())
+    assert memo.size == sum(len(ids) + 1 for ids in memo.segments().values())
 
 
 def test_sampled_ids_are_kept_for_their_own_vocabulary_only() -> None:

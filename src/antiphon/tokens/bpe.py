@@ -55,7 +55,7 @@ def o200k_harmony(backend: Backend = "auto") -> TableTokenizer:
     """The vocabulary of gpt-oss, read once a process for each ``backend``.
 
     ``auto`` takes `splintr` when it is installed and gives the right ids for built-in vectors, else `tiktoken`. Errors:
-    `TokenError` ``backend_unavailable``, when `splintr` is asked for by name and cannot serve.
+    `TokenError` ``backend_unavailable``, when `splintr` is named and cannot serve.
     """
     ranks = O200kRanks()
     encode = None if backend == "tiktoken" else _splintr()

@@ -11,17 +11,17 @@ from .tokenizer import Tokenizer
 
 
 class PieceDecoder:
-    """Turns sampled ids into pieces, chunk by chunk; the texts of one chunk are merged.
+    """Turns sampled ids into pieces, chunk by chunk; the texts of one chunk are merged. Linear in the ids.
 
-    A character cut between ids is held back until it is whole; bytes that can never become a character are one U+FFFD
-    for each maximal bad sequence, as the UTF-8 decoder of the Unicode standard says. A control ends a held character.
+    A character cut between ids is buffered until it is whole; bytes that can never become a character are one U+FFFD
+    for each maximal bad sequence, as the UTF-8 decoder of the Unicode standard says. A control ends a buffered character.
     """
 
-    __slots__ = ("_held", "_piece")
+    __slots__ = ("_buffered", "_piece")
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._piece: Callable[[int], bytes | Control] = tokenizer.piece
-        self._held = b""
+        self._buffered = b""
 
     def feed(self, ids: Sequence[int]) -> list[Piece]:
         # Called for every id of every reply: the road without controls is short, and `_text` is written out in it.
@@ -29,19 +29,19 @@ class PieceDecoder:
             run = b"".join(map(self._piece, ids))  # type: ignore[arg-type]  # a Control raises the TypeError
         except TypeError:
             return self._with_controls(ids)
-        if self._held:
-            run = self._held + run
+        if self._buffered:
+            run = self._buffered + run
         text, used = utf_8_decode(run, "replace")
-        self._held = run[used:]
+        self._buffered = run[used:]
         return [text] if text else []
 
     @property
-    def holds(self) -> bool:
-        """Half a character waits for the rest of it."""
-        return bool(self._held)
+    def buffering(self) -> bool:
+        """Whether half a character waits for the rest of it."""
+        return bool(self._buffered)
 
     def close(self) -> list[Piece]:
-        """What was held back: half a character becomes U+FFFD."""
+        """What was buffered: half a character becomes U+FFFD."""
         text = self._text(b"", final=True)
         return [text] if text else []
 
@@ -58,9 +58,9 @@ class PieceDecoder:
         return [piece for piece in pieces if piece]
 
     def _text(self, run: bytes, *, final: bool = False) -> str:
-        run = self._held + run
+        run = self._buffered + run
         text, used = utf_8_decode(run, "replace", final)
-        self._held = run[used:]
+        self._buffered = run[used:]
         return text
 
 
@@ -68,7 +68,7 @@ class ControlScanner:
     """Text → pieces, for engines that give text only and for models whose vocabulary lacks the controls.
 
     A spelling is a control wherever it occurs: leftmost, then longest, whatever way the text was cut. Only a tail that
-    may still become a spelling is held back. Stop strings are found the same way: a stop is a control of the caller's.
+    may still become a spelling is buffered. Stop strings are found the same way: a stop is a control of the caller's.
     """
 
     def __init__(self, controls: Iterable[Control]) -> None:
@@ -84,22 +84,22 @@ class ControlScanner:
         return self._scan(self.buffered + text, last=False)
 
     def close(self) -> list[Piece]:
-        """What was held back; it can no longer become more than it is."""
+        """What was buffered; it can no longer become more than it is."""
         return self._scan(self.buffered, last=True)
 
     def _scan(self, text: str, *, last: bool) -> list[Piece]:
         pieces: list[Piece] = []
         start = 0
-        hold = len(text) if last else self._open_tail(text, start)
-        while (found := self._spelling.search(text, start)) and found.start() < hold:
+        settled = len(text) if last else self._open_tail(text, start)
+        while (found := self._spelling.search(text, start)) and found.start() < settled:
             if found.start() > start:
                 pieces.append(text[start : found.start()])
             pieces.append(self._controls[found.group()])
             start = found.end()
-            hold = len(text) if last else self._open_tail(text, start)
-        if start < hold:
-            pieces.append(text[start:hold])
-        self.buffered = text[hold:]
+            settled = len(text) if last else self._open_tail(text, start)
+        if start < settled:
+            pieces.append(text[start:settled])
+        self.buffered = text[settled:]
         return pieces
 
     def _open_tail(self, text: str, start: int) -> int:

@@ -14,14 +14,14 @@ from .tokenizer import Tokenizer
 
 
 class SegmentMemo:
-    """Encoded segments of one tokenizer, least recently used out first, bounded by the ids that it holds.
+    """Encoded segments of one tokenizer, least recently used out first, bounded by the number of their ids.
 
     A memo belongs to one tokenizer; several threads may share it.
     """
 
     def __init__(self, capacity: int = 2_000_000) -> None:
         self.capacity = capacity
-        self.held = 0
+        self.size = 0
         self._segments: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         # For counting and dropping, which are several steps; looking up is one step each and needs none.
         self._lock = Lock()
@@ -41,13 +41,13 @@ class SegmentMemo:
             if text in self._segments:
                 return
             self._segments[text] = ids
-            self.held += len(ids) + 1
-            while self.held > self.capacity:
+            self.size += len(ids) + 1
+            while self.size > self.capacity:
                 _, dropped = self._segments.popitem(last=False)
-                self.held -= len(dropped) + 1
+                self.size -= len(dropped) + 1
 
     def segments(self) -> dict[str, tuple[int, ...]]:
-        """What it holds, the least recently used first."""
+        """The encoded segments, the least recently used first."""
         with self._lock:
             return dict(self._segments)
 

@@ -104,7 +104,7 @@ def _spelling(model: object) -> Callable[[str], bytes]:
 
 
 def gguf_name(metadata: Metadata) -> str:
-    """A name for the vocabulary that no other one has: it holds a digest of all that decides about ids."""
+    """A name for the vocabulary that no other one has: a digest of all that decides about ids is in it."""
     digest = hashlib.sha256()
     for key in ("tokens", "token_type", "merges", "scores", "bos_token_id", "eos_token_id", "eot_token_id"):
         digest.update(repr(metadata.get(f"tokenizer.ggml.{key}")).encode("utf-8", "backslashreplace"))

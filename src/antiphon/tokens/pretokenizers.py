@@ -1,7 +1,7 @@
 r"""How llama.cpp splits text before it merges bytes, by the name that `tokenizer.ggml.pre` gives.
 
 Each entry is a sequence of patterns for the Oniguruma expressions of `tokenizers`; every match is split off, and what
-lies between matches too. The patterns say what the engine does, which is not always what the model's authors wrote: it
+lies between matches too. The patterns do what the engine does, which is not always what the model's authors wrote: it
 knows letters, but their case in ASCII only.
 """
 

@@ -13,7 +13,7 @@ EncodeText = Callable[[str], list[int]]
 
 
 class _Pieces(dict[int, bytes | Control]):
-    """What each id is, worked out when it is first asked for: most of a vocabulary is never seen."""
+    """What each id is, worked out at the first use: most of a vocabulary is never seen."""
 
     def __init__(self, size: int, controls: Mapping[Control, int], bytes_of: Callable[[int], bytes]) -> None:
         super().__init__((id, control) for control, id in controls.items())
@@ -22,7 +22,7 @@ class _Pieces(dict[int, bytes | Control]):
 
     def __missing__(self, id: int) -> bytes | Control:
         if not 0 <= id < self._size:
-            return b""  # not kept: ids outside must not make the table grow
+            return b""  # not stored: ids outside must not make the table grow
         piece = self[id] = self._bytes_of(id)
         return piece
 
@@ -60,7 +60,7 @@ class TableTokenizer:
 
 
 def text_only(encode: EncodeText, controls: Mapping[Control, int]) -> EncodeText:
-    """``encode`` held to its word: no id that it gives is a control's, whatever the text spells.
+    """``encode`` with a check: no id that it gives is a control's, whatever the text spells.
 
     A library may still find a control in plain text (a vocabulary that looks whole words up, a normaliser, an engine
     that parses some of its tokens always). Then the text is cut inside every control spelling, so that none is whole,
@@ -82,7 +82,7 @@ def text_only(encode: EncodeText, controls: Mapping[Control, int]) -> EncodeText
 
 
 def _cut_inside(text: str, controls: Iterable[Control]) -> list[str]:
-    """The text in parts, none of which holds a whole spelling: cut behind the first character of each."""
+    """The text in parts, none of which contains a whole spelling: cut behind the first character of each."""
     spellings = [control.spelling for control in controls if len(control.spelling) > 1]
     inside = "|".join(f"(?<={re.escape(s[0])})(?={re.escape(s[1:])})" for s in spellings)
     return re.split(inside, text) if inside else [text]
@@ -99,6 +99,6 @@ def is_structure(spelling: str) -> bool:
 
     What looks like a tag is (``<think>``, ``<tool_call>``, ``[INST]``): templates build structure with it, so a user's
     text must not. What does not is text (runs of blanks, rare letters), and so are the HTML elements that some
-    vocabularies hold whole.
+    vocabularies have as one token.
     """
     return bool(_TAG.fullmatch(spelling)) and not _HTML.fullmatch(spelling)

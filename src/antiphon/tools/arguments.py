@@ -26,7 +26,7 @@ class BadArguments(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """``values`` for the tool; ``deadline_ms`` if the body held one that is not the tool's own (resolution A-O16)."""
+    """``values`` for the tool; ``deadline_ms`` if the body has one that is not the tool's own (resolution A-O16)."""
 
     values: Mapping[str, Any]
     deadline_ms: int | None = None

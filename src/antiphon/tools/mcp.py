@@ -170,7 +170,7 @@ class McpTool:
             raise _gone(self.name, error) from error
         text = "\n".join(block.text for block in result.content if block.type == "text")
         if result.is_error:
-            raise ToolFailure(ToolError(TOOL_FAILED, text or "the tool failed and did not say why"))
+            raise ToolFailure(ToolError(TOOL_FAILED, text or "the tool failed and gave no reason"))
         content = text if result.structured_content is None else result.structured_content
         return ToolOutput(content=content, media=_media(result.content), provenance={"source": f"mcp:{self.name}"})
 

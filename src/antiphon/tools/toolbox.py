@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # the browser has libraries that a toolbox without it does no
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a model is told of the tools, and the router that answers its calls to them."""
+    """How the tools are described to a model, and the router that answers its calls to them."""
 
     specs: tuple[ToolSpec, ...]
     builtins: tuple[ToolNamespace, ...]

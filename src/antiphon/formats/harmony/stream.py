@@ -131,7 +131,7 @@ class StreamParser:
                     self.incidents.append(event)
         self.delta = "".join(texts) or None
         self._passed = len(self._parts)
-        self._in_content = self._reader.in_content and not self._decoder.holds
+        self._in_content = self._reader.in_content and not self._decoder.buffering
         return events
 
     def _open(self, message: Message | None) -> None:

@@ -9,7 +9,7 @@ from .format import TemplateFormat
 from .jinja import JinjaCache, JinjaFormat, jinja_format
 from .load import load_template_json, load_template_python
 from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
-from .reply import TaggedParser
+from .reply_parser import TaggedParser
 from .tags import CallTag, ReplyTags, Tag
 
 __all__ = [

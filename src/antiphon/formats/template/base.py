@@ -51,7 +51,7 @@ class BaseTemplate:
     def messages2prompt(self, messages: str | Sequence[ChatDict], sequence_start: bool = True) -> str:
         """The prompt of a whole chat history, or of one user text (LMD-29 … LMD-31).
 
-        Without a rule of its own a template says its rounds one after the other: `decorate_prompt` of each user text,
+        Without a rule of its own a template writes its rounds one after the other: `decorate_prompt` of each user text,
         then the answer (LMD-25). A leading system text takes the place of ``meta_instruction`` (resolution X-09).
         """
         if isinstance(messages, str):

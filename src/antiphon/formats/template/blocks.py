@@ -1,4 +1,4 @@
-"""What a declared template is made of: marker strings, and a rule for how they are joined (docs/templates.md)."""
+"""A declared template's data: marker strings, and a rule for how they are joined (docs/templates.md)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Offers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infilling:
-    """CodeLlama's fill-in-the-middle: the user's text holds ``mark`` where text is wanted."""
+    """CodeLlama's fill-in-the-middle: ``mark`` in the user's text stands where text is to be filled in."""
 
     mark: str
     prefix_first: str
@@ -75,8 +75,8 @@ class Rule:
     ``prefill``: what a last assistant message becomes: an open answer (``strip``: where it has an end to strip;
     ``open``: always), or a whole one after which a new one is opened (``reopen``). ``clip``: the last character is
     dropped, of the assistant ``marker`` only, or of whatever ends the ``prompt``. ``reading``: message by message, or
-    paired in rounds (of which some are ``numbered``). ``system`` dropped: a system text is not said. ``alone``: blocks
-    of a single user text. ``names``: what a named message's marker says.
+    paired in rounds (of which some are ``numbered``). ``system`` dropped: a system text is left out. ``alone``: blocks
+    of a single user text. ``names``: the name in a named message's marker.
     """
 
     start: str = ""
@@ -88,7 +88,7 @@ class Rule:
     prefill: Literal["strip", "open", "reopen"] = "strip"
     clip: Literal["none", "marker", "prompt"] = "none"
     reading: Literal["sequence", "rounds", "numbered", "jinja"] = "sequence"
-    system: Literal["said", "dropped"] = "said"
+    system: Literal["written", "dropped"] = "written"
     alone: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     replies: Replies | None = None

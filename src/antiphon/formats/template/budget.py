@@ -50,7 +50,7 @@ class Budget:
         self.chars(len(text) if self.output >= 0 else self.output + len(text) + 1)
 
     def value(self, value: object, depth: int = 0) -> None:
-        """A made value with all that it holds, each time anew: so no value can outgrow the budget."""
+        """A new value with all that is in it, each time anew: so no value can outgrow the budget."""
         if depth > _MAX_DEPTH:
             raise Exhausted("the chat template nests values too deeply")
         if isinstance(value, str):
@@ -77,19 +77,26 @@ class Budget:
         if operator == "+" and isinstance(left, str) and isinstance(right, str):
             self.chars(len(left) + len(right))
             return
-        if isinstance(left, int) and isinstance(right, int):
-            bits = left.bit_length() * (max(abs(right), 1) if operator == "**" else 1) + right.bit_length()
-            if bits > _MAX_BITS:
-                raise Exhausted("the chat template makes too large a number")
-        elif operator == "*":
-            sized, times = (left, right) if isinstance(left, Sized) else (right, left)
-            if isinstance(sized, Sized) and isinstance(times, int):
-                self.chars(len(sized) * max(times, 0) * (1 if isinstance(sized, str) else CHARS_A_STEP))
-        elif operator == "%" and isinstance(left, str):
-            self.width(left)
-        elif operator == "+" and isinstance(left, Sized) and isinstance(right, Sized):
-            self.chars(len(left) + len(right))
+        match operator, left, right:
+            case _, int(), int():
+                self._number(operator, left, right)
+            case "*", Sized(), int():
+                self._repeated(left, right)
+            case "*", int(), Sized():
+                self._repeated(right, left)
+            case "%", str(), _:
+                self.width(left)
+            case "+", Sized(), Sized():
+                self.chars(len(left) + len(right))
         self.charge()
+
+    def _number(self, operator: str, left: int, right: int) -> None:
+        times = max(abs(right), 1) if operator == "**" else 1
+        if left.bit_length() * times + right.bit_length() > _MAX_BITS:
+            raise Exhausted("the chat template makes too large a number")
+
+    def _repeated(self, value: Sized, times: int) -> None:
+        self.chars(len(value) * max(times, 0) * (1 if isinstance(value, str) else CHARS_A_STEP))
 
     def width(self, pattern: str) -> None:
         if _WIDE.search(pattern):

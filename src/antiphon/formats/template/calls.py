@@ -61,7 +61,6 @@ class _At(Enum):
     VALUE = auto()
     COMMA = auto()
     NAMED = auto()
-    BETWEEN = auto()
     DONE = auto()
 
 
@@ -122,23 +121,34 @@ class CallReader:
         match self._at:
             case _At.HEAD:
                 return self._read_head(char, i)
-            case _At.KEY | _At.VALUE if not self._text and char.isspace():
-                return i + 1
-            case _At.KEY if not self._text and char == "}":
-                return self._finish(i + 1)
-            case _At.KEY if not self._text and char != '"':
-                raise _Malformed
-            case _At.KEY | _At.VALUE:
-                return self._read_value(text, i)
-            case _At.COLON if char == ":":
-                self._at, self._text, self._value = _At.VALUE, [], JsonValue()
-            case _At.COMMA if char == ",":
-                self._at, self._text, self._value = _At.KEY, [], JsonValue()
-            case _At.COMMA if char == "}":
-                return self._finish(i + 1)
             case _At.NAMED:
                 return self._read_named(text, i)
-            case _ if not char.isspace():
+            case _At.KEY | _At.VALUE if self._text:
+                return self._read_value(text, i)
+            case _ if char.isspace():
+                return i + 1
+            case _At.KEY | _At.VALUE:
+                return self._begin_value(text, i)
+            case _:
+                return self._punctuation(char, i)
+
+    def _begin_value(self, text: str, i: int) -> int:
+        if self._at is _At.KEY and text[i] == "}":
+            return self._finish(i + 1)
+        if self._at is _At.KEY and text[i] != '"':
+            raise _Malformed
+        return self._read_value(text, i)
+
+    def _punctuation(self, char: str, i: int) -> int:
+        """What stands between keys and values: `:` before a value, `,` before a key, `}` at the end."""
+        match self._at, char:
+            case _At.COLON, ":":
+                self._at, self._text, self._value = _At.VALUE, [], JsonValue()
+            case _At.COMMA, ",":
+                self._at, self._text, self._value = _At.KEY, [], JsonValue()
+            case _At.COMMA, "}":
+                return self._finish(i + 1)
+            case _:
                 raise _Malformed
         return i + 1
 
@@ -222,8 +232,8 @@ class CallsReader:
         self._call: CallReader | None = None
         self._fresh = True
         self._listed = False
-        self._told = False
-        self._said = False
+        self._started = False
+        self._has_arguments = False
         self._broken = False
 
     @property
@@ -249,7 +259,7 @@ class CallsReader:
         call, self._call = self._call, None
         if call is None:
             return []
-        if self._told:
+        if self._started:
             return [CallEnded(whole=False)]
         return [self._set_aside(call.raw)] if call.raw.strip() else []
 
@@ -265,7 +275,7 @@ class CallsReader:
             self._fresh, self._listed = rest[0] == ",", rest[0] == ","
             return rest[1:]
         if self._fresh or (not self._tag.close and rest[0] in ";{"):
-            self._call, self._fresh, self._told, self._said = CallReader(), False, False, False
+            self._call, self._fresh, self._started, self._has_arguments = CallReader(), False, False, False
             return rest.lstrip(";")
         parts.append(NotCall(rest) if self._tag.close else Leftover(rest))
         return ""
@@ -274,24 +284,24 @@ class CallsReader:
         rest = call.feed(text)
         bare = self._tag.style == "bare"
         if call.name is not None and (call.saw_arguments or (call.complete and not bare)):
-            self._tell(call, parts)
-        if call.broken or (call.complete and not self._told):
+            self._emit(call, parts)
+        if call.broken or (call.complete and not self._started):
             self._call, self._broken = None, True
-            parts += [CallEnded(whole=False), NotCall(rest)] if self._told else [self._set_aside(call.raw + rest)]
+            parts += [CallEnded(whole=False), NotCall(rest)] if self._started else [self._set_aside(call.raw + rest)]
             return ""
         if call.complete:
             self._call = None
-            parts += [CallEnded(whole=True)] if self._said else [Arguments("{}"), CallEnded(whole=True)]
+            parts += [CallEnded(whole=True)] if self._has_arguments else [Arguments("{}"), CallEnded(whole=True)]
             parts += [NotCall(", ".join(call.extra))] if call.extra else []
         return rest
 
-    def _tell(self, call: CallReader, parts: list[CallPart]) -> None:
-        if not self._told:
-            self._told = True
+    def _emit(self, call: CallReader, parts: list[CallPart]) -> None:
+        if not self._started:
+            self._started = True
             parts.append(CallStarted(call.name or "", call.call_id))
         new = call.take()
         if new:
-            self._said = True
+            self._has_arguments = True
             parts.append(Arguments(new))
 
     def _set_aside(self, text: str) -> CallPart:

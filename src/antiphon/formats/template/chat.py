@@ -40,7 +40,7 @@ def chat_messages(messages: Sequence[Message], history: HistoryPolicy) -> list[C
     """
     chat: list[ChatMessage] = []
     last = len(messages) - 1
-    for i, message in kept(messages, history):
+    for i, message in without_dropped_reasoning(messages, history):
         _require_text(message, i)
         if message.role is Role.ASSISTANT:
             new = _assistant(message, open=i == last and message.end is End.NONE and not message.is_call)
@@ -56,8 +56,8 @@ def chat_messages(messages: Sequence[Message], history: HistoryPolicy) -> list[C
     return chat
 
 
-def kept(messages: Sequence[Message], history: HistoryPolicy) -> Iterator[tuple[int, Message]]:
-    """What the policy keeps (resolution A-H03); for templates REFERENCE keeps all, because theirs is the decision."""
+def without_dropped_reasoning(messages: Sequence[Message], history: HistoryPolicy) -> Iterator[tuple[int, Message]]:
+    """The messages that the policy keeps, by place (resolution A-H03). REFERENCE keeps all: the template decides."""
     final = max((i for i, m in enumerate(messages) if _is_final(m)), default=-1)
     for i, message in enumerate(messages):
         reasoning = message.role is Role.ASSISTANT and message.channel == Channel.ANALYSIS and not message.is_call
@@ -115,7 +115,7 @@ def _require_text(message: Message, i: int) -> None:
                 pass
             case OpaquePart(kind):
                 raise RenderError(
-                    f"this template cannot say a part of kind {kind!r}",
+                    f"this template cannot write a part of kind {kind!r}",
                     code="unsupported_content",
                     position=Position(path=f"messages[{i}].content"),
                     hint="Send text.",

@@ -1,4 +1,4 @@
-"""Templates that are data, and how they are said."""
+"""Templates that are data, and how they are written."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class DeclaredTemplate(BaseTemplate):
 
     @property
     def knows_system(self) -> bool:
-        return self.rule.system == "said" and self.rule.reading != "numbered"
+        return self.rule.system == "written" and self.rule.reading != "numbered"
 
     @property
     def knows_calls(self) -> bool:
@@ -111,7 +111,7 @@ class DeclaredTemplate(BaseTemplate):
 
     @property
     def pairs_rounds(self) -> bool:
-        """It can only say users and answers in turn."""
+        """It can only write users and answers in turn."""
         return self.rule.reading == "rounds"
 
     @property
@@ -174,8 +174,8 @@ class DeclaredTemplate(BaseTemplate):
                 case "user":
                     yield f"{self._opening(message, blocks.user)}{content}{blocks.eoh}"
                 case "assistant":
-                    said = content + self._calls(message, content)
-                    yield f"{self._opening(message, blocks.assistant)}{said}{blocks.eoa}{blocks.separator}"
+                    text = content + self._calls(message, content)
+                    yield f"{self._opening(message, blocks.assistant)}{text}{blocks.eoa}{blocks.separator}"
                 case _:
                     yield replies.open if not _is_reply(messages, i - 1) else ""
                     yield f"{self._opening(message, replies.each)}{content}{replies.end}"
@@ -192,7 +192,7 @@ class DeclaredTemplate(BaseTemplate):
             return ""
         if calls is None:
             raise TemplateError(
-                "this template has no way to say a tool call", code="no_tools", hint="Choose chatml or qwen2d5."
+                "this template has no way to write a tool call", code="no_tools", hint="Choose chatml or qwen2d5."
             )
         written = [f"{calls.open}{_call_json(call, calls.arguments)}{calls.close}" for call in made]
         return (calls.between if content else "") + calls.between.join(written)
@@ -221,14 +221,14 @@ class DeclaredTemplate(BaseTemplate):
     def _rounds(self, messages: Sequence[ChatDict], sequence_start: bool, *, continues: bool) -> str:
         """The rule of the seed's branch: the last system text first, then users and answers paired in order."""
         blocks, rule = self.blocks, self.rule
-        said: dict[str, list[str]] = {"system": [], "user": [], "assistant": [], "tool": []}
+        contents: dict[str, list[str]] = {"system": [], "user": [], "assistant": [], "tool": []}
         for message in messages:
-            said[role_of(message)].append(content_of(message))
-        if said["system"] and rule.system == "said":
-            blocks = replace(blocks, meta_instruction=said["system"][-1] or blocks.meta_instruction)
+            contents[role_of(message)].append(content_of(message))
+        if contents["system"] and rule.system == "written":
+            blocks = replace(blocks, meta_instruction=contents["system"][-1] or blocks.meta_instruction)
         text = f"{rule.start}{_meta(blocks)}" if sequence_start else ""
-        answers = [*said["assistant"], ""]
-        for i, (user, answer) in enumerate(zip(said["user"], answers, strict=False)):
+        answers = [*contents["assistant"], ""]
+        for i, (user, answer) in enumerate(zip(contents["user"], answers, strict=False)):
             text += blocks.separator if i or not sequence_start else ""
             text += f"{blocks.user}{user}{blocks.eoh}{blocks.assistant}"
             text += f"{answer}{blocks.eoa}" if answer else ""

@@ -15,16 +15,16 @@ from antiphon.tokens import Control, Piece
 from .base import BaseTemplate
 from .chat import ChatMessage, chat_messages
 from .declared import DeclaredTemplate
-from .marks import Held, Marks, Spellings
-from .tagged import Tagged, require_assistant
+from .reply_format import ReplyFormat, require_assistant
 from .tags import PLAIN, ReplyTags
+from .user_text import ControlSpellings, MarkedText, Placeholders
 
 TOOL_MARK = "Tool result"
 CALL_MARK = "Tool call"
 """Resolution X-07: what they are called in a template without tools: text of the user's, and of the assistant's."""
 
 
-class TemplateFormat(Tagged):
+class TemplateFormat(ReplyFormat):
     """A template for a vocabulary with ``controls``; those that its own strings spell are its structure."""
 
     def __init__(
@@ -35,7 +35,7 @@ class TemplateFormat(Tagged):
         self.tags = tags
         self.vocabulary = frozenset(controls)
         self._own = _own_strings(template)
-        self._spellings = Spellings(self.vocabulary)
+        self._spellings = ControlSpellings(self.vocabulary)
         found = {p for text in self._own for p in self._spellings.scan(text) if isinstance(p, Control)}
         tagged = {Control(spelling) for spelling in tags.spellings} & self.vocabulary
         declared = isinstance(template, DeclaredTemplate)
@@ -70,50 +70,51 @@ class TemplateFormat(Tagged):
     def _declared(
         self, template: DeclaredTemplate, chat: Sequence[ChatMessage], tools: Sequence[ToolSpec], reply_as: Role | None
     ) -> Iterator[Piece]:
-        held = Held("".join(self._own))
+        placeholders = Placeholders("".join(self._own))
         if template.capability == "completion":
-            return held.pieces("".join(held.hold(message.content) for message in chat), Spellings(()))
-        sayable = list(_sayable(chat, template))
+            texts = "".join(placeholders.protect(message.content) for message in chat)
+            return placeholders.pieces(texts, ControlSpellings(()))
+        writable = list(_writable(chat, template))
         if template.pairs_rounds:
-            _require_turns(sayable)
-        messages = [self._dict(message, held.hold) for message in sayable]
+            _require_turns(writable)
+        messages = [self._dict(message, placeholders.protect) for message in writable]
         prompt = template.history(
             messages,
-            tools=[held.hold(_tool_json(tool)) for tool in tools],
+            tools=[placeholders.protect(_tool_json(tool)) for tool in tools],
             continues=bool(chat) and chat[-1].open,
             opens_reply=reply_as is not None,
         )
-        return held.pieces(prompt, self._spellings)
+        return placeholders.pieces(prompt, self._spellings)
 
     def _own_class(self, chat: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Iterator[Piece]:
         if tools:
             raise TemplateError("this template has no way to offer tools", code="no_tools", hint="Choose chatml.")
         texts = [text for message in chat for text in (message.content, message.name or "")]
-        marks = Marks(self._spellings, [*texts, *self._own])
-        messages = [self._dict(message, marks.mark) for message in _sayable(chat, None)]
+        marked = MarkedText(self._spellings, [*texts, *self._own])
+        messages = [self._dict(message, marked.protect) for message in _writable(chat, None)]
         prompt: object = self.template.messages2prompt(messages)
         if not isinstance(prompt, str):
             raise TemplateError(
                 f"{type(self.template).__name__}.messages2prompt gave {type(prompt).__name__}, not a text",
                 code="bad_template",
             )
-        return iter(marks.pieces(prompt))
+        return iter(marked.pieces(prompt))
 
-    def _dict(self, message: ChatMessage, hold: Callable[[str], str]) -> dict[str, Any]:
-        """The message as templates take it, its texts held; reasoning between its tags where the model has some."""
-        content = hold(message.content) if message.content or not message.calls else ""
+    def _dict(self, message: ChatMessage, protect: Callable[[str], str]) -> dict[str, Any]:
+        """The message as templates take it, its texts protected; reasoning between tags if the model has any."""
+        content = protect(message.content) if message.content or not message.calls else ""
         if message.reasoning and self.tags.reasoning:
             think = self.tags.reasoning
-            content = f"{think.open}\n{hold(message.reasoning)}\n{think.close}\n\n{content}"
-        said: dict[str, Any] = {"role": message.role, "content": content}
+            content = f"{think.open}\n{protect(message.reasoning)}\n{think.close}\n\n{content}"
+        entry: dict[str, Any] = {"role": message.role, "content": content}
         if message.name and message.role != "tool":
-            said["name"] = message.name
+            entry["name"] = message.name
         if message.calls:
-            said["tool_calls"] = [
-                {"name": hold(json.dumps(call.name, ensure_ascii=False)[1:-1]), "arguments": hold(call.arguments)}
+            entry["tool_calls"] = [
+                {"name": protect(json.dumps(call.name, ensure_ascii=False)[1:-1]), "arguments": protect(call.arguments)}
                 for call in message.calls
             ]
-        return said
+        return entry
 
 
 def _own_strings(template: BaseTemplate) -> list[str]:
@@ -135,7 +136,9 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(getattr(value, field.name))
 
 
-def _stops(template: BaseTemplate, vocabulary: Collection[Control], spellings: Spellings) -> tuple[Control | str, ...]:
+def _stops(
+    template: BaseTemplate, vocabulary: Collection[Control], spellings: ControlSpellings
+) -> tuple[Control | str, ...]:
     """The stop words, as controls where the vocabulary has them; and the control that ends an assistant's message."""
     words = [Control(word) if Control(word) in vocabulary else word for word in template.stop_words or ()]
     ending = list(spellings.scan(str(getattr(template, "eoa", "")).strip()))[:1]
@@ -143,8 +146,8 @@ def _stops(template: BaseTemplate, vocabulary: Collection[Control], spellings: S
     return tuple(dict.fromkeys([*words, *ends]))
 
 
-def _sayable(chat: Sequence[ChatMessage], template: DeclaredTemplate | None) -> Iterator[ChatMessage]:
-    """Resolution X-07, and no text lost: what the template has no block for is said as the user's text."""
+def _writable(chat: Sequence[ChatMessage], template: DeclaredTemplate | None) -> Iterator[ChatMessage]:
+    """Resolution X-07, and no text lost: what the template has no block for is written as the user's text."""
     knows_tools = template is not None and template.knows_tool_replies
     knows_system = template is None or template.knows_system
     knows_calls = template is not None and template.knows_calls
@@ -171,7 +174,7 @@ def _require_turns(chat: Sequence[ChatMessage]) -> None:
     turns = roles[1:] if roles[:1] == ["system"] else roles
     if any(role != ("user", "assistant")[i % 2] for i, role in enumerate(turns)):
         raise TemplateError(
-            "this template can only say users and answers in turn", code="roles_not_in_turn", hint="Join neighbours."
+            "this template can only write users and answers in turn", code="roles_not_in_turn", hint="Join neighbours."
         )
 
 

@@ -15,11 +15,11 @@ from antiphon.tokens import Control, Piece
 
 from .budget import Limits
 from .chat import ChatMessage, chat_messages
-from .jinja_values import chat_texts, marked, strftime_for, texts_of, tool_value
-from .marks import Marks, Spellings, unused
+from .jinja_values import chat_texts, protected, strftime_for, texts_of, tool_value
+from .reply_format import ReplyFormat, require_assistant
 from .sandbox import CompiledTemplate
-from .tagged import Tagged, require_assistant
 from .tags import ReplyTags, detect_tags
+from .user_text import ControlSpellings, MarkedText, unused
 
 RESERVED = frozenset(
     ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "strftime_now",
@@ -46,7 +46,7 @@ class JinjaCache:
         return compiled
 
 
-class JinjaFormat(Tagged):
+class JinjaFormat(ReplyFormat):
     """A compiled template, the controls of a vocabulary, and what is read off the template itself, once."""
 
     def __init__(
@@ -65,7 +65,7 @@ class JinjaFormat(Tagged):
         self.defaults = defaults or SamplingDefaults()
         self._template = template
         self._special = dict(special_tokens or {})
-        self._spellings = Spellings(self.controls)
+        self._spellings = ControlSpellings(self.controls)
         self.arguments_as_text = self._takes_text_arguments()
         self.stops = self._find_stops()
 
@@ -120,18 +120,18 @@ class JinjaFormat(Tagged):
         *,
         opens_reply: bool,
     ) -> list[Piece]:
-        """The pieces; rendered twice where a text holds the beginning of a control, and the safer reading taken.
+        """The pieces; rendered twice where a text contains the beginning of a control, and the safer reading taken.
 
-        A template that cuts texts apart may join such a beginning to another text's end. Marks that break every
-        beginning prevent that; they are taken unless the template looked at them and said something else.
+        A template that cuts texts apart may join such a beginning to another text's end. MarkedText that break every
+        beginning prevent that; they are taken unless the template looked at them and wrote something else.
         """
 
         size = sum(map(len, texts))
 
         def rendered(*, thorough: bool) -> tuple[str, list[Piece]]:
-            marks = Marks(self._spellings, texts, thorough=thorough)
-            text = self._text(chat, offered, kwargs, conversation, marks, opens_reply=opens_reply, size=size)
-            return marks.plain(text), marks.pieces(text)
+            marked_text = MarkedText(self._spellings, texts, thorough=thorough)
+            text = self._text(chat, offered, kwargs, conversation, marked_text, opens_reply=opens_reply, size=size)
+            return marked_text.plain(text), marked_text.pieces(text)
 
         plain, pieces = rendered(thorough=False)
         if not any(self._spellings.suspicious(text) for text in texts):
@@ -145,23 +145,23 @@ class JinjaFormat(Tagged):
         offered: list[dict[str, Any]],
         kwargs: Mapping[str, Any],
         conversation: Conversation,
-        marks: Marks,
+        marked_text: MarkedText,
         *,
         opens_reply: bool,
         size: int,
     ) -> str:
         continues = bool(chat) and chat[-1].open
-        messages = [self._message(message, marks.mark) for message in chat]
-        cut = marks.cut if continues else ""
+        messages = [self._message(message, marked_text.protect) for message in chat]
+        cut = marked_text.cut if continues else ""
         if continues:
             last = messages[-1]
             last["content" if last["content"] or "reasoning_content" not in last else "reasoning_content"] += cut
         variables = {
             **self._special,
-            **marked(dict(kwargs), marks.mark),
+            **protected(dict(kwargs), marked_text.protect),
             "messages": messages,
-            "tools": marked(offered, marks.mark) or None,
-            "documents": marked(conversation.extra.get("documents"), marks.mark),
+            "tools": protected(offered, marked_text.protect) or None,
+            "documents": protected(conversation.extra.get("documents"), marked_text.protect),
             "add_generation_prompt": opens_reply and not continues,
             "continue_final_message": continues,
             "strftime_now": strftime_for(conversation.settings.current_date),
@@ -174,35 +174,35 @@ class JinjaFormat(Tagged):
         end = text.rfind(cut)
         if end < 0:
             raise TemplateError(
-                "the chat template does not say the last message, so it cannot be continued", code="cannot_continue"
+                "the chat template does not write the last message, so it cannot be continued", code="cannot_continue"
             )
         return text[:end]
 
-    def _message(self, message: ChatMessage, mark: Callable[[str], str]) -> dict[str, Any]:
+    def _message(self, message: ChatMessage, protect: Callable[[str], str]) -> dict[str, Any]:
         """The message as templates of the Hugging Face kind take it: plain JSON values, content never null."""
-        said: dict[str, Any] = {"role": message.role, "content": mark(message.content)}
+        entry: dict[str, Any] = {"role": message.role, "content": protect(message.content)}
         if message.name:
-            said["name"] = mark(message.name.removeprefix("functions.") if message.role == "tool" else message.name)
+            entry["name"] = protect(message.name.removeprefix("functions.") if message.role == "tool" else message.name)
         if message.reasoning:
-            said["reasoning_content"] = mark(message.reasoning)
+            entry["reasoning_content"] = protect(message.reasoning)
         if message.call_id is not None:
-            said["tool_call_id"] = mark(message.call_id)
+            entry["tool_call_id"] = protect(message.call_id)
         if message.calls:
-            said["tool_calls"] = [
+            entry["tool_calls"] = [
                 {
-                    "id": mark(call.call_id or ""),
+                    "id": protect(call.call_id or ""),
                     "type": "function",
-                    "function": {"name": mark(call.name), "arguments": self._arguments(call.arguments, mark)},
+                    "function": {"name": protect(call.name), "arguments": self._arguments(call.arguments, protect)},
                 }
                 for call in message.calls
             ]
-        return said
+        return entry
 
-    def _arguments(self, arguments: str, mark: Callable[[str], str]) -> Any:
+    def _arguments(self, arguments: str, protect: Callable[[str], str]) -> Any:
         if self.arguments_as_text:
-            return mark(arguments)
+            return protect(arguments)
         try:
-            return marked(json.loads(arguments or "{}"), mark)
+            return protected(json.loads(arguments or "{}"), protect)
         except (ValueError, RecursionError) as error:
             raise TemplateError(
                 f"this model's template needs the arguments of an earlier call as JSON, and they are none: {error}",
@@ -251,7 +251,7 @@ def jinja_format(
 ) -> JinjaFormat:
     """A model's ``chat_template`` as a format for a vocabulary with these controls.
 
-    ``special_tokens`` by the names that templates use (``bos_token``, ``eos_token`` …). ``tags`` None: told from the
+    ``special_tokens`` by the names that templates use (``bos_token``, ``eos_token`` …). ``tags`` None: detected in the
     source. Raises `TemplateError` where the source is no template.
     """
     compiled = (cache or JinjaCache()).compile(source)

@@ -1,4 +1,4 @@
-"""What a Jinja template is given: plain JSON values, their texts marked."""
+"""What a Jinja template is given: plain JSON values, their texts protected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .chat import ChatMessage
 
 
 def strftime_for(today: date | None) -> Callable[[str], str]:
-    """The date is handed in with the conversation's settings; a template that asks for one without is told so."""
+    """The date is handed in with the conversation's settings; a template that asks for one without fails."""
 
     def strftime_now(pattern: str) -> str:
         if today is None:
@@ -53,14 +53,14 @@ def texts_of(value: object) -> Iterator[str]:
             yield from texts_of(inner)
 
 
-def marked(value: Any, mark: Callable[[str], str]) -> Any:
-    """The same JSON value with all its texts marked, of plain types, so that nothing richer enters a template."""
+def protected(value: Any, protect: Callable[[str], str]) -> Any:
+    """The same JSON value with all its texts protected, of plain types, so that nothing richer enters a template."""
     if isinstance(value, str):
-        return mark(value)
+        return protect(value)
     if isinstance(value, Mapping):
-        return {mark(str(key)): marked(inner, mark) for key, inner in value.items()}
+        return {protect(str(key)): protected(inner, protect) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [marked(inner, mark) for inner in value]
+        return [protected(inner, protect) for inner in value]
     if value is None or isinstance(value, (bool, int, float)):
         return value
     raise TemplateError(f"a {type(value).__name__} is no JSON value", code="bad_template_kwargs")

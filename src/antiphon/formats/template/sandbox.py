@@ -59,8 +59,8 @@ class _Charged(NodeTransformer):
 
     def visit_Output(self, node: nodes.Output) -> nodes.Node:
         self.generic_visit(node)
-        said = [n for n in node.nodes if isinstance(n, nodes.Expr)]
-        node.nodes = [n if isinstance(n, nodes.TemplateData) else _filtered(n, "_out") for n in said]
+        expressions = [n for n in node.nodes if isinstance(n, nodes.Expr)]
+        node.nodes = [n if isinstance(n, nodes.TemplateData) else _filtered(n, "_out") for n in expressions]
         return node
 
     def visit_List(self, node: nodes.List) -> nodes.Node:
@@ -136,7 +136,7 @@ def _budget(context: Context) -> Budget:
 
 @pass_context
 def _each(context: Context, values: Any, weight: int) -> Any:
-    """What a loop runs over. Undefined stays, so that its own error tells; sized things keep their length."""
+    """What a loop runs over. Undefined stays, so that its own error is raised; sized things keep their length."""
     budget = _budget(context)
     if isinstance(values, (Undefined, str)):
         return values if isinstance(values, Undefined) else list(budget.each(values, weight))
@@ -264,7 +264,7 @@ class CompiledTemplate:
             raise TemplateError("the chat template cannot be compiled", code="bad_template") from error
 
     def render(self, variables: Mapping[str, Any], *, size: int = 0) -> str:
-        """The text. ``size``: how many characters the variables hold, for which more work is allowed.
+        """The text. ``size``: how many characters are in the variables, for which more work is allowed.
 
         Raises `TemplateError`: code ``template_limit`` for too much work, ``template_refused`` when the template itself
         raised, ``template_failed`` otherwise.

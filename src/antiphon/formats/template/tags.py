@@ -45,16 +45,18 @@ class ReplyTags:
     def spellings(self) -> frozenset[str]:
         """Every marker."""
         pairs = [tag for tag in (self.reasoning, self.section) if tag]
-        marks = [mark for tag in pairs for mark in (tag.open, tag.close)]
+        markers = [marker for tag in pairs for marker in (tag.open, tag.close)]
         for call in self.calls:
-            marks += [call.open, call.close, *_separators(call)]
-        return frozenset(mark for mark in marks if mark)
+            markers += [call.open, call.close, *_separators(call)]
+        return frozenset(marker for marker in markers if marker)
 
 
 def _separators(call: CallTag) -> tuple[str, ...]:
     """What stands before and after a name and is a marker of its own (`<｜tool▁sep｜>`, `[ARGS]`)."""
     return tuple(
-        mark for mark in (call.before_name, call.after_name) if mark[:1] in ("<", "[") and mark[-1:] in (">", "]")
+        marker
+        for marker in (call.before_name, call.after_name)
+        if marker[:1] in ("<", "[") and marker[-1:] in (">", "]")
     )
 
 
@@ -82,7 +84,7 @@ DEEPSEEK_SECTION = Tag("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end�
 
 
 def detect_tags(source: str) -> ReplyTags:
-    """The tags of the model that a Jinja template was written for, told from the markers that it names."""
+    """The tags of the model that a Jinja template was written for, detected by the markers in its source."""
     calls: tuple[CallTag, ...] = ()
     section = None
     if "<tool_call>" in source:

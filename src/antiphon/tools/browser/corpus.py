@@ -26,7 +26,7 @@ SELECT url, title, snippet(page, 2, '', '', ' … ', 24) FROM page WHERE page MA
 class Corpus:
     """Pages under ``corpus:`` addresses, which are their paths in the folder; nothing outside it can be named.
 
-    The index is in memory and made once. Raises `ConfigError` when the folder is none, or holds no page.
+    The index is in memory and made once. Raises `ConfigError` when the folder is none, or has no page.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -100,8 +100,8 @@ def _walk(root: LexborNode, text: PageText) -> None:
         if tag == "-text":
             text.chunks.append(_BLANKS.sub(" ", (node.text_content or "").translate(_MARKS)))
         elif tag == "a" and node.attributes.get("href"):
-            said = _BLANKS.sub(" ", node.text(deep=True)).strip()
-            text.chunks.append(text.link(said, node.attributes["href"] or "") if said else "")
+            label = _BLANKS.sub(" ", node.text(deep=True)).strip()
+            text.chunks.append(text.link(label, node.attributes["href"] or "") if label else "")
         elif tag is not None and tag not in _SKIPPED:
             text.chunks.append("\n" if tag in _BLOCKS else "")
             entered = node.child is not None

@@ -59,11 +59,11 @@ class History:
 
     def page(self, cursor: int) -> Page:
         """The page of a cursor; -1 is the most recent."""
-        wanted = self.next - 1 if cursor == -1 else cursor
-        if wanted not in self.pages:
+        number = self.next - 1 if cursor == -1 else cursor
+        if number not in self.pages:
             known = ", ".join(map(str, list(self.pages)[-8:])) or "none yet"
             raise refused(f"there is no cursor {cursor}; known are {known}")
-        return self.pages[wanted]
+        return self.pages[number]
 
 
 class Browser:
@@ -171,11 +171,11 @@ def _results(query: str, hits: Sequence[Hit]) -> Page:
 
 def _matches(page: Page, pattern: str) -> Page:
     """Exact matches, case aside, with the lines around them; never a regular expression."""
-    wanted = pattern.casefold()
+    folded = pattern.casefold()
     lines: list[str] = []
     found = 0
     for number, line in enumerate(page.lines):
-        if wanted and wanted in line.casefold():
+        if folded and folded in line.casefold():
             found += 1
             lines += [f"# match {found} at L{number}", *numbered(page.lines[number : number + 4], number), ""]
         if found >= MAX_MATCHES:

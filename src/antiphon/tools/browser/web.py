@@ -32,7 +32,7 @@ class WebLimits:
     seconds: float = 20.0
     bytes: int = 3_000_000
     redirects: int = 5
-    robots_kept: int = 256
+    robots_cached: int = 256
 
 
 class Search(Protocol):
@@ -103,7 +103,7 @@ class Web:
     async def _open(self, url: str) -> Page:
         target = checked_url(url, self._allowed)
         for _ in range(self._limits.redirects + 1):
-            await self._ask_robots(target)
+            await self._check_robots(target)
             async with self._connection().get(target, allow_redirects=False) as response:
                 where = response.headers.get("Location")
                 if response.status in (301, 302, 303, 307, 308) and where:
@@ -135,18 +135,18 @@ class Web:
             try:
                 body += chunk if unpack is None else unpack.decompress(chunk, limit + 1 - len(body))
             except zlib.error as error:
-                raise unreachable(f"the page is not the {packing} that it says it is") from error
+                raise unreachable(f"the page is not the {packing} that its header names") from error
             if len(body) > limit:
                 raise refused(f"the page has more than {limit:,} bytes")
         return bytes(body)
 
-    async def _ask_robots(self, target: URL) -> None:
+    async def _check_robots(self, target: URL) -> None:
         origin = str(target.origin())
         robots = self._robots.get(origin)
         if robots is None:
             robots = await self._fetch_robots(target)
             self._robots[origin] = robots
-            while len(self._robots) > self._limits.robots_kept:
+            while len(self._robots) > self._limits.robots_cached:
                 self._robots.popitem(last=False)
         if not robots.can_fetch(AGENT, str(target)):
             raise refused(f"{origin} asks robots not to read this page")

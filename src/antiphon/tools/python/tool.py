@@ -80,7 +80,7 @@ def _output(cell: Cell) -> ToolOutput:
     if cell.lost is not None:
         code = TOOL_TIMEOUT if cell.lost.startswith("no result") else TOOL_FAILED
         raise ToolFailure(ToolError(code, f"{cell.lost}; the interpreter was restarted and its variables are lost"))
-    kept = len(cell.text.encode())
-    cut = f"\n[cut: {cell.bytes - kept:,} of {cell.bytes:,} bytes left out]" if cell.bytes > kept else ""
+    sent = len(cell.text.encode())
+    cut = f"\n[cut: {cell.bytes - sent:,} of {cell.bytes:,} bytes left out]" if cell.bytes > sent else ""
     media = tuple(OpaquePart("image", {"mime": "image/png", "base64": image}) for image in cell.images)
     return ToolOutput(content=cell.text + cut, media=media, plain=True)

@@ -1,7 +1,7 @@
-"""Runs inside the sandbox, as the session's interpreter: reads cells, runs them, writes what they said.
+"""Runs inside the sandbox, as the session's interpreter: reads cells, runs them, sends their output.
 
 It imports nothing of Antiphon. The request and the reply are one line of JSON each, on descriptors of their own; the
-code's standard output and error are one pipe, of which the first ``output`` bytes are kept and the rest is counted.
+code's standard output and error are one pipe, of which the first ``output`` bytes are sent and the rest is counted.
 """
 
 import ast
@@ -25,7 +25,7 @@ class Output:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.kept = bytearray()
+        self.stored = bytearray()
         self.seen = 0
         reader, writer = os.pipe()
         os.dup2(writer, 1)
@@ -37,7 +37,7 @@ class Output:
     def read(self, reader: int) -> None:
         while chunk := os.read(reader, 65536):
             self.seen += len(chunk)
-            self.kept += chunk[: self.limit - len(self.kept)]
+            self.stored += chunk[: self.limit - len(self.stored)]
         os.close(reader)
 
     def close(self) -> tuple[str, int]:
@@ -48,7 +48,7 @@ class Output:
         os.dup2(null, 2)
         os.close(null)
         self.thread.join(1.0)
-        text = codecs.decode(bytes(self.kept), "utf-8", "replace")
+        text = codecs.decode(bytes(self.stored), "utf-8", "replace")
         return text, self.seen
 
 
@@ -76,7 +76,7 @@ def run(source: str, number: int, namespace: dict[str, object]) -> bool:
 
 
 def images() -> list[str]:
-    """The figures that matplotlib holds, as PNG in base64; they are closed, as a notebook does."""
+    """matplotlib's open figures, as PNG in base64; they are closed, as a notebook does."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
         return []

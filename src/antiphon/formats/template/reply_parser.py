@@ -1,4 +1,4 @@
-"""Reads a reply by its tags: reasoning, answer, calls. Model output raises only where strictness is asked for."""
+"""Reads a reply by its tags: reasoning, answer, calls. Model output raises in strict mode only."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ class TaggedParser:
         self._opens = {call.open: call for call in reversed(tags.calls) if call.open}
         self._closes = {call.close for call in tags.calls if call.close}
         self._bare = next((call for call in tags.calls if call.style == "bare"), None)
-        self._holds_blanks = bool(tags.spellings)
+        self._waits_with_blanks = bool(tags.spellings)
         self._section = {tags.section.open, tags.section.close} if tags.section else set()
         self._strict = strict
         self._reasoning = begins_in_reasoning
         self._after_tag = begins_in_reasoning
         self._begins = True
         self._open: Message | None = None
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._blanks = ""
         self._calls: CallsReader | None = None
         self._position = 0
-        self._spoke = False
+        self._began = False
         self._events: list[ParserEvent] = []
         self.ended: str | None = None
 
@@ -97,28 +97,28 @@ class TaggedParser:
             elif isinstance(piece, str):
                 self._text(piece)
             else:
-                self._mark(piece.spelling)
+                self._marker(piece.spelling)
             self._position += len(piece) if isinstance(piece, str) else 1
 
-    def _mark(self, mark: str) -> None:
+    def _marker(self, marker: str) -> None:
         """A control, or a tag or stop word that was spelled out."""
         reasoning = self._tags.reasoning
-        if self._calls is not None and self._calls.in_string and mark in self._spelled_out:
-            self._text(mark)
-        elif mark in self._stops:
+        if self._calls is not None and self._calls.in_string and marker in self._spelled_out:
+            self._text(marker)
+        elif marker in self._stops:
             self._finish(End.END)
-            self.ended = mark
-        elif reasoning and mark == (reasoning.close if self._reasoning else reasoning.open):
+            self.ended = marker
+        elif reasoning and marker == (reasoning.close if self._reasoning else reasoning.open):
             self._switch(reasoning=not self._reasoning)
-        elif mark in self._opens:
+        elif marker in self._opens:
             self._switch(reasoning=False)
-            self._calls = CallsReader(self._opens[mark])
-        elif mark in self._section or (mark in self._closes and self._calls is not None):
+            self._calls = CallsReader(self._opens[marker])
+        elif marker in self._section or (marker in self._closes and self._calls is not None):
             self._switch(reasoning=False)
-        elif self._calls is not None and mark in self._tags.spellings:
-            self._hear(self._calls.separator(mark))
+        elif self._calls is not None and marker in self._tags.spellings:
+            self._take_parts(self._calls.separator(marker))
         else:
-            self._incident("unexpected_tag" if mark in self._tags.spellings else "unexpected_control", mark)
+            self._incident("unexpected_tag" if marker in self._tags.spellings else "unexpected_control", marker)
 
     def _switch(self, *, reasoning: bool) -> None:
         """A tag: what was open ends, and what follows begins without blanks."""
@@ -130,11 +130,11 @@ class TaggedParser:
     def _end_calls(self) -> None:
         calls, self._calls = self._calls, None
         if calls is not None:
-            self._hear(calls.close())
+            self._take_parts(calls.close())
 
     def _text(self, text: str) -> None:
         if self._calls is not None:
-            self._hear(self._calls.feed(text))
+            self._take_parts(self._calls.feed(text))
             return
         if self._after_tag:
             text = text.lstrip()
@@ -144,14 +144,14 @@ class TaggedParser:
             self._begins = False
             if opening[0] == "{":
                 self._calls = CallsReader(self._bare)
-                self._hear(self._calls.feed(opening))
+                self._take_parts(self._calls.feed(opening))
                 return
-        self._say(text)
+        self._answer_text(text)
 
-    def _say(self, text: str) -> None:
+    def _answer_text(self, text: str) -> None:
         """Text outside calls; blanks at its end wait, because a tag may follow, to which they belong."""
         text = self._blanks + text
-        solid = text.rstrip() if self._holds_blanks else text
+        solid = text.rstrip() if self._waits_with_blanks else text
         self._blanks = text[len(solid) :]
         if not solid:
             return
@@ -159,7 +159,7 @@ class TaggedParser:
             self._begin(_ANALYSIS if self._reasoning else _FINAL)
         self._delta(solid)
 
-    def _hear(self, parts: Iterable[CallPart]) -> None:
+    def _take_parts(self, parts: Iterable[CallPart]) -> None:
         for part in parts:
             match part:
                 case CallStarted():
@@ -173,29 +173,29 @@ class TaggedParser:
                         self._incident("malformed_call", text)
                 case Leftover(text):
                     self._calls = None
-                    self._say(text)
+                    self._answer_text(text)
                 case _:
                     assert_never(part)
 
     def _begin(self, header: Message) -> None:
-        self._open, self._said, self._spoke = header, [], True
+        self._open, self._texts, self._began = header, [], True
         self._events.append(MessageStarted(header))
 
     def _delta(self, text: str) -> None:
-        self._said.append(text)
+        self._texts.append(text)
         self._events.append(TextDelta(text))
 
     def _end_message(self, end: End) -> None:
         if self._open is None:
             return
-        self._events.append(MessageEnded(replace(self._open, text="".join(self._said), end=end)))
+        self._events.append(MessageEnded(replace(self._open, text="".join(self._texts), end=end)))
         self._open = None
 
     def _finish(self, end: End) -> None:
         """The reply is over: by a stop, or because no more came. It has at least one message."""
         self._end_calls()
         blanks, self._blanks = self._blanks, ""
-        if self._open is None and (blanks or not self._spoke):
+        if self._open is None and (blanks or not self._began):
             self._begin(_FINAL)
         if blanks:
             self._delta(blanks)

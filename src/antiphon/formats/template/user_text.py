@@ -1,4 +1,4 @@
-"""Keeps what users typed apart from what a template says, through rendering and back to pieces."""
+"""Keeps what users typed apart from what a template writes, through rendering and back to pieces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PRIVATE = re.compile("[\ue000-\uf8ff]")
 
 
 def unused(count: int, *texts: str) -> list[str]:
-    """Private-use characters that occur in none of the texts. (No text holds all 6,400 of them and is a prompt.)"""
+    """Private-use characters that occur in none of the texts. (No prompt has all 6,400 of them.)"""
     present = {char for text in texts for char in _PRIVATE.findall(text)}
     return [char for char in map(chr, _PRIVATE_USE[: len(present) + count]) if char not in present][:count]
 
@@ -32,7 +32,7 @@ def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
         yield text
 
 
-class Spellings:
+class ControlSpellings:
     """The control spellings of a vocabulary, ready to be found."""
 
     def __init__(self, controls: Collection[Control]) -> None:
@@ -56,7 +56,7 @@ class Spellings:
             yield text[start:]
 
     def suspicious(self, text: str) -> bool:
-        """The text holds the beginning of a spelling that is not whole."""
+        """The text contains the beginning of a spelling that is not whole."""
         return self.leads.search(self.whole.sub("", text)) is not None
 
     def open_end(self, text: str) -> int:
@@ -67,23 +67,23 @@ class Spellings:
         return end if begins else -1
 
 
-class Held:
-    """Places for texts: for templates that never look into a text. Exact, whatever the text holds."""
+class Placeholders:
+    """Placeholders for users' texts: for templates that never look into a text. Exact, whatever the text spells."""
 
     def __init__(self, own_text: str) -> None:
         self._open, self._close = unused(2, own_text)
         self._texts: list[str] = []
 
-    def hold(self, text: str) -> str:
-        """What to render in the text's place."""
+    def protect(self, text: str) -> str:
+        """The placeholder to render in the text's place."""
         self._texts.append(text)
         return f"{self._open}{len(self._texts) - 1}{self._close}"
 
-    def pieces(self, prompt: str, spellings: Spellings) -> Iterator[Piece]:
+    def pieces(self, prompt: str, spellings: ControlSpellings) -> Iterator[Piece]:
         """The rendered prompt with the texts in their places."""
         return joined(self._apart(prompt, spellings))
 
-    def _apart(self, prompt: str, spellings: Spellings) -> Iterator[Piece]:
+    def _apart(self, prompt: str, spellings: ControlSpellings) -> Iterator[Piece]:
         for i, part in enumerate(re.split(f"{self._open}(\\d+){self._close}", prompt)):
             if i % 2:
                 yield self._texts[int(part)]
@@ -91,21 +91,21 @@ class Held:
                 yield from spellings.scan(part)
 
 
-class Marks:
-    """Marks around control spellings in users' texts: for templates that look into texts and must see them.
+class MarkedText:
+    """Users' texts with marks around control spellings: for templates that look into texts and must see them.
 
     Texts without a spelling stay as they are. ``thorough`` marks also break every beginning of a spelling, against
     templates that cut texts apart and join them anew.
     """
 
-    def __init__(self, spellings: Spellings, texts: Iterable[str], *, thorough: bool = False) -> None:
+    def __init__(self, spellings: ControlSpellings, texts: Iterable[str], *, thorough: bool = False) -> None:
         self._spellings = spellings
         self._thorough = thorough
         self._open, self._close, self._break, self.cut = unused(4, *texts)
         self._drop = str.maketrans("", "", self._open + self._close + self._break + self.cut)
         self._marked = re.compile(f"({self._open}[^{self._open}{self._close}]*{self._close})")
 
-    def mark(self, text: str) -> str:
+    def protect(self, text: str) -> str:
         end = self._spellings.open_end(text)
         if end >= 0:
             text = text[:end] + self._break + text[end:]
@@ -114,7 +114,7 @@ class Marks:
         return self._spellings.whole.sub(f"{self._open}\\g<0>{self._close}", text)
 
     def plain(self, text: str) -> str:
-        """The text as it was."""
+        """The text without its marks."""
         return text.translate(self._drop)
 
     def pieces(self, prompt: str) -> list[Piece]:

@@ -1,4 +1,4 @@
-"""What the replies to every template have in common: tags, told to the parser and to the grammar alike."""
+"""How every template's replies are read and constrained: by the model's tags, in the parser and in the grammar."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from antiphon.formats import Parser
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
-from .grammar import reply_grammar
-from .reply import TaggedParser
+from .reply_grammar import reply_grammar
+from .reply_parser import TaggedParser
 from .tags import ReplyTags
 
 
-class Tagged:
-    """The half of a template's format that reads replies, for a vocabulary's controls."""
+class ReplyFormat:
+    """A template's format, but for rendering: the parser and the grammar of replies, for a vocabulary's controls."""
 
     framed: ClassVar[bool] = False
 
@@ -56,7 +56,7 @@ class Tagged:
 
 
 def require_assistant(reply_as: Role | None) -> None:
-    """Raises `RenderError` where a reply is asked for that no template can open."""
+    """Raises `RenderError` for a reply that no template can open."""
     if reply_as not in (None, Role.ASSISTANT):
         raise RenderError(f"a template opens only the assistant's reply, not {reply_as.value}'s", code="bad_reply_role")
 

@@ -36,7 +36,7 @@ class _TaggedGrammar:
         self._controls = frozenset(controls)
         self._calls = self._call_tag()
         words = [stop for stop in stops if isinstance(stop, str) and stop]
-        self._avoid = tuple(self._mark(spelling) for spelling in sorted({*tags.spellings, *words}))
+        self._avoid = tuple(self._marker(spelling) for spelling in sorted({*tags.spellings, *words}))
 
     def reply(self, begins_in_reasoning: bool) -> Grammar:
         outcome = self._outcome()
@@ -49,7 +49,7 @@ class _TaggedGrammar:
         thought = chain(self._thought(reasoning.close, must=must), optional(choice("\n\n", "\n")))
         if begins_in_reasoning:
             return chain(thought, outcome)
-        opened = chain(self._mark(reasoning.open), thought)
+        opened = chain(self._marker(reasoning.open), thought)
         match self._shape.reasoning:
             case "off":
                 return outcome
@@ -57,8 +57,8 @@ class _TaggedGrammar:
                 return chain(optional(opened), outcome)
             case "required":
                 return chain(opened, outcome)
-            case wanted:
-                assert_never(wanted)
+            case mode:
+                assert_never(mode)
 
     def _outcome(self) -> Grammar:
         """An answer, or calls, which a few words may announce."""
@@ -83,7 +83,7 @@ class _TaggedGrammar:
         most = len(self._shape.ids)
         one = choice(*(self._call(tag, tool) for tool in tools))
         if tag.style == "list":
-            calls = chain(self._mark(tag.open), "[", one, *_more(chain(", ", one), most), "]")
+            calls = chain(self._marker(tag.open), "[", one, *_more(chain(", ", one), most), "]")
         elif tag.style == "bare":
             calls = chain(one)
         else:
@@ -92,28 +92,28 @@ class _TaggedGrammar:
             calls = chain(framed, *_more(chain(*between, framed), most))
         section = self._tags.section
         if section is not None:
-            calls = chain(self._mark(section.open), calls, self._mark(section.close))
+            calls = chain(self._marker(section.open), calls, self._marker(section.close))
         return chain(calls, EndOfTurn())
 
     def _framed(self, tag: CallTag, call: Grammar) -> Grammar:
         """A call with its markers; objects stand on a line of their own between spelled tags, as models write them."""
         blank = ["\n"] if tag.style == "object" and tag.close.startswith("</") else []
-        close = [self._mark(tag.close)] if tag.close else []
-        before = [self._mark(tag.before_name)] if tag.before_name else []
-        return chain(self._mark(tag.open), *before, *blank, call, *blank, *close)
+        close = [self._marker(tag.close)] if tag.close else []
+        before = [self._marker(tag.before_name)] if tag.before_name else []
+        return chain(self._marker(tag.open), *before, *blank, call, *blank, *close)
 
     def _call(self, tag: CallTag, tool: ToolSpec) -> Grammar:
         arguments = self._shape.arguments(tool)
         if tag.style == "named":
-            after = [self._mark(tag.after_name)] if tag.after_name else []
+            after = [self._marker(tag.after_name)] if tag.after_name else []
             return chain(tool.name, *after, arguments, tag.before_close)
         name = json.dumps(tool.name, ensure_ascii=False)
         return chain(f'{{"name": {name}, "{tag.arguments}": ', arguments, "}")
 
     def _answer(self) -> Grammar:
-        asked = self._shape.answer()
-        if asked is not None:
-            return chain(asked, EndOfTurn())
+        form = self._shape.answer()
+        if form is not None:
+            return chain(form, EndOfTurn())
         return chain(self._text(None, self._shape.max_text), EndOfTurn())
 
     def _thought(self, close: str, *, must: bool) -> Grammar:
@@ -124,9 +124,9 @@ class _TaggedGrammar:
         return chain(optional(choice("\n")), replace(self._text(close, limit), nonblank=True))
 
     def _text(self, until: str | None, limit: int | None) -> AnyText:
-        return AnyText(None if until is None else self._mark(until), self._avoid, limit)
+        return AnyText(None if until is None else self._marker(until), self._avoid, limit)
 
-    def _mark(self, spelling: str) -> Control | str:
+    def _marker(self, spelling: str) -> Control | str:
         control = Control(spelling)
         return control if control in self._controls else spelling
 
