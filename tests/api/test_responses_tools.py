@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.conversation import PYTHON, JsonSchema, ToolNamespace, ToolSpec
 from antiphon.tokens import Piece
-from antiphon.tools import FunctionTools, Toolbox, ToolCall, ToolOutput
+from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
 from antiphon.tools.browser import Browser, Corpus
 from kit.api import END as CHATML_END
 from kit.api import call, ids, running, scripted
@@ -70,7 +70,7 @@ def docs__size(page: str) -> int:
 def toolbox(tmp_path: Path) -> Toolbox:
     """What a server has: the browser over a folder, ``python``, and a function of the MCP server ``docs``."""
     (tmp_path / "bern.md").write_text("# Bern\n\nThe capital of Switzerland has bears.\n")
-    return Toolbox([Browser(Corpus(tmp_path)), Set(), FunctionTools([docs__size])])
+    return Toolbox([Browser(Corpus(tmp_path)), Set(), FunctionToolSet([docs__size])])
 
 
 def to(recipient: str, body: str) -> tuple[Piece, ...]:

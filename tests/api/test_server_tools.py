@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.engines import Sampling
 from antiphon.tokens import decode
-from antiphon.tools import FunctionTools, Toolbox
+from antiphon.tools import FunctionToolSet, Toolbox
 from kit.api import END, TOKENIZER, app, call, ids, running, scripted
 
 
@@ -33,7 +33,7 @@ def replies(*said: Any) -> Any:
 
 @pytest.fixture
 async def toolbox() -> AsyncIterator[Toolbox]:
-    async with aclosing(Toolbox([FunctionTools([shout])])) as box:
+    async with aclosing(Toolbox([FunctionToolSet([shout])])) as box:
         yield box
 
 

@@ -17,7 +17,7 @@ from antiphon.engines.llama_cpp import engine as llama_cpp
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
-from antiphon.tools import FunctionTools, Toolbox
+from antiphon.tools import FunctionToolSet, Toolbox
 from antiphon.wire.dialect import OPENAI, Dialect
 from kit.api import CHATML, TOKENIZER
 from kit.obedient import CountingEngine, counting
@@ -108,5 +108,5 @@ def application(info: EngineInfo, *, dialect: Dialect = OPENAI, tools: bool = Tr
         format = jinja_format("{% if loud %}!{% endif %}{{ messages[0].content }}", CHATML.controls)
         compiler = ReplyCompiler(format, TOKENIZER, ENDS)
         model = replace(model, format=format, compiler=compiler)
-    box = Toolbox([FunctionTools([shout])]) if tools else None
+    box = Toolbox([FunctionToolSet([shout])]) if tools else None
     return create_app(StaticCatalog({"small": model}), dialect=dialect, tools=box)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from antiphon.tools import FunctionTool, FunctionTools, Router, ToolCall
+from antiphon.tools import FunctionTool, FunctionToolSet, Router, ToolCall
 
 
 class Unit(enum.StrEnum):
@@ -115,4 +115,4 @@ def test_a_module_gives_its_own_public_functions() -> None:
     module = types.ModuleType("mine")
     source = "import os\ndef shout(text: str) -> str:\n    return text.upper()\ndef _hidden() -> None: ...\n"
     exec(compile(source, "mine.py", "exec"), module.__dict__)
-    assert [spec.name for spec in FunctionTools.of_module(module).specs] == ["shout"]
+    assert [spec.name for spec in FunctionToolSet.of_module(module).specs] == ["shout"]

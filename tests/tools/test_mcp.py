@@ -15,14 +15,14 @@ import pytest
 
 from antiphon.errors import ConfigError
 from antiphon.tools import Router, ToolCall, ToolLimits
-from antiphon.tools.mcp import McpServer, McpTools, read_mcp_config
+from antiphon.tools.mcp import McpServer, McpToolSet, read_mcp_config
 
 SERVER = McpServer(command=sys.executable, args=(str(Path(__file__).parents[1] / "kit" / "mcp_server.py"),))
 
 
 @pytest.fixture
-async def tools() -> AsyncIterator[McpTools]:
-    connected = await McpTools.connect("my server", SERVER)
+async def tools() -> AsyncIterator[McpToolSet]:
+    connected = await McpToolSet.connect("my server", SERVER)
     yield connected
     await connected.aclose()
 
@@ -31,7 +31,7 @@ def call(name: str, body: str = "{}", call_id: str = "c1") -> ToolCall:
     return ToolCall(call_id=call_id, recipient=f"functions.my_server__{name}", body=body)
 
 
-async def test_a_server_s_tools_are_functions_with_their_schemas(tools: McpTools) -> None:
+async def test_a_server_s_tools_are_functions_with_their_schemas(tools: McpToolSet) -> None:
     specs = {spec.name: spec for spec in tools.specs}
     assert set(specs) == {"my_server__add", "my_server__fail", "my_server__die"}
     assert specs["my_server__add"].description == "Add two numbers."
@@ -44,13 +44,13 @@ async def test_a_server_s_tools_are_functions_with_their_schemas(tools: McpTools
     assert refused.error.code == "E-CALL-SCHEMA"
 
 
-async def test_a_tool_that_fails_says_why(tools: McpTools) -> None:
+async def test_a_tool_that_fails_says_why(tools: McpToolSet) -> None:
     result = await Router(tools.tools).call(call("fail"))
     assert result.error is not None
     assert "the disk is on fire" in result.error.message
 
 
-async def test_a_server_that_dies_costs_its_call_and_is_started_again(tools: McpTools) -> None:
+async def test_a_server_that_dies_costs_its_call_and_is_started_again(tools: McpToolSet) -> None:
     router = Router(tools.tools, ToolLimits(deadline=20))
     result = await router.call(call("die"))
     assert result.error is not None
@@ -59,9 +59,9 @@ async def test_a_server_that_dies_costs_its_call_and_is_started_again(tools: Mcp
 
 async def test_a_server_that_cannot_be_started_is_a_clear_error() -> None:
     with pytest.raises(ConfigError, match=r"failed|did not list"):
-        await McpTools.connect("none", McpServer(command="/nonexistent/program"))
+        await McpToolSet.connect("none", McpServer(command="/nonexistent/program"))
     with pytest.raises(ConfigError, match=r"failed|did not list"):
-        await McpTools.connect("mute", McpServer(command=sys.executable, args=("-c", "pass")))
+        await McpToolSet.connect("mute", McpServer(command=sys.executable, args=("-c", "pass")))
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def over_http() -> AsyncIterator[McpServer]:
 
 
 async def test_a_server_over_http_is_no_different(over_http: McpServer) -> None:
-    async with aclosing(await McpTools.connect("my server", over_http)) as connected:
+    async with aclosing(await McpToolSet.connect("my server", over_http)) as connected:
         router = Router(connected.tools, ToolLimits(deadline=20))
         assert "42" in (await router.call(call("add", '{"a": 2, "b": 40}'))).text(envelope=False)
         died = await router.call(call("die"))

@@ -236,3 +236,43 @@ async def test_a_thousand_calls_with_random_failures_are_each_answered_once() ->
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match=r"two tools are called 'functions\.quick'"):
         Router([FunctionTool(quick), FunctionTool(quick)])
+
+
+async def test_a_narrowed_router_has_its_own_tools_and_count_and_the_results_of_the_whole() -> None:
+    runs: list[int] = []
+
+    def count(x: int) -> int:
+        runs.append(x)
+        return x
+
+    whole = Router([FunctionTool(count), FunctionTool(quick)])
+    narrowed = whole.only(["functions.count"], most=1)
+    assert (narrowed.recipients, whole.recipients) == (["functions.count"], ["functions.count", "functions.quick"])
+
+    def counting(x: int) -> ToolCall:
+        return ToolCall(call_id=f"c{x}", recipient="functions.count", body=f'{{"x": {x}}}', session="s")
+
+    assert (await whole.call(counting(1))).ok
+    assert (await narrowed.call(counting(1))).ok, "answered before, so it neither runs nor counts"
+    assert (await narrowed.call(counting(2))).ok
+    refused = await narrowed.call(counting(3))
+    assert refused.error is not None
+    assert "no more tool calls" in refused.error.message
+    assert (await whole.call(counting(4))).ok
+    assert (await whole.only(["functions.count"]).call(counting(2))).ok
+    assert runs == [1, 2, 4]
+
+
+async def test_a_narrowed_router_compiles_no_schema_anew() -> None:
+    class Once(FunctionTool):
+        asked = 0
+
+        @property
+        def parameters(self) -> JsonSchema | None:
+            Once.asked += 1
+            return super().parameters
+
+    whole = Router([Once(quick)])
+    before = Once.asked
+    assert (await whole.only(["functions.quick"]).call(call("quick", '{"x": 1}'))).ok
+    assert Once.asked == before

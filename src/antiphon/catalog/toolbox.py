@@ -1,9 +1,9 @@
-"""The tools that the operator gives to the models of a server or a chat: built-ins, Python files, MCP servers."""
+"""The tools that the operator gives to models: built-ins, Python files, tools of installed packages, MCP servers."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,10 +12,11 @@ from types import ModuleType
 
 from antiphon.config.config import ToolsConfig
 from antiphon.errors import ConfigError, near
-from antiphon.tools import FunctionTools, Toolbox, ToolLimits, ToolSet
+from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
 from antiphon.tools.browser import Backend, Browser, Corpus, SearxNG, Web
-from antiphon.tools.mcp import McpTools, read_mcp_config
+from antiphon.tools.mcp import McpToolSet, read_mcp_config
 from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
+from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
 
 BUILTINS = ("browser", "python")
 THREADS = 16
@@ -23,9 +24,10 @@ THREADS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSettings:
-    """``names``: built-ins and paths of Python files. ``corpus``: a folder of pages instead of the web.
+    """``names``: built-ins, paths of Python files, and tools of packages.
 
-    ``searxng`` is the address of a search service for the web. ``python_packages``: what sandboxed code may import.
+    ``corpus``: a folder of pages instead of the web. ``searxng`` is the address of a search service for the web.
+    ``python_packages``: what sandboxed code may import.
     """
 
     names: tuple[str, ...] = ()
@@ -54,17 +56,23 @@ def tool_settings(config: ToolsConfig) -> ToolSettings:
 
 
 @asynccontextmanager
-async def open_toolbox(settings: ToolSettings) -> AsyncIterator[Toolbox]:
-    """What ``settings`` name, open until the block is left. Raises `ConfigError` for what cannot be opened."""
+async def open_toolbox(
+    settings: ToolSettings, *, tools: Mapping[str, ToolFactory] = NO_TOOLS
+) -> AsyncIterator[Toolbox]:
+    """The tools that ``settings`` name, open until the block is left; ``tools`` are factories by name for it.
+
+    A name is a built-in's, else one of ``tools``, else one that an installed package publishes as ``antiphon.tools``.
+    Raises `ConfigError` for what cannot be opened.
+    """
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tool")
     async with AsyncExitStack() as stack:
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         sets: list[ToolSet] = []
         for name in dict.fromkeys(settings.names):
-            sets.append(await stack.enter_async_context(aclosing(_open(name, settings, threads))))
+            sets.append(await stack.enter_async_context(aclosing(_open(name, settings, threads, tools))))
         if settings.mcp is not None:
             for name, server in read_mcp_config(_read(settings.mcp)).items():
-                sets.append(await stack.enter_async_context(aclosing(await McpTools.connect(name, server))))
+                sets.append(await stack.enter_async_context(aclosing(await McpToolSet.connect(name, server))))
         try:
             toolbox = Toolbox(sets, settings.limits)
         except ValueError as error:
@@ -72,17 +80,19 @@ async def open_toolbox(settings: ToolSettings) -> AsyncIterator[Toolbox]:
         yield toolbox
 
 
-def _open(name: str, settings: ToolSettings, threads: Executor) -> ToolSet:
+def _open(name: str, settings: ToolSettings, threads: Executor, tools: Mapping[str, ToolFactory]) -> ToolSet:
     if name.endswith(".py"):
-        return FunctionTools.of_module(load_module(Path(name)), executor=threads)
+        return FunctionToolSet.of_module(load_module(Path(name)), executor=threads)
     match name:
         case "python":
             return PythonTool(Bubblewrap(SandboxLimits(packages=settings.python_packages)))
         case "browser":
             return Browser(_backend(settings))
-        case _:
-            hint = f"{near(name, BUILTINS)} Or the path of a Python file."
-            raise ConfigError(f"unknown tool {name!r}", code="tool_unknown", hint=hint)
+    found = tool_set(name, tools)
+    if found is None:
+        hint = f"{near(name, (*BUILTINS, *tool_names(tools)))} Or the path of a Python file."
+        raise ConfigError(f"unknown tool {name!r}", code="tool_unknown", hint=hint)
+    return found
 
 
 def _backend(settings: ToolSettings) -> Backend:

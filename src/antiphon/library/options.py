@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 
 from antiphon.conversation import Conversation, ReasoningEffort, ResponseFormat, ToolChoice, ToolSpec
 from antiphon.generation import TurnRequest
-from antiphon.tools import FunctionTools, Offer, Toolbox
+from antiphon.tools import FunctionToolSet, Offer, Toolbox
 
 from .inputs import ChatInput, read_input
 
@@ -37,7 +37,7 @@ def offer_of(options: ChatOptions) -> Offer:
     """The tools of a request: what the model is told of them, and the router that runs the functions."""
     given = options.get("tools", ())
     functions = [tool for tool in given if not isinstance(tool, ToolSpec)]
-    offer = Toolbox([FunctionTools(functions)]).functions
+    offer = Toolbox([FunctionToolSet(functions)]).functions
     return replace(offer, specs=(*offer.specs, *(tool for tool in given if isinstance(tool, ToolSpec))))
 
 

@@ -13,8 +13,8 @@ from .tokenizer import Tokenizer
 class PieceDecoder:
     """Turns sampled ids into pieces, chunk by chunk; the texts of one chunk are merged. Linear in the ids.
 
-    A character cut between ids is buffered until it is whole; bytes that can never become a character are one U+FFFD
-    for each maximal bad sequence, as the UTF-8 decoder of the Unicode standard says. A control ends a buffered character.
+    A character cut between ids is buffered until it is whole; a control ends it. Bytes that can never become a
+    character are one U+FFFD for each maximal bad sequence, as the UTF-8 decoder of the Unicode standard has it.
     """
 
     __slots__ = ("_buffered", "_piece")

@@ -29,7 +29,7 @@ def hf_tokenizer(text: str) -> TableTokenizer:
     document = _document(text)
     controls, texts = _added(document)
     spelling = _spelling(document)
-    # The library finds added tokens in any text, except special ones when told to skip them: so all controls are special.
+    # The library finds added tokens in any text, but special ones only on demand: so all controls are special.
     added = [
         {**token, "special": Control(token["content"]) in controls} for token in document.get("added_tokens") or ()
     ]

@@ -12,9 +12,10 @@ from .call import (
     ToolOutput,
     ToolResult,
 )
-from .function import FunctionTool, FunctionTools
+from .function import FunctionTool, FunctionToolSet
+from .registry import ToolFactory
 from .router import Router, ToolCancelled, ToolEnded, ToolEvent, ToolLimits, ToolStarted
-from .tool import Tool, ToolFailure, ToolSet
+from .tool import DescribedTool, Tool, ToolFailure, ToolSet
 from .toolbox import Offer, Toolbox
 
 __all__ = [
@@ -22,8 +23,9 @@ __all__ = [
     "Arguments",
     "BadArguments",
     "CALL_SCHEMA",
+    "DescribedTool",
     "FunctionTool",
-    "FunctionTools",
+    "FunctionToolSet",
     "Offer",
     "Router",
     "TOOL_CANCELLED",
@@ -36,6 +38,7 @@ __all__ = [
     "ToolEnded",
     "ToolError",
     "ToolEvent",
+    "ToolFactory",
     "ToolFailure",
     "ToolLimits",
     "ToolOutput",

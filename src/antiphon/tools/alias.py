@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from antiphon.conversation import FUNCTIONS, JsonSchema, ToolNamespace, ToolSpec
+from antiphon.conversation import FUNCTIONS, ToolNamespace, ToolSpec
 
 from .call import ToolCall, ToolOutput
-from .tool import Tool
+from .tool import DescribedTool, Tool
 
 _CODE = "code"
 _BODY: dict[str, Any] = {
@@ -20,7 +20,7 @@ _BODY: dict[str, Any] = {
 }
 
 
-class FunctionAlias:
+class FunctionAlias(DescribedTool):
     """A tool as a function: ``functions.browser__search`` for ``browser.search``; ``python``'s code is an argument."""
 
     def __init__(self, tool: Tool, description: str) -> None:
@@ -32,14 +32,6 @@ class FunctionAlias:
             _BODY if tool.parameters is None else tool.parameters,
             namespace=FUNCTIONS,
         )
-
-    @property
-    def recipient(self) -> str:
-        return self.spec.recipient
-
-    @property
-    def parameters(self) -> JsonSchema | None:
-        return self.spec.parameters
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
         body = arguments[_CODE] if self._tool.parameters is None else call.body

@@ -13,14 +13,14 @@ from typing import Any
 import docstring_parser
 import msgspec
 
-from antiphon.conversation import FUNCTIONS, JsonSchema, ToolNamespace, ToolSpec
+from antiphon.conversation import FUNCTIONS, ToolSpec
 
 from .arguments import BadArguments
 from .call import ToolCall, ToolOutput
-from .tool import Tool, ToolFailure
+from .tool import DescribedTool, DescribedToolSet, ToolFailure
 
 
-class FunctionTool:
+class FunctionTool(DescribedTool):
     """A function, ``async`` or not, as a tool.
 
     Each parameter needs an annotation that JSON can carry (what msgspec converts: numbers, strings, lists, dataclasses,
@@ -44,14 +44,6 @@ class FunctionTool:
             namespace=namespace,
         )
 
-    @property
-    def recipient(self) -> str:
-        return self.spec.recipient
-
-    @property
-    def parameters(self) -> JsonSchema | None:
-        return self.spec.parameters
-
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
         try:
             typed = msgspec.structs.asdict(msgspec.convert(dict(arguments), self._arguments))
@@ -65,36 +57,21 @@ class FunctionTool:
         return value if isinstance(value, ToolOutput) else ToolOutput(content=_content(value))
 
 
-class FunctionTools:
+class FunctionToolSet(DescribedToolSet):
     """Functions that come together, as a tool set."""
 
     def __init__(
         self, functions: Iterable[Callable[..., Any]], *, namespace: str = FUNCTIONS, executor: Executor | None = None
     ) -> None:
-        self._tools = tuple(FunctionTool(f, namespace=namespace, executor=executor) for f in functions)
+        super().__init__(FunctionTool(f, namespace=namespace, executor=executor) for f in functions)
 
     @classmethod
-    def of_module(cls, module: ModuleType, *, executor: Executor | None = None) -> FunctionTools:
+    def of_module(cls, module: ModuleType, *, executor: Executor | None = None) -> FunctionToolSet:
         """The public functions that a module defines itself (``__all__``, if it has one)."""
         names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
         found = [getattr(module, name) for name in names]
         own = [f for f in found if inspect.isfunction(f) and f.__module__ == module.__name__]
         return cls(own, executor=executor)
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        return self._tools
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self._tools)
-
-    @property
-    def builtins(self) -> tuple[ToolNamespace, ...]:
-        return ()
-
-    async def aclose(self) -> None:
-        return None
 
 
 def _argument_struct(function: Callable[..., Any]) -> type[msgspec.Struct]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import FUNCTIONS, JsonSchema, OpaquePart, ToolNamespace, ToolSpec
+from antiphon.conversation import FUNCTIONS, OpaquePart, ToolSpec
 from antiphon.errors import ConfigError
 
 from .call import TOOL_FAILED, ToolCall, ToolError, ToolOutput
-from .tool import Tool, ToolFailure
+from .tool import DescribedTool, DescribedToolSet, ToolFailure
 
 START_SECONDS = 30.0
 MAX_TOOLS = 256
@@ -50,7 +50,7 @@ def read_mcp_config(text: str) -> dict[str, McpServer]:
     return servers
 
 
-class McpTools:
+class McpToolSet(DescribedToolSet):
     """One server's tools, as functions called ``server__tool``; made by `connect`.
 
     The connection belongs to one task of its own, as the SDK wants it. A server that dies costs the calls that it had;
@@ -58,16 +58,16 @@ class McpTools:
     """
 
     def __init__(self, name: str, server: McpServer) -> None:
+        super().__init__()
         self._name = _ODD.sub("_", name)
         self._server = server
         self._client: Any = None
         self._owner: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._starting = asyncio.Lock()
-        self._tools: tuple[McpTool, ...] = ()
 
     @classmethod
-    async def connect(cls, name: str, server: McpServer) -> McpTools:
+    async def connect(cls, name: str, server: McpServer) -> McpToolSet:
         """Starts or reaches the server and asks for its tools. Raises `ConfigError` when that fails."""
         tools = cls(name, server)
         try:
@@ -86,18 +86,6 @@ class McpTools:
     def _spec(self, tool: Any) -> ToolSpec:
         name = _ODD.sub("_", f"{self._name}__{tool.name}")[:64]
         return ToolSpec(name, tool.description or "", tool.input_schema, namespace=FUNCTIONS)
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        return self._tools
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self._tools)
-
-    @property
-    def builtins(self) -> tuple[ToolNamespace, ...]:
-        return ()
 
     async def client(self) -> Any:
         """The connected client; started anew when the last one is gone. Raises `ToolFailure` when it cannot be."""
@@ -146,20 +134,12 @@ class McpTools:
 
 
 @dataclass(frozen=True, slots=True)
-class McpTool:
+class McpTool(DescribedTool):
     """One tool of a server."""
 
-    server: McpTools = field(repr=False)
+    server: McpToolSet = field(repr=False)
     name: str
     spec: ToolSpec
-
-    @property
-    def recipient(self) -> str:
-        return self.spec.recipient
-
-    @property
-    def parameters(self) -> JsonSchema | None:
-        return self.spec.parameters
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
         client = await self.server.client()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +57,40 @@ class ToolEnded:
 ToolEvent = ToolStarted | ToolCancelled | ToolEnded
 
 
+class ResultMemory:
+    """Results by their calls' idempotency keys, at most ``capacity``; the oldest go first."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._results: dict[str, ToolResult] = {}
+
+    def get(self, call: ToolCall) -> ToolResult | None:
+        return self._results.get(call.idempotency_key) if call.session else None
+
+    def put(self, result: ToolResult) -> None:
+        if not result.call.session:
+            return
+        self._results[result.call.idempotency_key] = result
+        while len(self._results) > self._capacity:
+            del self._results[next(iter(self._results))]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTool:
+    """A tool, and the reader of its arguments; None where the body is not JSON."""
+
+    tool: Tool
+    reader: ArgumentReader | None
+
+    @classmethod
+    def of(cls, tool: Tool) -> CheckedTool:
+        return cls(tool, None if tool.parameters is None else ArgumentReader(tool.parameters))
+
+    def arguments(self, call: ToolCall) -> Arguments:
+        """The arguments of a call. Raises `BadArguments`."""
+        return Arguments({}) if self.reader is None else self.reader.read(call)
+
+
 class Router:
     """Runs calls concurrently and gives each exactly one result, in the order in which they come.
 
@@ -75,26 +108,28 @@ class Router:
     ) -> None:
         self.limits = limits or ToolLimits()
         self._clock = clock
-        self._tools: dict[str, Tool] = {}
-        self._readers: dict[str, ArgumentReader] = {}
-        self._answered: dict[str, ToolResult] = {}
-        self._left: int | None = None
+        self._tools: dict[str, CheckedTool] = {}
+        self._results = ResultMemory(self.limits.remembered)
+        self._calls_left: int | None = None
         for tool in tools:
             if tool.recipient in self._tools:
                 raise ValueError(f"two tools are called {tool.recipient!r}")
-            self._tools[tool.recipient] = tool
-            if tool.parameters is not None:
-                self._readers[tool.recipient] = ArgumentReader(tool.parameters)
+            self._tools[tool.recipient] = CheckedTool.of(tool)
 
     @property
     def recipients(self) -> list[str]:
         return sorted(self._tools)
 
     def only(self, recipients: Collection[str], *, most: int | None = None) -> Router:
-        """The same tools, narrowed to ``recipients``. ``most``: calls beyond so many are answered with an error."""
-        narrowed = copy(self)
+        """A router of those tools alone, for one request. ``most``: calls beyond so many are answered with an error.
+
+        It shares the tools and their compiled schemas with this one, and the results of earlier calls: a call that was
+        answered here is not run again there. The count of calls is its own.
+        """
+        narrowed = Router((), self.limits, clock=self._clock)
         narrowed._tools = {name: tool for name, tool in self._tools.items() if name in recipients}
-        narrowed._left = most
+        narrowed._results = self._results
+        narrowed._calls_left = most
         return narrowed
 
     def serves(self, recipient: str) -> bool:
@@ -131,13 +166,12 @@ class Router:
 
     async def call(self, call: ToolCall) -> ToolResult:
         """The result of one call. Never raises, but for cancellation of the caller."""
-        known = self._answered.get(call.idempotency_key) if call.session else None
+        known = self._results.get(call)
         if known is not None:
             return known
         started = self._clock()
         result = replace(await self._outcome(call), seconds=self._clock() - started)
-        if call.session:
-            self._remember(call.idempotency_key, result)
+        self._results.put(result)
         return result
 
     async def _answer(self, call: ToolCall, gate: asyncio.Semaphore, events: asyncio.Queue[ToolEvent]) -> None:
@@ -150,13 +184,12 @@ class Router:
         if tool is None:
             hint = near(call.recipient, self._tools)
             return failed(call, ToolError(TOOL_UNKNOWN, f"there is no tool {call.recipient!r}. {hint}"))
-        if self._left is not None:
-            if self._left == 0:
-                return failed(call, ToolError(TOOL_FAILED, "no more tool calls are allowed: answer with what you know"))
-            self._left -= 1
+        if self._calls_left == 0:
+            return failed(call, ToolError(TOOL_FAILED, "no more tool calls are allowed: answer with what you know"))
+        if self._calls_left is not None:
+            self._calls_left -= 1
         try:
-            arguments = self._read(call)
-            return await self._run(tool, call, arguments)
+            return await self._run(tool.tool, call, tool.arguments(call))
         except BadArguments as bad:
             return failed(call, bad.error)
         except ToolFailure as failure:
@@ -175,10 +208,6 @@ class Router:
             raise ToolFailure(ToolError(TOOL_TIMEOUT, f"no result within {deadline:g} s", retryable=True)) from error
         return ToolResult(call=call, output=self._bounded(output))
 
-    def _read(self, call: ToolCall) -> Arguments:
-        reader = self._readers.get(call.recipient)
-        return Arguments({}) if reader is None else reader.read(call)
-
     def _deadline(self, arguments: Arguments) -> float:
         if arguments.deadline_ms is None:
             return self.limits.deadline
@@ -193,11 +222,6 @@ class Router:
         note = f"\n[cut: {len(text) - limit:,} of {len(text):,} characters left out]"
         provenance: Mapping[str, Any] = {**output.provenance, "truncated": True, "characters": len(text)}
         return replace(output, content=text[:limit] + note, provenance=provenance)
-
-    def _remember(self, key: str, result: ToolResult) -> None:
-        self._answered[key] = result
-        while len(self._answered) > self.limits.remembered:
-            del self._answered[next(iter(self._answered))]
 
 
 def failed(call: ToolCall, error: ToolError) -> ToolResult:

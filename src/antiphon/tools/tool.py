@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 from antiphon.conversation import JsonSchema, ToolNamespace, ToolSpec
 
@@ -33,6 +34,26 @@ class Tool(Protocol):
         """The output of one call. ``arguments`` is empty where ``parameters`` is None: the body is in ``call``."""
 
 
+class DescribedTool(ABC):
+    """Base of a tool that is offered as a function: its name and its parameters are those of its ``spec``."""
+
+    __slots__ = ()
+    spec: ToolSpec
+
+    @property
+    def recipient(self) -> str:
+        return self.spec.recipient
+
+    @property
+    def parameters(self) -> JsonSchema | None:
+        return self.spec.parameters
+
+    @abstractmethod
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
+        """The output of one call, as `Tool.run` has it."""
+
+
+@runtime_checkable
 class ToolSet(Protocol):
     """Tools that come together: a Python module's functions, an MCP server, the browser."""
 
@@ -48,3 +69,25 @@ class ToolSet(Protocol):
         """How built-ins are described to the model (Harmony's system message)."""
 
     async def aclose(self) -> None: ...
+
+
+class DescribedToolSet:
+    """Base of a tool set of functions, which are described to the model one by one, and of no built-ins."""
+
+    def __init__(self, tools: Iterable[DescribedTool] = ()) -> None:
+        self._tools = tuple(tools)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return self._tools
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self._tools)
+
+    @property
+    def builtins(self) -> tuple[ToolNamespace, ...]:
+        return ()
+
+    async def aclose(self) -> None:
+        return None
