@@ -93,22 +93,22 @@ def speed(tokenizer: Tokenizer, end_ids: list[int]) -> None:
     print(f"vocabulary of {tokenizer.size} ids, once a model: {time.perf_counter() - start:.2f} s\n")
     spelled, schema = openchatml(tokenizer.controls), large_schema()
     plain = template_format("chatml", tokenizer.controls)
-    asked = ReplyShape(response_format=ResponseFormat("json_schema", schema=schema))
+    with_schema = ReplyShape(response_format=ResponseFormat("json_schema", schema=schema))
     size = len(json.dumps(schema)) // 1000
     rows: dict[str, tuple[Format, ReplyShape]] = {
         "a turn, no tools": (spelled, ReplyShape()),
         "a turn, 50 tools": (spelled, ReplyShape(tools=tools(50))),
-        f"a schema of {size} KB": (plain, asked),
-        f"a schema of {size} KB, controls spelled out": (spelled, asked),
+        f"a schema of {size} KB": (plain, with_schema),
+        f"a schema of {size} KB, controls spelled out": (spelled, with_schema),
     }
-    print(f"{'':<42}{'compile':>12}{'plain llguidance':>20}{'ratio':>8}{'kept':>12}")
+    print(f"{'':<42}{'compile':>12}{'plain llguidance':>20}{'ratio':>8}{'again':>12}")
     for name, (format, shape) in rows.items():
         grammar = format.grammar(shape)
         compiled = compile_grammar(grammar, vocabulary)
         ours = best(partial(compile_grammar, grammar, vocabulary))
         peer = best(partial(first_mask, vocabulary, compiled.lark))
-        kept = asyncio.run(cached(ReplyCompiler(format, tokenizer, end_ids), shape))
-        print(f"{name:<42}{ours * 1e3:>9.2f} ms{peer * 1e3:>17.2f} ms{peer / ours:>8.2f}{kept * 1e6:>9.0f} us")
+        again = asyncio.run(cached(ReplyCompiler(format, tokenizer, end_ids), shape))
+        print(f"{name:<42}{ours * 1e3:>9.2f} ms{peer * 1e3:>17.2f} ms{peer / ours:>8.2f}{again * 1e6:>9.0f} us")
     followed = shadow(compile_grammar(spelled.grammar(ReplyShape()), vocabulary), tokenizer)
     print(f"\nfollowing a reply: {followed:.2f} us an id")
 
@@ -166,14 +166,14 @@ async def decode(path: Path, tokenizer: Tokenizer, end_ids: list[int]) -> None:
     grammars = {name: compile_grammar(spelled.grammar(shape), vocabulary).lark for name, shape in shapes.items()}
     engine = await LlamaCppEngine.start(LlamaCppSettings(model=path, context=512, slots=1, threads=1, cache_mib=0))
     prompt = tokenizer.encode("A list of all people in the house, with their names and ages, follows here:")
-    told: dict[str, list[tuple[float, float]]] = {name: [] for name in ("no grammar", *grammars)}
+    paces: dict[str, list[tuple[float, float]]] = {name: [] for name in ("no grammar", *grammars)}
     for seed in range(ROUNDS):
-        for name, times in told.items():
+        for name, times in paces.items():
             times.append(await pace(engine, prompt, grammars.get(name), seed))
     await engine.aclose()
     print(f"\n{ROUNDS} rounds of {TOKENS} tokens{'':<22}{'tokens/s':>12}{'ratio':>8}{'cpu ms/token':>16}{'ratio':>8}")
     speeds = {
-        name: (median(rate for rate, _ in times), median(cpu for _, cpu in times)) for name, times in told.items()
+        name: (median(rate for rate, _ in times), median(cpu for _, cpu in times)) for name, times in paces.items()
     }
     free, free_cpu = speeds["no grammar"]
     for name, (rate, cpu) in speeds.items():
@@ -260,14 +260,14 @@ SIDES: dict[str, Callable[[Any], Judge]] = {
 }
 
 
-def verdicts(side: Callable[[Any], Judge], row: dict[str, Any], said: Connection) -> None:
+def verdicts(side: Callable[[Any], Judge], row: dict[str, Any], replies: Connection) -> None:
     """In a process of its own: a peer may run on, or die."""
     try:
         judge = side(row["schema"])
         ranks = property_order(row["schema"])
-        said.send([judge(compact(test["data"], ranks)) for test in row["tests"]])
+        replies.send([judge(compact(test["data"], ranks)) for test in row["tests"]])
     except (RequestError, ValueError, RuntimeError):
-        said.send(None)
+        replies.send(None)
 
 
 def compact(value: Any, ranks: dict[str, int]) -> bytes:

@@ -34,9 +34,9 @@ def _pieces(format: Format, conversation: Conversation) -> list[Piece]:
 
 
 def main() -> None:
-    said = [(role, text) for _ in range(10) for role, text in ROUND] + [ROUND[0]]
-    conversation = Conversation(tuple(Message(role=Role(role), text=text) for role, text in said))
-    dicts = [{"role": role, "content": text} for role, text in said]
+    rounds = [(role, text) for _ in range(10) for role, text in ROUND] + [ROUND[0]]
+    conversation = Conversation(tuple(Message(role=Role(role), text=text) for role, text in rounds))
+    dicts = [{"role": role, "content": text} for role, text in rounds]
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = json.dumps
     print(f"{'21 messages, rendered':28}{'ours us':>10}{'plain us':>10}{'ratio':>8}")

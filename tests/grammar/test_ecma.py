@@ -33,9 +33,9 @@ MEMBERS = {
 }  # fmt: skip
 ATOMS = st.sampled_from(sorted(PAIRS.items()))
 CLASSES = st.tuples(st.booleans(), st.lists(st.sampled_from(sorted(MEMBERS.items())), min_size=1, max_size=4)).map(
-    lambda told: (
-        f"[{'^' * told[0]}{''.join(ecma for ecma, _ in told[1])}]",
-        f"[{'^' * told[0]}{''.join(python for _, python in told[1])}]",
+    lambda drawn: (
+        f"[{'^' * drawn[0]}{''.join(ecma for ecma, _ in drawn[1])}]",
+        f"[{'^' * drawn[0]}{''.join(python for _, python in drawn[1])}]",
     )
 )
 REPEATS = st.sampled_from(["", "?", "*", "+", "{2}", "{1,2}"])

@@ -200,9 +200,9 @@ def test_one_call_at_most_unless_parallel() -> None:
 
 def test_a_shape_says_what_the_answer_must_be() -> None:
     schema = {"type": "integer"}
-    asked = ResponseFormat("json_schema", schema=schema, strict=True)
+    strict = ResponseFormat("json_schema", schema=schema, strict=True)
     assert ReplyShape().answer() is None
-    assert ReplyShape(response_format=asked).answer() == Json(schema, "response_format.json_schema.schema", True)
+    assert ReplyShape(response_format=strict).answer() == Json(schema, "response_format.json_schema.schema", True)
     assert ReplyShape(response_format=ResponseFormat("choice", choices=("a", "b"))).answer() == choice("a", "b")
     with pytest.raises(RequestError, match="non-empty"):
         ReplyShape(response_format=ResponseFormat("choice", choices=("a", ""))).answer()

@@ -215,17 +215,17 @@ def check(shape: ReplyShape, messages: list[Message], grammar: CompiledGrammar) 
         to = str(call.recipient)
         arguments = shape.arguments(offered[to]) if to in offered else own[to]
         assert arguments is None or grammar.schemas[arguments.path].fault(call.text) is None
-    asked = shape.response_format
+    form = shape.response_format
     for answer in answers:
-        match asked.kind:
+        match form.kind:
             case "json_schema":
                 assert grammar.schemas["response_format.json_schema.schema"].fault(answer.text) is None
             case "choice":
-                assert answer.text in asked.choices
+                assert answer.text in form.choices
             case "regex":
                 assert len(answer.text) == 8
     assert messages
-    assert answers or calls or asked.kind == "text"
+    assert answers or calls or form.kind == "text"
 
 
 FORMATS: dict[str, Harmony | OpenChatML] = {
@@ -255,18 +255,18 @@ def built_in(to: str, code: str) -> Message:
 def turn(
     thought: str | None, preamble: str | None, answer: str | None, city: str, to: str = "functions.weather"
 ) -> list[Message]:
-    said = []
+    written = []
     if thought is not None:
-        said.append(Message(role=Role.ASSISTANT, channel="analysis", text=thought))
+        written.append(Message(role=Role.ASSISTANT, channel="analysis", text=thought))
     if preamble is not None and answer is None:
-        said.append(Message(role=Role.ASSISTANT, channel="commentary", text=preamble, intent="preamble"))
+        written.append(Message(role=Role.ASSISTANT, channel="commentary", text=preamble, intent="preamble"))
     if answer is not None:
-        said.append(Message(role=Role.ASSISTANT, channel="final", text=answer, end=End.RETURN))
+        written.append(Message(role=Role.ASSISTANT, channel="final", text=answer, end=End.RETURN))
     elif to != "functions.weather":
-        said.append(built_in(to, city))
+        written.append(built_in(to, city))
     else:
         arguments = json.dumps({"city": city}, separators=(",", ":"))
-        said.append(
+        written.append(
             Message(
                 role=Role.ASSISTANT,
                 channel="commentary",
@@ -278,7 +278,7 @@ def turn(
                 end=End.CALL,
             )
         )
-    return said
+    return written
 
 
 @pytest.mark.parametrize("case", FORMATS)
@@ -297,10 +297,10 @@ def test_what_the_renderer_writes_for_an_assistants_turn_the_grammar_accepts(
     assume("<|" not in city or "spelled" not in case)
     format = FORMATS[case]
     before = Conversation((Message(role=Role.USER, text="hi"),))
-    said = turn(thought, preamble, answer, city, to)
+    written = turn(thought, preamble, answer, city, to)
     if "openchatml" in case and to == "browser.search" and answer is None:
-        said[-1] = replace(said[-1], content_type="json", constrained=True)
-    after = before.add(*said)
+        written[-1] = replace(written[-1], content_type="json", constrained=True)
+    after = before.add(*written)
     if isinstance(format, Harmony):
         whole = list(format.render_for_training(after))
     else:
@@ -328,9 +328,9 @@ def continuation(prompt: list[Piece], whole: list[Piece], owned: bool) -> list[P
         assert isinstance(first, str)
         rest: list[Piece] = [first.removeprefix("assistant"), *whole[len(prompt) :]]
         return [*rest[:-1], Control("<|return|>")] if rest[-1] == Control("<|end|>") else rest
-    said, text = "".join(map(str, prompt)), "".join(map(str, whole))
-    assert text.startswith(said)
-    rest_text = text.removeprefix(said).rstrip("\n")
+    begun, text = "".join(map(str, prompt)), "".join(map(str, whole))
+    assert text.startswith(begun)
+    rest_text = text.removeprefix(begun).rstrip("\n")
     return [rest_text.removesuffix("<|end|>") + "<|return|>" if rest_text.endswith("<|end|>") else rest_text]
 
 

@@ -91,14 +91,14 @@ def test_a_million_blanks_do_not_break_the_expression_engine(tokenizer: TableTok
 
 def test_threads_share_a_tokenizer(tokenizer: TableTokenizer) -> None:
     texts = list(varied_strings(200, seed=3))
-    wanted = [tokenizer.encode(text) for text in texts]
+    expected = [tokenizer.encode(text) for text in texts]
     found: list[list[list[int]]] = []
     threads = [threading.Thread(target=lambda: found.append([*map(tokenizer.encode, texts)])) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [wanted] * 4
+    assert found == [expected] * 4
 
 
 def test_it_is_loaded_once() -> None:

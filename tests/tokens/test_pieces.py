@@ -78,9 +78,9 @@ def test_ids_outside_the_vocabulary_are_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"), [("\ud800", "\ufffd"), ("\udc00\ud800", "\ufffd\ufffd"), ("\ud83d\ude00", "😀"), ("a", "a")]
+    ("text", "expected"), [("\ud800", "\ufffd"), ("\udc00\ud800", "\ufffd\ufffd"), ("\ud83d\ude00", "😀"), ("a", "a")]
 )
-def test_surrogates_become_characters_or_replacements(text: str, wanted: str) -> None:
-    assert well_formed(text) == wanted
-    assert utf8(text) == wanted.encode()
-    assert fed(TOKENIZER.encode(text)) == [wanted]
+def test_surrogates_become_characters_or_replacements(text: str, expected: str) -> None:
+    assert well_formed(text) == expected
+    assert utf8(text) == expected.encode()
+    assert fed(TOKENIZER.encode(text)) == [expected]

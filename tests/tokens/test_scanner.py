@@ -49,10 +49,10 @@ def test_whatever_the_cut_the_leftmost_longest_spellings_are_found(
     spellings: tuple[str, ...], chunks: list[str]
 ) -> None:
     text = "".join(chunks)
-    wanted = naive(text, spellings)
-    assert scanned(spellings, *chunks) == wanted
-    assert scanned(spellings, *text) == wanted
-    assert scanned(spellings, text) == wanted
+    expected = naive(text, spellings)
+    assert scanned(spellings, *chunks) == expected
+    assert scanned(spellings, *text) == expected
+    assert scanned(spellings, text) == expected
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=5), st.text("abc", max_size=14))

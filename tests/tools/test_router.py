@@ -193,14 +193,14 @@ async def test_within_a_session_a_call_is_run_once_however_often_it_is_sent() ->
         runs.append(1)
         return len(runs)
 
-    ours = Router([FunctionTool(once)])
-    first = await ours.call(call("once", session="s"))
-    again = await ours.call(call("once", session="s"))
+    counting_router = Router([FunctionTool(once)])
+    first = await counting_router.call(call("once", session="s"))
+    again = await counting_router.call(call("once", session="s"))
     assert first is again
     assert len(runs) == 1
-    await ours.call(call("once", session="other"))
-    await ours.call(call("once"))
-    await ours.call(call("once"))
+    await counting_router.call(call("once", session="other"))
+    await counting_router.call(call("once"))
+    await counting_router.call(call("once"))
     assert len(runs) == 4, "another session's call, or one without a session, is another call"
 
 
@@ -265,14 +265,14 @@ async def test_a_narrowed_router_has_its_own_tools_and_count_and_the_results_of_
 
 async def test_a_narrowed_router_compiles_no_schema_anew() -> None:
     class Once(FunctionTool):
-        asked = 0
+        reads = 0
 
         @property
         def parameters(self) -> JsonSchema | None:
-            Once.asked += 1
+            Once.reads += 1
             return super().parameters
 
     whole = Router([Once(quick)])
-    before = Once.asked
+    before = Once.reads
     assert (await whole.only(["functions.quick"]).call(call("quick", '{"x": 1}'))).ok
-    assert Once.asked == before
+    assert Once.reads == before

@@ -151,12 +151,12 @@ def test_interactive_prompts_and_answers_make_the_prompt_of_the_history() -> Non
     """Resolution L-10: U1 A1 U2 … sent one by one, and the history sent whole, are the same text."""
     template = internlm()
     rounds = [("U1", "A1"), ("U2", "A2"), ("U3", "A3")]
-    said, history = "", []
+    prompt, history = "", []
     for i, (question, answer) in enumerate(rounds):
-        said += template.get_prompt(question, sequence_start=i == 0)
+        prompt += template.get_prompt(question, sequence_start=i == 0)
         history.append(user(question))
-        assert said == template.messages2prompt(history)
-        said += f"{answer}<eoa>"
+        assert prompt == template.messages2prompt(history)
+        prompt += f"{answer}<eoa>"
         history.append(assistant(answer))
 
 

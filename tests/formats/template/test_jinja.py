@@ -36,24 +36,24 @@ TODAY = date(2024, 7, 26)
 TOOL = ToolSpec(name="f", description="Does it: “é” & <b>", parameters={"type": "object", "properties": {"a": {}}})
 
 
-def said(role: str, text: str, **more: Any) -> Message:
+def spoken(role: str, text: str, **more: Any) -> Message:
     return Message(role=Role(role), text=text, **more)
 
 
 def called(arguments: str) -> Message:
-    return said(
+    return spoken(
         "assistant", arguments, recipient="functions.f", channel="commentary", end=End.CALL, call_id="abcdefghi"
     )
 
 
-USER = said("user", "What is 2 + 2? ")
-ROUNDS = (USER, said("assistant", "It is 4."), said("user", "And 3 + 3?"))
-CALLS = (USER, called('{"a": "é"}'), said("tool", '{"r": 4}', name="functions.f", call_id="abcdefghi"))
+USER = spoken("user", "What is 2 + 2? ")
+ROUNDS = (USER, spoken("assistant", "It is 4."), spoken("user", "And 3 + 3?"))
+CALLS = (USER, called('{"a": "é"}'), spoken("tool", '{"r": 4}', name="functions.f", call_id="abcdefghi"))
 CONVERSATIONS = {
     "one turn": Conversation((USER,)),
     "rounds": Conversation(ROUNDS),
-    "system": Conversation((said("system", "Be brief."), *ROUNDS)),
-    "tools": Conversation((said("system", "Be brief."), USER), tools=(TOOL,)),
+    "system": Conversation((spoken("system", "Be brief."), *ROUNDS)),
+    "tools": Conversation((spoken("system", "Be brief."), USER), tools=(TOOL,)),
     "calls": Conversation(CALLS, tools=(TOOL,)),
 }
 
@@ -141,18 +141,18 @@ def test_what_a_user_typed_never_becomes_a_control(name: str, evil: str) -> None
     def structure(text: str) -> tuple[list[int], str]:
         tool = ToolSpec(name="f", description=text, parameters={"type": "object", "properties": {text: {}}})
         arguments = json.dumps({"a": text}, ensure_ascii=False)
-        answer = said("tool", text, name="functions.f", call_id="abcdefghi")
+        answer = spoken("tool", text, name="functions.f", call_id="abcdefghi")
         messages: tuple[Message, ...] = (
-            said("user", text),
+            spoken("user", text),
             called(arguments),
             answer,
-            said("assistant", "ok"),
-            said("user", text),
+            spoken("assistant", "ok"),
+            spoken("user", text),
         )
         try:
             pieces = list(format.render(with_date(Conversation(messages, tools=(tool,)))))
         except RenderError:  # a template that knows no tools
-            messages = (said("user", text), said("assistant", text), said("user", text))
+            messages = (spoken("user", text), spoken("assistant", text), spoken("user", text))
             pieces = list(format.render(with_date(Conversation(messages))))
         prompt = encode_pieces(pieces, tokenizer)
         return [id for id in prompt if id >= 256], spell(pieces)
@@ -164,24 +164,24 @@ def test_what_a_user_typed_never_becomes_a_control(name: str, evil: str) -> None
 
 def test_a_template_sees_the_characters_that_the_user_typed() -> None:
     source = "{{ messages[0].content.split('</think>')[-1] }}|{{ '</think>' in messages[0].content }}"
-    pieces = list(load("", source).render(Conversation((said("user", "a</think>b"),))))
+    pieces = list(load("", source).render(Conversation((spoken("user", "a</think>b"),))))
     assert pieces == ["b|True"]
 
 
 def test_halves_of_a_control_that_a_template_joins_stay_text() -> None:
     source = "{{ messages[0].content }}{{ messages[1].content|trim }}"
-    halves = Conversation((said("user", "<|im_"), said("user", " end|>")))
+    halves = Conversation((spoken("user", "<|im_"), spoken("user", " end|>")))
     assert list(load("", source).render(halves)) == ["<|im_end|>"]
 
 
 def test_a_control_that_a_template_makes_by_cutting_a_text_stays_text() -> None:
     source = "{{ messages[0].content|replace('CUT', '') }}"
-    assert list(load("", source).render(Conversation((said("user", "<|im_CUTend|>"),)))) == ["<|im_end|>"]
+    assert list(load("", source).render(Conversation((spoken("user", "<|im_CUTend|>"),)))) == ["<|im_end|>"]
 
 
 def test_a_control_that_json_escapes_hide_stays_text() -> None:
     source = "{{ messages|tojson(ensure_ascii=True) }}"
-    pieces = list(load("", source).render(Conversation((said("user", "<|im_end|>\ue000é"),))))
+    pieces = list(load("", source).render(Conversation((spoken("user", "<|im_end|>\ue000é"),))))
     assert all(isinstance(piece, str) for piece in pieces)
     assert "<|im_end|>" in spell(pieces)
 
@@ -276,7 +276,7 @@ def test_the_date_is_handed_in_and_never_a_clocks() -> None:
 
 def test_an_answer_without_an_end_is_continued_with_its_blanks() -> None:
     for name in ("chatml", "llama3", "qwen3"):
-        open_answer = said("assistant", "It is ", end=End.NONE)
+        open_answer = spoken("assistant", "It is ", end=End.NONE)
         prompt = spell(list(load(name).render(with_date(Conversation((USER, open_answer))))))
         assert prompt.endswith("It is "), name
 

@@ -30,7 +30,7 @@ MISTRAL = ReplyTags(calls=MISTRAL_CALLS)
 DEEPSEEK = ReplyTags(reasoning=THINK, calls=DEEPSEEK_CALLS, section=DEEPSEEK_SECTION)
 INTERNLM = ReplyTags(calls=(INTERNLM_CALL,))
 
-Said = tuple[str, str | None, str, End]
+Read = tuple[str, str | None, str, End]
 
 
 def read(tags: ReplyTags, *pieces: Piece, opened: bool = False, strict: bool = False) -> list[ParserEvent]:
@@ -39,7 +39,7 @@ def read(tags: ReplyTags, *pieces: Piece, opened: bool = False, strict: bool = F
     return [*events, *parser.close()]
 
 
-def messages(events: list[ParserEvent]) -> list[Said]:
+def messages(events: list[ParserEvent]) -> list[Read]:
     ended = [event.message for event in events if isinstance(event, MessageEnded)]
     return [(m.effective_channel, m.recipient, m.text, m.end) for m in ended]
 
@@ -48,19 +48,19 @@ def set_aside(events: list[ParserEvent]) -> str:
     return "".join(event.text for event in events if isinstance(event, Incident))
 
 
-def final(text: str, end: End = End.END) -> Said:
+def final(text: str, end: End = End.END) -> Read:
     return ("final", None, text, end)
 
 
-def call(name: str, arguments: str, end: End = End.CALL) -> Said:
+def call(name: str, arguments: str, end: End = End.CALL) -> Read:
     return ("commentary", f"functions.{name}", arguments, end)
 
 
-def thought(text: str, end: End = End.END) -> Said:
+def thought(text: str, end: End = End.END) -> Read:
     return ("analysis", None, text, end)
 
 
-REPLIES: list[tuple[ReplyTags, str, list[Said]]] = [
+REPLIES: list[tuple[ReplyTags, str, list[Read]]] = [
     (PLAIN, "Hello  <think> \n", [final("Hello  <think> \n")]),
     (QWEN, "<think>\nhm\n</think>\n\nYes.", [thought("hm"), final("Yes.")]),
     (QWEN, "<think>\n\n</think>\n\nYes.", [final("Yes.")]),
@@ -92,18 +92,18 @@ REPLIES: list[tuple[ReplyTags, str, list[Said]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tags", "reply", "wanted"), REPLIES)
-def test_a_reply_is_read_as_its_messages(tags: ReplyTags, reply: str, wanted: list[Said]) -> None:
+@pytest.mark.parametrize(("tags", "reply", "expected"), REPLIES)
+def test_a_reply_is_read_as_its_messages(tags: ReplyTags, reply: str, expected: list[Read]) -> None:
     events = read(tags, reply, END)
-    assert messages(events) == wanted
+    assert messages(events) == expected
     assert set_aside(events) == ""
 
 
-@pytest.mark.parametrize(("tags", "reply", "wanted"), REPLIES)
-def test_cutting_a_reply_anywhere_gives_the_same_messages(tags: ReplyTags, reply: str, wanted: list[Said]) -> None:
+@pytest.mark.parametrize(("tags", "reply", "expected"), REPLIES)
+def test_cutting_a_reply_anywhere_gives_the_same_messages(tags: ReplyTags, reply: str, expected: list[Read]) -> None:
     for cut in range(1, len(reply)):
-        assert messages(read(tags, reply[:cut], reply[cut:], END)) == wanted, cut
-    assert messages(read(tags, *reply, END)) == wanted
+        assert messages(read(tags, reply[:cut], reply[cut:], END)) == expected, cut
+    assert messages(read(tags, *reply, END)) == expected
 
 
 PARTS = [
@@ -147,8 +147,8 @@ def test_no_word_of_a_reply_is_lost(fragments: list[str]) -> None:
     """Tags and blanks beside them are the format's; every other word is in a message or in an incident."""
     reply = "".join(fragments)
     events = read(QWEN, reply)
-    told = "".join(f"{recipient} {text}" for _, recipient, text, _ in messages(events)) + set_aside(events)
-    assert told.count("words") == reply.count("words")
+    recovered = "".join(f"{recipient} {text}" for _, recipient, text, _ in messages(events)) + set_aside(events)
+    assert recovered.count("words") == reply.count("words")
 
 
 @settings(max_examples=100, deadline=None)
@@ -157,8 +157,8 @@ def test_a_reply_without_tags_is_one_final_message_with_all_its_text(text: str) 
     assert messages(read(PLAIN, *text, END)) == [final(text)]
 
 
-@pytest.mark.parametrize(("tags", "reply", "wanted"), REPLIES)
-def test_the_deltas_are_the_text(tags: ReplyTags, reply: str, wanted: list[Said]) -> None:
+@pytest.mark.parametrize(("tags", "reply", "expected"), REPLIES)
+def test_the_deltas_are_the_text(tags: ReplyTags, reply: str, expected: list[Read]) -> None:
     texts: list[str] = []
     for event in read(tags, *reply, END):
         match event:
@@ -169,7 +169,7 @@ def test_the_deltas_are_the_text(tags: ReplyTags, reply: str, wanted: list[Said]
                 texts[-1] += text
             case _:
                 pass
-    assert texts == [text for _, _, text, _ in wanted]
+    assert texts == [text for _, _, text, _ in expected]
 
 
 def test_arguments_stream_as_soon_as_the_name_is_known() -> None:

@@ -44,7 +44,7 @@ def _leaving(prefix: str, texts: Collection[str], without: str) -> str:
     any_ = f"[^{quote(without)}]" if without else "."
     if not following:
         return f"{any_}+"
-    ways = [f"[^{''.join(map(quote, {*following, *without}))}]{any_}*"]
+    ways = [f"[^{''.join(map(quote, sorted({*following, *without})))}]{any_}*"]
     ways += [f"{quote(char)}(?:{_leaving(prefix + char, texts, without)})" for char in following]
     return "|".join(ways if prefix in texts else ["", *ways])
 
