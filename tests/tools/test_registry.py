@@ -96,7 +96,10 @@ async def test_tools_that_are_handed_in_count_before_a_package_s() -> None:
     def greet(name: str) -> str:
         return f"Not {name}"
 
-    mine = {"greeter": lambda argument: FunctionToolSet([greet]), "other": lambda argument: FunctionTool(greet)}
+    mine: dict[str, ToolFactory] = {
+        "greeter": lambda argument: FunctionToolSet([greet]),
+        "other": lambda argument: FunctionTool(greet),
+    }
     assert await answer("greeter", "functions.greet", '{"name": "Ada"}', mine) == "Not Ada"
     assert await answer("other", "functions.greet", '{"name": "Ada"}', mine) == "Not Ada"
 
