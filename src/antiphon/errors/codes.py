@@ -243,6 +243,8 @@ CONFIGURATION = {
     "keys_missing": error(500, "Other machines can reach the server's address, and it has no API keys.", ConfigError),
     "name_missing": error(500, "The command needs the name of a key or a tool.", ConfigError),
     "log_file": error(500, "The file of the log cannot be written.", ConfigError),
+    "plugin_ambiguous": error(500, "Two installed packages publish a plugin of one name.", ConfigError),
+    "plugin_unusable": error(500, "A plugin cannot be imported, or is not what its entry point promises.", ConfigError),
     "origin": error(500, "An allowed origin of browsers is not an origin.", ConfigError),
     "seal_key": error(500, "The server's key for encrypted reasoning cannot be read or written.", ConfigError),
     "store_unusable": error(500, "The file of the session store cannot be opened, or is of another version.",
