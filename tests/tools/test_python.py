@@ -85,8 +85,8 @@ async def test_code_does_not_get_out(interpreter: Interpreter, escape: str) -> N
     assert (await interpreter.run("1")).text == "1\n", "and it goes on"
 
 
-async def test_nothing_of_the_host_is_visible(interpreter: Interpreter) -> None:
-    os.environ["ANTIPHON_TEST_SECRET"] = "hunter2"
+async def test_nothing_of_the_host_is_visible(interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTIPHON_TEST_SECRET", "hunter2")
     listing = "import os, glob\nprint(sorted(os.listdir('/')), dict(os.environ))\nprint(glob.glob('/**/*.py')[:3])"
     pids = "print([p for p in os.listdir('/proc') if p.isdigit()])\nprint(open('/proc/1/cmdline').read())"
     cell = await interpreter.run(f"{listing}\n{pids}")
