@@ -386,5 +386,5 @@ def test_the_dialect_is_spoken_under_its_name_beside_the_servers_own() -> None:
 
 
 def test_an_error_event_is_one_line() -> None:
-    told = error_event(EngineError("Two\nlines."), mindie())
+    told = error_event(EngineError("Two\nlines."), mindie().errors)
     assert told.count(b"\n") == 2

@@ -1,11 +1,32 @@
-"""HTTP: the APIs that people already use."""
+"""HTTP: the APIs that people already use, and the road on which others can add theirs."""
 
 from antiphon.config import Limits
 from antiphon.wire.dialect import OPENAI, Dialect
 
 from .app import create_app
+from .context import Context
 from .gate.keys import Key, Keyring, Principal, Scope
 from .http.server import serve
+from .post import Post, PostRoute
+from .settings import AppSettings
 from .source import ModelSource
+from .wires import Wire, load_wires
 
-__all__ = ["Dialect", "Key", "Keyring", "Limits", "ModelSource", "OPENAI", "Principal", "Scope", "create_app", "serve"]
+__all__ = [
+    "AppSettings",
+    "Context",
+    "Dialect",
+    "Key",
+    "Keyring",
+    "Limits",
+    "ModelSource",
+    "OPENAI",
+    "Post",
+    "PostRoute",
+    "Principal",
+    "Scope",
+    "Wire",
+    "create_app",
+    "load_wires",
+    "serve",
+]

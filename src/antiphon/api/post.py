@@ -76,8 +76,8 @@ class Post:
 
     @property
     def form(self) -> StreamForm:
-        """Server-sent events, whose errors are the dialect's."""
-        return StreamForm(partial(error_event, dialect=self.context.dialect))
+        """Server-sent events, whose errors have the wire's shape."""
+        return StreamForm(partial(error_event, shape=self.exchange.errors))
 
     async def model(self, name: str | None) -> Model:
         """The model that the request names, or the default."""

@@ -21,6 +21,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     a server listen beyond this machine though it has none. ``public_metrics`` shows ``/metrics`` to all, and
     ``expose_reasoning`` what models think; ``debug``: answers name the request's unknown fields. ``tls_cert`` and
     ``tls_key`` are PEM files. ``origins``: the web pages, between commas, that may call it from a browser.
+    ``wires``: further APIs, between commas, by the names that installed packages give them.
     """
 
     host: str = "127.0.0.1"
@@ -34,6 +35,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     public_metrics: bool = False
     expose_reasoning: bool = False
     debug: bool = False
+    wires: str = ""
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

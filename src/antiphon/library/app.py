@@ -14,7 +14,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from antiphon.api import create_app
+from antiphon.api import create_app, load_wires
 from antiphon.api.gate.keys import KeyFile
 from antiphon.catalog import Catalog, open_catalog
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
@@ -124,6 +124,7 @@ async def assembled(config: Config, *, preload: bool = True) -> AsyncIterator[Pa
             limits=config.limits,
             dialect=dialects[config.dialect.name],
             dialects=tuple(dialects.values()),
+            wires=load_wires(words(server.wires)),
             expose_reasoning=server.expose_reasoning,
             debug=server.debug,
             preload=preload,

@@ -11,7 +11,7 @@ from antiphon.conversation import FinishReason
 from antiphon.generation import Range
 
 from .chat.schema import ChatRequest
-from .errors import ErrorBody, ErrorDetail
+from .errors import OPENAI_ERRORS, ErrorShape
 
 OPENAI_FINISH = {
     FinishReason.STOP_EOS: "stop",
@@ -35,28 +35,8 @@ OPENAI_REASON = {
 """The way back (resolution X-02): a dialect's word as the likeliest of the reasons that it stands for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiError:
-    """The one error that all dialects' bodies are written from (resolution X-20)."""
-
-    status: int
-    type: str
-    code: str
-    message: str
-    param: str | None = None
-
-    @property
-    def placed(self) -> str:
-        """The message with the field at fault, for bodies that have no place of their own for it."""
-        return f"{self.param}: {self.message}" if self.param and self.param not in self.message else self.message
-
-
 Check = Callable[[ChatRequest], None]
 """Raises `RequestError` at the field that the dialect does not take as it is."""
-
-
-def openai_error(error: ApiError) -> object:
-    return ErrorBody(ErrorDetail(message=error.message, type=error.type, param=error.param, code=error.code))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +95,7 @@ class Dialect:
     usage: Literal["asked", "last"] = "asked"
     bare: bool = False
 
-    statuses: Mapping[int, int] = field(default_factory=dict)
-    """Where the dialect answers an error with another status than OpenAI does."""
-    error_body: Callable[[ApiError], object] = openai_error
-    error_event: Callable[[ApiError], object] | None = None
-    """The last event of a stream that broke, where it is not the body."""
+    errors: ErrorShape = OPENAI_ERRORS
 
     @property
     def places(self) -> tuple[str, ...]:

@@ -222,7 +222,7 @@ class Connection(HttpToolsProtocol):
 
     def _tell(self, error: AntiphonError) -> None:
         self._context.metrics.refused_connections.labels(error.code).inc()
-        answer = error_response(error, self._context.dialect)
+        answer = error_response(error, self._context.dialect.errors)
         headers = [field for field in answer.raw_headers if field[0] != b"connection"]
         lines = [name + b": " + value for name, value in (*self.server_state.default_headers, *headers)]
         head = STATUS_LINE[answer.status_code] + b"\r\n".join([*lines, b"connection: close", b"", b""])

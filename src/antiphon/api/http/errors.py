@@ -1,4 +1,4 @@
-"""How an error is answered: the status of its code, the type of its class. The dialect of the route writes the body."""
+"""How an error is answered: the status of its code, the type of its class. The wire writes the body."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from antiphon.errors import (
     VisibilityError,
 )
 from antiphon.errors.codes import CODES
-from antiphon.wire.dialect import OPENAI, ApiError, Dialect
+from antiphon.wire.errors import OPENAI_ERRORS, ApiError, ErrorShape
 from antiphon.wire.json import encode
 from antiphon.wire.sse import event
 
@@ -31,7 +31,7 @@ class ClientGone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ErrorAnswer:
     """How an error is answered. ``retry``: False tells clients that trying again is no use; None says nothing."""
 
     status: int
@@ -52,19 +52,19 @@ TYPES = {
 }
 """Codes whose ``type`` is not their class's."""
 
-BY_CLASS: dict[type[AntiphonError], Answer] = {
-    VisibilityError: Answer(403, "permission_error"),
-    AccessError: Answer(403, "permission_error"),
-    ConflictError: Answer(409, "invalid_request_error"),
-    NotFoundError: Answer(404, "invalid_request_error"),
-    RequestError: Answer(400, "invalid_request_error"),
-    FormatError: Answer(400, "invalid_request_error"),
-    TemplateError: Answer(400, "invalid_request_error"),
-    OverloadedError: Answer(503, "engine_overloaded"),
-    EngineLostError: Answer(503, "server_error", retry=True),
-    EngineError: Answer(500, "server_error"),
-    ModelError: Answer(500, "server_error", retry=False),
-    AntiphonError: Answer(500, "server_error", retry=False),
+BY_CLASS: dict[type[AntiphonError], ErrorAnswer] = {
+    VisibilityError: ErrorAnswer(403, "permission_error"),
+    AccessError: ErrorAnswer(403, "permission_error"),
+    ConflictError: ErrorAnswer(409, "invalid_request_error"),
+    NotFoundError: ErrorAnswer(404, "invalid_request_error"),
+    RequestError: ErrorAnswer(400, "invalid_request_error"),
+    FormatError: ErrorAnswer(400, "invalid_request_error"),
+    TemplateError: ErrorAnswer(400, "invalid_request_error"),
+    OverloadedError: ErrorAnswer(503, "engine_overloaded"),
+    EngineLostError: ErrorAnswer(503, "server_error", retry=True),
+    EngineError: ErrorAnswer(500, "server_error"),
+    ModelError: ErrorAnswer(500, "server_error", retry=False),
+    AntiphonError: ErrorAnswer(500, "server_error", retry=False),
 }
 """The nearest class in an error's family decides."""
 
@@ -72,21 +72,21 @@ RETRY_AFTER_LOST = 1.0
 """Seconds; a lost engine is started again at once."""
 
 
-def answer_to(error: AntiphonError) -> Answer:
+def answer_to(error: AntiphonError) -> ErrorAnswer:
     """The status of the error's code where `CODES` has one; the rest is its class's unless its code says more."""
     of_class = next(BY_CLASS[family] for family in type(error).__mro__ if family in BY_CLASS)
     row = CODES.get(error.code)
     status = row.status if row is not None and row.status is not None else of_class.status
     if error.code in TYPES:
-        return Answer(status, TYPES[error.code])
+        return ErrorAnswer(status, TYPES[error.code])
     return replace(of_class, status=status)
 
 
-def api_error(error: AntiphonError, dialect: Dialect = OPENAI) -> ApiError:
+def api_error(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS) -> ApiError:
     """What the client is told. Our own mistakes are told without details: those are for the log."""
     answer = answer_to(error)
     return ApiError(
-        status=dialect.statuses.get(answer.status, answer.status),
+        status=shape.statuses.get(answer.status, answer.status),
         type=answer.type,
         code=error.code,
         message=sentences(error.message, error.hint),
@@ -101,20 +101,15 @@ def sentences(message: str, hint: str | None) -> str:
     return f"{message} {hint}" if message.endswith((".", "!", "?")) else f"{message}. {hint}"
 
 
-def error_body(error: AntiphonError, dialect: Dialect = OPENAI) -> object:
-    """What the client reads."""
-    return dialect.error_body(api_error(error, dialect))
-
-
-def error_event(error: AntiphonError, dialect: Dialect = OPENAI) -> bytes:
+def error_event(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS) -> bytes:
     """The last event of a stream that broke."""
-    write = dialect.error_event or dialect.error_body
-    return event(encode(write(api_error(error, dialect))))
+    write = shape.event or shape.body
+    return event(encode(write(api_error(error, shape))))
 
 
-def error_response(error: AntiphonError, dialect: Dialect = OPENAI, *, allow: str | None = None) -> Response:
+def error_response(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS, *, allow: str | None = None) -> Response:
     """The whole answer, with ``retry-after`` where trying again later helps."""
-    answer, told = answer_to(error), api_error(error, dialect)
+    answer, described = answer_to(error), api_error(error, shape)
     headers: dict[str, str] = {}
     if allow is not None:
         headers["allow"] = allow
@@ -130,7 +125,7 @@ def error_response(error: AntiphonError, dialect: Dialect = OPENAI, *, allow: st
         headers["www-authenticate"] = "Bearer"
     if answer.status in (408, 413):
         headers["connection"] = "close"
-    return Response(encode(dialect.error_body(told)), told.status, headers, "application/json")
+    return Response(encode(shape.body(described)), described.status, headers, "application/json")
 
 
 INTERNAL = AntiphonError("The server made a mistake; it is in its log under this request's id.", code="internal_error")

@@ -6,8 +6,9 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -19,7 +20,7 @@ from antiphon.errors import AntiphonError
 from antiphon.observe import Metrics
 from antiphon.observe.access import AccessLine
 from antiphon.observe.logs import ACCESS
-from antiphon.wire.dialect import OPENAI, Dialect
+from antiphon.wire.errors import OPENAI_ERRORS, ErrorShape
 
 from .errors import INTERNAL, error_response
 
@@ -53,18 +54,18 @@ class Exchange:
     error: str | None = None
     ignored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    dialect: Dialect = OPENAI
+    errors: ErrorShape = OPENAI_ERRORS
     debug: bool = False
     counted: bool = False
     also: Callable[[], Mapping[str, str]] = dict
     """More headers, made when the answer begins."""
 
     @classmethod
-    def of(cls, scope: Scope, *, dialect: Dialect, debug: bool) -> Exchange:
+    def of(cls, scope: Scope, *, errors: ErrorShape, debug: bool) -> Exchange:
         headers = Headers(scope=scope)
         given = headers.get("x-client-request-id") or headers.get("x-request-id") or ""
         id = given if _SANE_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
-        return cls(id, scope["method"], scope["path"], headers, dialect=dialect, debug=debug)
+        return cls(id, scope["method"], scope["path"], headers, errors=errors, debug=debug)
 
     @property
     def owner(self) -> str:
@@ -111,9 +112,9 @@ class Exchange:
             self.cached_tokens = (self.cached_tokens or 0) + cached
 
     def refusal(self, error: AntiphonError, *, allow: str | None = None) -> Response:
-        """The answer that tells ``error``, in the dialect of the request."""
+        """The answer that tells ``error``, in the shape of the wire that it was sent to."""
         self.error = error.code
-        return error_response(error, self.dialect, allow=allow)
+        return error_response(error, self.errors, allow=allow)
 
     def line(self, route: str) -> AccessLine:
         """What the access log tells of it."""
@@ -154,23 +155,26 @@ class Envelope:
         *,
         metrics: Metrics,
         patterns: Mapping[object, str],
-        dialect: Dialect = OPENAI,
-        dialects: Sequence[Dialect] = (),
+        errors: ErrorShape = OPENAI_ERRORS,
+        places: Mapping[str, ErrorShape] = MappingProxyType({}),
         rules: Rules,
     ) -> None:
-        """``patterns`` has the pattern of each endpoint's path, which is what metrics call it."""
+        """``patterns`` has the pattern of each endpoint's path, which is what metrics call it.
+
+        ``errors`` is how errors are told, but below each of ``places`` (paths), which has a shape of its own.
+        """
         self._app = app
         self._metrics = metrics
         self._patterns = patterns
-        self._dialect = dialect
-        self._places = [(f"{place}/", spoken) for spoken in dialects for place in spoken.places]
+        self._errors = errors
+        self._places = [(place, f"{place}/", shape) for place, shape in places.items()]
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = scope[KEY] = Exchange.of(scope, dialect=self._spoken(scope["path"]), debug=self._rules.debug)
+        exchange = scope[KEY] = Exchange.of(scope, errors=self._shape(scope["path"]), debug=self._rules.debug)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -206,6 +210,7 @@ class Envelope:
     def _route(self, scope: Scope) -> str:
         return self._patterns.get(scope.get("endpoint"), "other")
 
-    def _spoken(self, path: str) -> Dialect:
-        """The dialect of the place, in which errors are told as well."""
-        return next((spoken for place, spoken in self._places if path.startswith(place)), self._dialect)
+    def _shape(self, path: str) -> ErrorShape:
+        """How errors are told at that path."""
+        found = (shape for place, below, shape in self._places if path == place or path.startswith(below))
+        return next(found, self._errors)

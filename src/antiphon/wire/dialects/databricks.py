@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from antiphon.generation import Range
-from antiphon.wire.dialect import ApiError, CompletionRules, Dialect
+from antiphon.wire.dialect import CompletionRules, Dialect
+from antiphon.wire.errors import ApiError, ErrorShape
 
 from .checks import calls_alone, described_tools, one_leading_system, properties, roles, strict_subset, tool_ids
 
@@ -76,5 +77,5 @@ def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: boo
         stream_default=streams,
         whole="chat.completions" if strict else "chat.completion",
         usage="last",
-        error_body=error_body,
+        errors=ErrorShape(body=error_body),
     )

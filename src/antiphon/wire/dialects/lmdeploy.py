@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from antiphon.conversation import FinishReason
-from antiphon.wire.dialect import OPENAI_FINISH, OPENAI_REASON, ApiError, Dialect
+from antiphon.wire.dialect import OPENAI_FINISH, OPENAI_REASON, Dialect
+from antiphon.wire.errors import ApiError, ErrorShape
 
 from .checks import roles
 
@@ -29,5 +30,5 @@ def lmdeploy(*, strict: bool = False) -> Dialect:
         finish=FINISH,
         reasons=REASONS,
         checks=(roles("system", "user", "assistant"),) if strict else (),
-        error_body=error_body,
+        errors=ErrorShape(body=error_body),
     )

@@ -6,7 +6,8 @@ import re
 
 from antiphon.conversation import FinishReason
 from antiphon.generation import Range
-from antiphon.wire.dialect import ApiError, Dialect
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.errors import ApiError, ErrorShape
 
 from .checks import contents, roles, total_content
 
@@ -79,9 +80,7 @@ def mindie(
         reasons=REASONS,
         role="every",
         bare=True,
-        statuses={400: 422, 413: 422, 500: 424},
-        error_body=error_body,
-        error_event=error_event,
+        errors=ErrorShape(body=error_body, event=error_event, statuses={400: 422, 413: 422, 500: 424}),
     )
 
 

@@ -1,0 +1,89 @@
+"""Which path has which route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from antiphon.api.context import Context
+from antiphon.api.gate.access import PREFIXES
+from antiphon.api.openapi import document
+from antiphon.api.wires import Wire
+from antiphon.wire.dialect import Dialect
+
+from .chat import ChatCompletions
+from .completions import Completions
+from .conversations import Conversations
+from .embeddings import MakeEmbeddings
+from .health import Health
+from .interactive import InteractiveChat
+from .invocations import Invocations
+from .layer import layer_routes
+from .metrics import MetricsText
+from .models import Models
+from .openchatml import OpenChatMLTurns
+from .responses import Responses
+
+
+def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wire]) -> Iterator[Route]:
+    """Those of the wires, of the dialects at their places, and the plain ones; the first that fits a path has it."""
+    for wire in wires:
+        yield from wire.routes(context)
+    for dialect in dialects:
+        for place in dialect.places:
+            yield from _placed(context, dialect, place)
+    for prefix in PREFIXES:
+        yield from _routes(context, prefix)
+
+
+def _placed(context: Context, dialect: Dialect, place: str) -> list[Route]:
+    """The routes of a dialect at a place of its own, beside the server's."""
+    context = replace(context, dialect=dialect)
+    tasks: dict[str, ASGIApp] = {
+        "messages": ChatCompletions(context),
+        "prompt": Completions(context),
+        "input": MakeEmbeddings(context),
+    }
+    return [
+        *_dialect_routes(context, place),
+        Route(f"{place}/{{endpoint:path}}/invocations", Invocations(context, tasks), methods=["POST"]),
+    ]
+
+
+def _dialect_routes(context: Context, prefix: str) -> list[Route]:
+    """The routes whose words differ between dialects."""
+    models = Models(context)
+    return [
+        Route(f"{prefix}/models", models.list, methods=["GET"]),
+        Route(f"{prefix}/models/{{id:path}}", models.one, methods=["GET"]),
+        Route(f"{prefix}/chat/completions", ChatCompletions(context), methods=["POST"]),
+        Route(f"{prefix}/chat/interactive", InteractiveChat(context), methods=["POST"]),
+        Route(f"{prefix}/completions", Completions(context), methods=["POST"]),
+        Route(f"{prefix}/embeddings", MakeEmbeddings(context), methods=["POST"]),
+    ]
+
+
+def _routes(context: Context, prefix: str) -> list[Route]:
+    health = Health(context)
+    return [
+        *_dialect_routes(context, prefix),
+        *layer_routes(context, prefix),
+        Route(f"{prefix}/openchatml", OpenChatMLTurns(context), methods=["POST"]),
+        *Responses(context).routes(prefix),
+        *Conversations(context).routes(prefix),
+        Route(f"{prefix}/health", health.ready, methods=["GET"]),
+        Route(f"{prefix}/readyz", health.ready, methods=["GET"]),
+        Route(f"{prefix}/livez", health.live, methods=["GET"]),
+        Route(f"{prefix}/metrics", MetricsText(context).text, methods=["GET"]),
+        Route(f"{prefix}/version", health.version, methods=["GET"]),
+        Route(f"{prefix}/openapi.json", _openapi, methods=["GET"]),
+    ]
+
+
+async def _openapi(request: Request) -> Response:
+    return Response(document(request.app.state.context.limits), media_type="application/json")

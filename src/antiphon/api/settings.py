@@ -1,0 +1,73 @@
+"""What an application is made of, beside its models."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+from antiphon.config import Limits
+from antiphon.observe import Tracing
+from antiphon.store import SessionLimits, Store
+from antiphon.wire.dialect import OPENAI, Dialect
+from antiphon.wire.dialects import DIALECTS
+
+from .gate.keys import Key
+from .source import ServerTools
+from .wires import Wire
+
+
+class AppOptions(TypedDict, total=False):
+    """The keyword arguments of `create_app`: the fields of `AppSettings`."""
+
+    limits: Limits | None
+    dialect: Dialect
+    dialects: Sequence[Dialect]
+    wires: Sequence[Wire]
+    expose_reasoning: bool
+    debug: bool
+    preload: bool
+    keys: Iterable[Key] | None
+    public_metrics: bool
+    origins: Sequence[str]
+    tracing: Tracing | None
+    store: Store | None
+    session_limits: SessionLimits | None
+    seal_key: bytes | None
+    tools: ServerTools | None
+    offer_tools: bool
+    clock: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppSettings:
+    """``dialect`` is what the plain routes speak; each of ``dialects`` is spoken at its own places besides.
+
+    ``wires`` are further APIs, with their routes. ``expose_reasoning``: clients see the model's reasoning (resolution
+    X-38: only by the owner's word). ``debug``: answers name the request's unknown fields. ``preload``: the default
+    model is loaded at once, and ``/health`` is 503 until then. ``keys``: who may come in; None lets everybody.
+    ``public_metrics`` opens ``/metrics``; ``origins`` are the web pages that may call from a browser; ``tracing``
+    makes spans. ``store``: where sessions, responses and conversations are kept (None: in memory); the application
+    closes it. ``seal_key``: 32 bytes that encrypt reasoning which clients keep; servers that share it read each
+    other's. ``tools`` run on this side, in requests that list them, or in all with ``offer_tools``; the caller closes
+    them. ``clock`` gives Unix time in seconds.
+    """
+
+    limits: Limits | None = None
+    dialect: Dialect = OPENAI
+    dialects: Sequence[Dialect] = DIALECTS
+    wires: Sequence[Wire] = ()
+    expose_reasoning: bool = False
+    debug: bool = False
+    preload: bool = False
+    keys: Iterable[Key] | None = None
+    public_metrics: bool = False
+    origins: Sequence[str] = ()
+    tracing: Tracing | None = None
+    store: Store | None = None
+    session_limits: SessionLimits | None = None
+    seal_key: bytes | None = None
+    tools: ServerTools | None = None
+    offer_tools: bool = False
+    clock: Callable[[], float] = time.time
