@@ -12,7 +12,7 @@ import pytest
 from antiphon.api.gate.keys import Key
 from antiphon.conversation import Channel, Message, Role
 from antiphon.errors import RequestError
-from antiphon.wire.sealed import Seal
+from antiphon.wire.encrypted import ReasoningCipher
 from kit.api import END as CHATML_END
 from kit.api import Got, ids, request, running, scripted
 from kit.responses import FINAL, THOUGHT, WEATHER_TOOL, harmony_ids, oss_app, respond, responses_app
@@ -194,21 +194,21 @@ def test_another_keys_responses_and_conversations_do_not_exist() -> None:
 
 def test_sealed_reasoning_opens_for_its_owner_and_server_alone() -> None:
     thought = Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text="secret")
-    seal = Seal(b"k" * 32)
-    sealed = seal.close(thought, "alice")
+    cipher = ReasoningCipher(b"k" * 32)
+    sealed = cipher.encrypt(thought, "alice")
     assert "secret" not in sealed
-    assert Seal(b"k" * 32).open(sealed, "alice", "p") == thought
+    assert ReasoningCipher(b"k" * 32).decrypt(sealed, "alice", "p") == thought
     flipped = sealed[:20] + ("A" if sealed[20] != "A" else "B") + sealed[21:]
     for other, owner, text in [
-        (seal, "bob", sealed),
-        (Seal(b"j" * 32), "alice", sealed),
-        (seal, "alice", flipped),
-        (seal, "alice", ""),
-        (seal, "alice", "not base64!"),
-        (seal, "alice", "é"),
+        (cipher, "bob", sealed),
+        (ReasoningCipher(b"j" * 32), "alice", sealed),
+        (cipher, "alice", flipped),
+        (cipher, "alice", ""),
+        (cipher, "alice", "not base64!"),
+        (cipher, "alice", "é"),
     ]:
         with pytest.raises(RequestError) as caught:
-            other.open(text, owner, "p")
+            other.decrypt(text, owner, "p")
         assert (caught.value.code, caught.value.param) == ("invalid_encrypted_content", "p")
 
 

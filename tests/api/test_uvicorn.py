@@ -22,7 +22,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from antiphon.api import Limits
 from antiphon.api.http.connection import Connection
 from antiphon.api.http.server import Server
-from kit.api import app, ids, scripted, until
+from kit.api import app, ids, scripted
+from kit.waiting import until
 
 OURS = {Connection: HttpToolsProtocol, Server: uvicorn.Server}
 

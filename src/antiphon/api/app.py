@@ -16,8 +16,8 @@ from antiphon.config import Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.observe import Metrics
 from antiphon.store import MemoryStore, SessionLimits, Sessions
+from antiphon.wire.encrypted import KEY_BYTES, ReasoningCipher
 from antiphon.wire.errors import ErrorShape
-from antiphon.wire.sealed import KEY_BYTES, Seal
 
 from .context import Context
 from .gate.access import Access
@@ -89,7 +89,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         rates=Rates(rules, ring, time.monotonic),
         metrics=metrics,
         tracing=settings.tracing,
-        seal=Seal(settings.seal_key or os.urandom(KEY_BYTES)),
+        cipher=ReasoningCipher(settings.reasoning_key or os.urandom(KEY_BYTES)),
         tools=settings.tools,
         offer_tools=settings.offer_tools,
         clock=settings.clock,
@@ -109,11 +109,11 @@ async def _antiphon_error(request: Request, error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """Starlette's own 404 and 405, said as everything else is."""
+    """Starlette's own 404 and 405, in the shape of every other error."""
     assert isinstance(error, HTTPException)
     path = request.url.path[:200]
     exchange: Exchange = request.scope[KEY]
     if error.status_code == 405:
-        told = RequestError(f"{request.method} is not possible on {path}.", code="method_not_allowed")
-        return exchange.refusal(told, allow=(error.headers or {}).get("Allow"))
+        refused = RequestError(f"{request.method} is not possible on {path}.", code="method_not_allowed")
+        return exchange.refusal(refused, allow=(error.headers or {}).get("Allow"))
     return exchange.refusal(NotFoundError(f"Unknown URL: {request.method} {path}.", code="unknown_url"))

@@ -13,7 +13,7 @@ from antiphon.generation import Model
 from antiphon.observe import Metrics, Tracing
 from antiphon.store import Sessions
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.sealed import Seal
+from antiphon.wire.encrypted import ReasoningCipher
 
 from .gate.admission import Admission
 from .gate.idempotency import Idempotency
@@ -50,7 +50,7 @@ class Context:
     archive: Archive
     idempotency: Idempotency
     sessions: Sessions
-    seal: Seal
+    cipher: ReasoningCipher
     clock: Callable[[], float]
     keys: Keyring
     rates: Rates

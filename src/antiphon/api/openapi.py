@@ -79,10 +79,10 @@ def document(limits: Limits) -> bytes:
                 "/v1/detokenize": {"post": _operation("The text of ids.", Detokenized, body=DetokenizeRequest)},
                 "/v1/render": {"post": _operation("The prompt of a chat request.", Rendered, body=RenderRequest)},
                 "/v1/parse": {"post": _operation("The messages of a reply.", Parsed, body=ParseRequest)},
-                **_kept(),
+                **_stored(),
                 **{
-                    f"/{name}": {"get": _plain(told)}
-                    for name, told in (
+                    f"/{name}": {"get": _plain(summary)}
+                    for name, summary in (
                         ("health", "Whether requests are taken now."),
                         ("readyz", "Whether requests are taken now."),
                         ("livez", "Whether the process answers."),
@@ -117,12 +117,12 @@ def _transcript() -> dict[str, Any]:
     }
 
 
-def _kept() -> dict[str, Any]:
+def _stored() -> dict[str, Any]:
     """Responses and conversations."""
     one, item = [_named("id")], [_named("id"), _named("item")]
     made = _operation("Makes a response.", Response, body=ResponsesRequest)
-    said = _operation("One item.", ItemList)
-    said["responses"]["200"]["content"]["application/json"] = {"schema": {"type": "object"}}
+    one_item = _operation("One item.", ItemList)
+    one_item["responses"]["200"]["content"]["application/json"] = {"schema": {"type": "object"}}
     made["responses"]["200"]["content"]["text/event-stream"] = _events()
     return {
         "/v1/responses": {"post": made},
@@ -148,7 +148,7 @@ def _kept() -> dict[str, Any]:
         },
         "/v1/conversations/{id}/items/{item}": {
             "parameters": item,
-            "get": said,
+            "get": one_item,
             "delete": _operation("Takes an item out.", Conversation),
         },
     }
@@ -158,12 +158,12 @@ def _named(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-def _operation(told: str, answer: type, *, body: type | None = None, events: type | None = None) -> dict[str, Any]:
+def _operation(summary: str, answer: type, *, body: type | None = None, events: type | None = None) -> dict[str, Any]:
     content = {"application/json": _schema(answer)}
     if events is not None:
         content["text/event-stream"] = _events(events)
     operation: dict[str, Any] = {
-        "summary": told,
+        "summary": summary,
         "responses": {
             "200": {"description": "The answer.", "content": content},
             "default": {"description": "An error.", "content": {"application/json": _schema(ErrorBody)}},
@@ -176,16 +176,16 @@ def _operation(told: str, answer: type, *, body: type | None = None, events: typ
 
 def _events(kind: type | None = None) -> dict[str, Any]:
     """A stream, by one of its events, whose data is JSON (the last one's is ``[DONE]``)."""
-    told: dict[str, Any] = {"contentMediaType": "application/json"}
+    content: dict[str, Any] = {"contentMediaType": "application/json"}
     if kind is not None:
-        told["contentSchema"] = {"anyOf": [_schema(kind)["schema"], _schema(ErrorBody)["schema"]]}
-    data = {"type": "string", "anyOf": [{"const": "[DONE]"}, told]}
+        content["contentSchema"] = {"anyOf": [_schema(kind)["schema"], _schema(ErrorBody)["schema"]]}
+    data = {"type": "string", "anyOf": [{"const": "[DONE]"}, content]}
     return {"schema": {"type": "object", "properties": {"data": data}, "required": ["data"]}}
 
 
-def _plain(told: str) -> dict[str, Any]:
+def _plain(summary: str) -> dict[str, Any]:
     error = {"description": "Not now.", "content": {"application/json": _schema(ErrorBody)}}
-    return {"summary": told, "responses": {"200": {"description": "Yes."}, "503": error}}
+    return {"summary": summary, "responses": {"200": {"description": "Yes."}, "503": error}}
 
 
 def _schema(kind: type) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class AppOptions(TypedDict, total=False):
     tracing: Tracing | None
     store: Store | None
     session_limits: SessionLimits | None
-    seal_key: bytes | None
+    reasoning_key: bytes | None
     tools: ServerTools | None
     offer_tools: bool
     clock: Callable[[], float]
@@ -49,7 +49,7 @@ class AppSettings:
     model is loaded at once, and ``/health`` is 503 until then. ``keys``: who may come in; None lets everybody.
     ``public_metrics`` opens ``/metrics``; ``origins`` are the web pages that may call from a browser; ``tracing``
     makes spans. ``store``: where sessions, responses and conversations are kept (None: in memory); the application
-    closes it. ``seal_key``: 32 bytes that encrypt reasoning which clients keep; servers that share it read each
+    closes it. ``reasoning_key``: 32 bytes that encrypt reasoning which clients keep; servers that share it read each
     other's. ``tools`` run on this side, in requests that list them, or in all with ``offer_tools``; the caller closes
     them. ``clock`` gives Unix time in seconds.
     """
@@ -67,7 +67,7 @@ class AppSettings:
     tracing: Tracing | None = None
     store: Store | None = None
     session_limits: SessionLimits | None = None
-    seal_key: bytes | None = None
+    reasoning_key: bytes | None = None
     tools: ServerTools | None = None
     offer_tools: bool = False
     clock: Callable[[], float] = time.time

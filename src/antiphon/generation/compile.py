@@ -33,15 +33,15 @@ class ReplyCompiler:
         *,
         limits: Limits = LIMITS,
         seconds: float = 5.0,
-        kept: int = 64,
+        capacity: int = 64,
     ) -> None:
         self._format = format
         self._tokenizer = tokenizer
         self._end_ids = frozenset(end_ids)
         self._limits = limits
         self._seconds = seconds
-        self._capacity = kept
-        self._kept: dict[tuple[str, bytes], CompiledGrammar] = {}
+        self._capacity = capacity
+        self._known: dict[tuple[str, bytes], CompiledGrammar] = {}
         self._vocabulary: Vocabulary | None = None
         self._threads = ThreadPoolExecutor(2, "compile")
         self._building = asyncio.Lock()
@@ -51,10 +51,10 @@ class ReplyCompiler:
     ) -> CompiledGrammar:
         """The grammar of a reply to ``prompt``; ``continues`` tells that the prompt left a message open.
 
-        Errors: `RequestError` for a schema, a pattern or a choice of tools that cannot be held, with its place.
+        Errors: `RequestError` for a schema, a pattern or a choice of tools that no grammar can enforce, with its place.
         """
         key = (spell(tuple(prompt[-4:]))[-TAIL:], msgspec.msgpack.encode(shape))
-        found = None if continues else self._kept.pop(key, None)
+        found = None if continues else self._known.pop(key, None)
         if found is None:
             vocabulary = await self.vocabulary()
             work = asyncio.get_running_loop().run_in_executor(
@@ -69,9 +69,9 @@ class ReplyCompiler:
                     hint="Ask for less at once: fewer tools, smaller schemas, simpler patterns.",
                 ) from None
         if not continues:
-            self._kept[key] = found
-            while len(self._kept) > self._capacity:
-                self._kept.pop(next(iter(self._kept)))
+            self._known[key] = found
+            while len(self._known) > self._capacity:
+                self._known.pop(next(iter(self._known)))
         return found
 
     async def vocabulary(self) -> Vocabulary:

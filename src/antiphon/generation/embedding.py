@@ -78,13 +78,13 @@ def _input(model: Model, text: str, path: str, *, truncate: bool) -> tuple[int, 
             hint='Send less, or say error_behavior "truncate".',
         )
     end = list(takewhile(lambda piece: isinstance(piece, Control), reversed(pieces)))
-    kept = tuple(encode_pieces(reversed(end), model.tokenizer))
-    return ids[: model.context - len(kept)] + kept
+    ending = tuple(encode_pieces(reversed(end), model.tokenizer))
+    return ids[: model.context - len(ending)] + ending
 
 
 def _shortened(vector: tuple[float, ...], dimensions: int) -> tuple[float, ...]:
     if dimensions >= len(vector):
         return vector
-    kept = vector[:dimensions]
-    length = math.sqrt(sum(value * value for value in kept)) or 1.0
-    return tuple(value / length for value in kept)
+    beginning = vector[:dimensions]
+    length = math.sqrt(sum(value * value for value in beginning)) or 1.0
+    return tuple(value / length for value in beginning)

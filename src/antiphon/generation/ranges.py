@@ -19,8 +19,8 @@ class Range:
 
     def __str__(self) -> str:
         high = int(self.high)
-        told = f"2^{high.bit_length()} - 1" if high > 2**16 else str(self.high)
-        return f"{'(' if self.above else '['}{self.low}, {told}]"
+        upper = f"2^{high.bit_length()} - 1" if high > 2**16 else str(self.high)
+        return f"{'(' if self.above else '['}{self.low}, {upper}]"
 
 
 MAX_LOGPROBS = 20

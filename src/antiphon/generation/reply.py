@@ -54,8 +54,8 @@ def reply_of(events: Iterable[Event]) -> Reply:
         match event:
             case MessageStarted(message):
                 shown = visible_to_user(message)
-            case TextDelta(_, told):
-                logprobs += told if shown else ()
+            case TextDelta(_, of_text):
+                logprobs += of_text if shown else ()
             case MessageEnded(message):
                 messages.append(message)
             case Incident():

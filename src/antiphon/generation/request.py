@@ -51,8 +51,8 @@ class TurnRequest:
     @property
     def formatted(self) -> bool:
         """The answer must have a form."""
-        wanted = self.conversation.response_format
-        return wanted is not None and wanted.kind != "text"
+        format = self.conversation.response_format
+        return format is not None and format.kind != "text"
 
     @property
     def requires_grammar(self) -> bool:

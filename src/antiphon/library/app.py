@@ -25,7 +25,7 @@ from antiphon.observe import Exported, Tracing
 from antiphon.store import MemoryStore, SessionLimits, SqliteStore, Store
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects import spoken
-from antiphon.wire.sealed import kept_key
+from antiphon.wire.encrypted import stored_key
 
 
 def open_app(
@@ -115,7 +115,7 @@ async def assembled(config: Config, *, preload: bool = True) -> AsyncIterator[Pa
     server = config.server
     keys = KeyFile(Path(server.keys)).read()
     store, session_limits = open_store(config.sessions)
-    seal_key = kept_key(beside_store(config.sessions)) if config.sessions.store != MEMORY else None
+    reasoning_key = stored_key(beside_store(config.sessions)) if config.sessions.store != MEMORY else None
     dialects = dialects_of(config.dialect)
     async with open_toolbox(tool_settings(config.tools)) as toolbox, open_traces(config.traces) as tracing:
         catalog = open_catalog(config)
@@ -134,7 +134,7 @@ async def assembled(config: Config, *, preload: bool = True) -> AsyncIterator[Pa
             tracing=tracing,
             store=store,
             session_limits=session_limits,
-            seal_key=seal_key,
+            reasoning_key=reasoning_key,
             tools=toolbox if toolbox.sets else None,
             offer_tools=config.tools.offer,
         )

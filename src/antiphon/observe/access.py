@@ -30,11 +30,11 @@ class AccessLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __str__(self) -> str:
         """The line for people."""
-        told = [f"{self.method} {self.route} {self.status}{' stream' if self.stream else ''}"]
-        told += [word for word in (self.error, self.model, self.key and f"key {self.key}") if word]
+        words = [f"{self.method} {self.route} {self.status}{' stream' if self.stream else ''}"]
+        words += [word for word in (self.error, self.model, self.key and f"key {self.key}") if word]
         if self.prompt_tokens is not None:
-            told.append(f"{self.prompt_tokens}+{self.completion_tokens or 0} tok")
+            words.append(f"{self.prompt_tokens}+{self.completion_tokens or 0} tok")
         for name, ms in (("queue", self.queue_ms), ("ttft", self.ttft_ms), ("total", self.total_ms)):
             if ms is not None:
-                told.append(f"{name} {ms:.0f}ms")
-        return "  ".join([*told, self.id])
+                words.append(f"{name} {ms:.0f}ms")
+        return "  ".join([*words, self.id])

@@ -81,14 +81,14 @@ class JsonLines(TextLines):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {"time": moment(record), "level": record.levelname.lower()}
+        fields: dict[str, Any] = {"time": moment(record), "level": record.levelname.lower()}
         if isinstance(record.msg, AccessLine):
-            told |= msgspec.to_builtins(record.msg)
+            fields |= msgspec.to_builtins(record.msg)
         else:
-            told |= {"logger": record.name, "message": record.getMessage()}
+            fields |= {"logger": record.name, "message": record.getMessage()}
         if record.exc_info:
-            told["fault"] = self.fault(record)
-        return msgspec.json.encode(told).decode()
+            fields["fault"] = self.fault(record)
+        return msgspec.json.encode(fields).decode()
 
 
 def moment(record: logging.LogRecord) -> str:

@@ -67,16 +67,16 @@ REFUSED: Schema = {"type": "null", "description": "Known, and refused: nothing h
 def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
     """The schemas of requests with their bounds; others as they are."""
     common, own = _common(limits), _own(limits)
-    for kind, told in WHOLE.items():
-        fields = schemas[kind].get("properties", {}) | told.get("properties", {})
-        schemas[kind] |= {**told, "properties": fields}
+    for kind, keywords in WHOLE.items():
+        fields = schemas[kind].get("properties", {}) | keywords.get("properties", {})
+        schemas[kind] |= {**keywords, "properties": fields}
     for kind, schema in schemas.items():
         asks = kind.endswith(("Request", "Create", "Update")) or kind in own
         fields = {**common, **own.get(kind, {})} if asks else {}
-        for name, told in schema.get("properties", {}).items():
+        for name, keywords in schema.get("properties", {}).items():
             found = fields.get(name)
             if found is not None:
-                schema["properties"][name] = found if found is REFUSED else {**told, **found}
+                schema["properties"][name] = found if found is REFUSED else {**keywords, **found}
     return schemas
 
 

@@ -43,12 +43,12 @@ def _not_taken(name: str, dialect: Dialect) -> UnsupportedError:
 def warnings(wire: msgspec.Struct) -> tuple[str, ...]:
     """What is done as asked and is seldom meant."""
     temperature, n = getattr(wire, "temperature", None), getattr(wire, "n", None)
-    told = []
+    found = []
     if temperature is not None and 0 < temperature < 0.001:
-        told.append("a temperature below 0.001 may give poor text")
+        found.append("a temperature below 0.001 may give poor text")
     if temperature == 0 and n is not None and n > 1:
-        told.append("choices of temperature 0 are all alike")
-    return tuple(told)
+        found.append("choices of temperature 0 are all alike")
+    return tuple(found)
 
 
 def session_name(id: int | str | None) -> str | None:

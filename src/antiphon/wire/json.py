@@ -67,10 +67,10 @@ def _names(kind: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
 
 
-def _invalid(told: str) -> RequestError:
+def _invalid(reason: str) -> RequestError:
     """msgspec's ``Expected `int`, got `str` - at `$.messages[0].role` ``, its path made ours."""
-    found = _PATH.search(told)
-    message, path = (told[: found.start()], found.group(1)) if found else (told, "")
+    found = _PATH.search(reason)
+    message, path = (reason[: found.start()], found.group(1)) if found else (reason, "")
     code = "missing_required_parameter" if "missing required field" in message else "invalid_type"
     if missing := re.search(r"missing required field `([^`]+)`", message):
         path = f"{path}.{missing.group(1)}" if path else missing.group(1)
@@ -84,13 +84,13 @@ def _malformed(message: str, *, offset: int | None = None) -> RequestError:
     return RequestError(f"{message}{where}.", code="invalid_json")
 
 
-def _unreadable(body: bytes, told: str) -> RequestError:
+def _unreadable(body: bytes, reason: str) -> RequestError:
     """Malformed JSON. ``NaN``, ``Infinity`` and a lone surrogate are what lax writers send: then the field is named."""
     for path, what in _oddities(body):
         return RequestError(
             f"{path}: {what}, which JSON does not have.", code="invalid_json", position=Position(path=path)
         )
-    message = "the body is empty" if not body.strip() else told
+    message = "the body is empty" if not body.strip() else reason
     return RequestError(f"{message}.", code="invalid_json", hint="Send one JSON object.")
 
 

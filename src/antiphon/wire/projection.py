@@ -74,7 +74,7 @@ class Projection:
         self._expose_reasoning = expose_reasoning
         self._field: type[Said] | type[Thought] | type[Argued] | None = None
         self._calls = 0
-        self._told: set[type[Said] | type[Thought]] = set()
+        self._shown: set[type[Said] | type[Thought]] = set()
         self._fresh = False
 
     def feed(self, event: Event) -> Change | None:
@@ -115,12 +115,12 @@ class Projection:
             return None
         if field is Argued:
             return Argued(self._calls - 1, text)
-        apart = PARAGRAPH if self._fresh and field in self._told else ""
+        apart = PARAGRAPH if self._fresh and field in self._shown else ""
         self._fresh = False
         if field is Said:
-            self._told.add(Said)
+            self._shown.add(Said)
             return Said(apart + text, logprobs)
-        self._told.add(Thought)
+        self._shown.add(Thought)
         return Thought(apart + text)
 
 

@@ -45,9 +45,9 @@ def sampled(turn: TurnRequest, wire: SamplingFields | ResponsesRequest) -> TurnR
     )
 
 
-def at_most(asked: int | None, most: int | None) -> int | None:
+def at_most(requested: int | None, most: int | None) -> int | None:
     """The lesser of two limits, None being no limit (resolution X-10)."""
-    return min((limit for limit in (asked, most) if limit is not None), default=None)
+    return min((limit for limit in (requested, most) if limit is not None), default=None)
 
 
 def output_limit(name: str, tokens: int | None) -> int | None:

@@ -56,15 +56,15 @@ class Access:
         if self._keys.open:
             return ANYBODY
         principal = self._principal(scope["headers"])
-        wanted = KeyScope.ADMIN if scope["path"] in METRICS else KeyScope.INFERENCE
-        if wanted not in principal.scopes:
-            raise AccessError(f"This key lacks the scope {wanted}.")
+        required = KeyScope.ADMIN if scope["path"] in METRICS else KeyScope.INFERENCE
+        if required not in principal.scopes:
+            raise AccessError(f"This key lacks the scope {required}.")
         return principal
 
     def _principal(self, headers: list[tuple[bytes, bytes]]) -> Principal:
         """Whose key was sent. One answer for whatever is wrong with it, so that nothing can be learned from trying."""
-        told = set(_credentials(headers))
-        principal = self._keys.principal(told.pop() or b"") if len(told) == 1 else None
+        credentials = set(_credentials(headers))
+        principal = self._keys.principal(credentials.pop() or b"") if len(credentials) == 1 else None
         if principal is None:
             raise AccessError(
                 "The API key is missing or not known here.",
@@ -76,11 +76,11 @@ class Access:
 
 def _credentials(headers: list[tuple[bytes, bytes]]) -> list[bytes | None]:
     """The key of every header that may hold one; None for another kind of authorization."""
-    told: list[bytes | None] = []
+    credentials: list[bytes | None] = []
     for name, value in headers:
         if name == b"x-api-key":
-            told.append(value.strip())
+            credentials.append(value.strip())
         elif name == b"authorization":
             kind, _, secret = value.strip().partition(b" ")
-            told.append(secret.strip() if kind.lower() == b"bearer" else None)
-    return told
+            credentials.append(secret.strip() if kind.lower() == b"bearer" else None)
+    return credentials

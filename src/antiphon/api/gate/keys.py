@@ -91,9 +91,9 @@ class Keyring:
 
     def principal(self, secret: bytes) -> Principal | None:
         """Whose secret that is. The time does not depend on how much of it is right: every digest is compared whole."""
-        told, found = digest(secret), None
+        sent, found = digest(secret), None
         for known, principal in self._principals.items():
-            if hmac.compare_digest(known, told):
+            if hmac.compare_digest(known, sent):
                 found = principal
         return found
 

@@ -106,13 +106,13 @@ class Rates:
     def headers(self, name: str) -> dict[str, str]:
         """OpenAI's ``x-ratelimit-…`` headers of a key that has limits."""
         account, now = self._account(name), self._clock()
-        told: dict[str, str] = {}
+        headers: dict[str, str] = {}
         for bucket, what in ((account.requests, "requests"), (account.tokens, "tokens")):
             if bucket is not None:
-                told[f"x-ratelimit-limit-{what}"] = str(bucket.rate)
-                told[f"x-ratelimit-remaining-{what}"] = str(max(0, int(bucket.level(now))))
-                told[f"x-ratelimit-reset-{what}"] = duration(bucket.reset(now))
-        return told
+                headers[f"x-ratelimit-limit-{what}"] = str(bucket.rate)
+                headers[f"x-ratelimit-remaining-{what}"] = str(max(0, int(bucket.level(now))))
+                headers[f"x-ratelimit-reset-{what}"] = duration(bucket.reset(now))
+        return headers
 
     def _account(self, name: str) -> Account:
         """Made anew when the key's limits were changed."""

@@ -75,29 +75,29 @@ class Exchange:
     def answer_headers(self) -> dict[str, str]:
         """What every answer carries."""
         spent = (time.perf_counter() - self.started) * 1000
-        told = {
+        headers = {
             "x-request-id": self.id,
             "openai-version": "2020-10-01",
             "openai-processing-ms": str(round(spent)),
             "server-timing": ", ".join(f"{name};dur={ms:.1f}" for name, ms in self._timing(spent)),
         }
         if self.model is not None:
-            told["openai-model"] = _token(self.model)
-            told["x-antiphon-stream"] = "true" if self.stream else "false"
+            headers["openai-model"] = _token(self.model)
+            headers["x-antiphon-stream"] = "true" if self.stream else "false"
         if self.warnings:
-            told["x-antiphon-warning"] = "; ".join(self.warnings)
+            headers["x-antiphon-warning"] = "; ".join(self.warnings)
         if self.debug and self.ignored:
-            told["x-antiphon-ignored"] = ", ".join(_token(name) for name in self.ignored[:20])
-        return {**told, **self.also()}
+            headers["x-antiphon-ignored"] = ", ".join(_token(name) for name in self.ignored[:20])
+        return {**headers, **self.also()}
 
     def _timing(self, spent: float) -> list[tuple[str, float]]:
         steps = (("plan", self.planned), ("queue", self.admitted), ("first", self.first_event))
-        told, before = [], self.started
+        durations, before = [], self.started
         for name, moment in steps:
             if moment is not None:
-                told.append((name, (moment - before) * 1000))
+                durations.append((name, (moment - before) * 1000))
                 before = moment
-        return [*told, ("total", spent)]
+        return [*durations, ("total", spent)]
 
     def note_first(self) -> None:
         """The first event of its first turn is there."""

@@ -54,7 +54,7 @@ class Reader:
             )
         reader = ItemReader(
             token=self._token,
-            unseal=lambda sealed, path: self._context.seal.open(sealed, self._owner, path),
+            unseal=lambda sealed, path: self._context.cipher.decrypt(sealed, self._owner, path),
             before=[message for entry in past.entries for message in entry.messages],
             known=await self._known(items or [], past),
         )
@@ -100,7 +100,7 @@ class Reader:
         sealed = "reasoning.encrypted_content" in include
         view = View(
             expose_reasoning=context.reveals(exchange),
-            seal=(lambda message: context.seal.close(message, exchange.owner)) if sealed else None,
+            seal=(lambda message: context.cipher.encrypt(message, exchange.owner)) if sealed else None,
             code_outputs="code_interpreter_call.outputs" in include,
             container_id=f"cntr_{thread.partition('_')[2]}",
             offers=asked.tools.offers,

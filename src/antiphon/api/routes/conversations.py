@@ -124,10 +124,10 @@ class Conversations:
                 code="invalid_value",
                 position=Position(path="items"),
             )
-        seal = self._context.seal
+        cipher = self._context.cipher
         reader = ItemReader(
             token=secrets.token_hex(12),
-            unseal=lambda sealed, path: seal.open(sealed, owner, path),
+            unseal=lambda sealed, path: cipher.decrypt(sealed, owner, path),
             before=before,
             path="items",
         )

@@ -42,11 +42,11 @@ class Invocations:
 
     def _task(self, body: bytes) -> str:
         task, _ = decode(body, Task)
-        asked = [name for name in self._tasks if getattr(task, name) is not msgspec.UNSET]
-        if len(asked) != 1:
-            told = ", ".join(self._tasks)
-            raise RequestError(f"The body must have just one of {told}: it tells the task.", code="invalid_value")
-        return asked[0]
+        given = [name for name in self._tasks if getattr(task, name) is not msgspec.UNSET]
+        if len(given) != 1:
+            names = ", ".join(self._tasks)
+            raise RequestError(f"The body must have just one of {names}: it tells the task.", code="invalid_value")
+        return given[0]
 
 
 def named(body: bytes, model: str) -> bytes:

@@ -77,8 +77,8 @@ class ChunkWriter:
         role = self._role
         match change:
             case Said(text, logprobs):
-                told = ChoiceLogprobs(logprob_entries(logprobs)) if logprobs else None
-                return self._chunk(index, Delta(role=role, content=text), logprobs=told, usage=usage)
+                entries = ChoiceLogprobs(logprob_entries(logprobs)) if logprobs else None
+                return self._chunk(index, Delta(role=role, content=text), logprobs=entries, usage=usage)
             case Thought(text):
                 return self._chunk(index, Delta(role=role, reasoning=text, reasoning_content=text), usage=usage)
             case Called(call, id, name):
@@ -117,13 +117,13 @@ class ChunkWriter:
 
     def _event(self, choices: list[ChunkChoice], usage: CompletionUsage | None) -> bytes:
         head = self._head
-        told = usage is not None or head.usage or head.continuous_usage
+        has_usage = usage is not None or head.usage or head.continuous_usage
         chunk = ChatChunk(
             id=head.id,
             created=head.created,
             model=head.model,
             choices=choices,
-            usage=usage if told else msgspec.UNSET,
+            usage=usage if has_usage else msgspec.UNSET,
             system_fingerprint=head.unsaid,
         )
         return event(encode(chunk))
@@ -229,13 +229,13 @@ def _choice(head: AnswerHead, index: int, answer: Whole, *, logprobs: bool) -> C
 
 def answer_message(answer: Whole, *, refusal: msgspec.UnsetType | None = None) -> AnswerMessage:
     """The one message that a chat client reads."""
-    said = "".join(answer.text)
+    text = "".join(answer.text)
     calls = [
         AnswerToolCall(id=call.id, function=CalledFunction(call.name, "".join(call.arguments))) for call in answer.calls
     ]
     thought: str | msgspec.UnsetType = "".join(answer.reasoning) if answer.reasoning else msgspec.UNSET
     return AnswerMessage(
-        content=said if said or not calls else None,
+        content=text if text or not calls else None,
         refusal=refusal,
         tool_calls=calls or msgspec.UNSET,
         reasoning=thought,
@@ -259,10 +259,10 @@ def completion_usage(usage: Usage, dialect: Dialect = OPENAI) -> CompletionUsage
     )
 
 
-def logprob_entries(told: Sequence[TokenLogprob]) -> list[TokenLogprobEntry]:
+def logprob_entries(logprobs: Sequence[TokenLogprob]) -> list[TokenLogprobEntry]:
     return [
         TokenLogprobEntry(_token(one), finite(one.logprob), list(one.data), [_alternative(top) for top in one.top])
-        for one in told
+        for one in logprobs
     ]
 
 

@@ -47,8 +47,8 @@ def read_completion(
     n, made = _choices(wire, model, reading)
     paths, prompts = _prompts(wire.prompt, limits)
     by_ids = any(not isinstance(prompt, str) for prompt in prompts)
-    spoken_to = _spoken_to(model, wire, dialect, by_ids=by_ids)
-    if spoken_to is not model and isinstance(model.format, Harmony) and not reveals:
+    formatted = _in_format(model, wire, dialect, by_ids=by_ids)
+    if formatted is not model and isinstance(model.format, Harmony) and not reveals:
         raise VisibilityError(
             f"A raw completion of {model.name!r} would show its reasoning, which this server hides.",
             hint="The server's owner, or a key with the scope debug, can allow it.",
@@ -56,7 +56,7 @@ def read_completion(
     texts = [_text(prompt, path, model.tokenizer) for path, prompt in zip(paths, prompts, strict=True)]
     turn = _turn(wire, reading, made=made)
     return CompletionOrder(
-        drafts=tuple(_draft(spoken_to, turn, text, path, dialect) for path, text in zip(paths, texts, strict=True)),
+        drafts=tuple(_draft(formatted, turn, text, path, dialect) for path, text in zip(paths, texts, strict=True)),
         echoes=tuple(texts) if wire.echo else ("",) * len(texts),
         suffix=wire.suffix or "",
         n=n,
@@ -81,8 +81,8 @@ def _check_possible(wire: CompletionRequest, dialect: Dialect) -> None:
         "truncate_prompt_tokens": (wire.truncate_prompt_tokens is not None, None),
         "response_format": (wire.response_format is not None, "Use chat completions."),
     }
-    for name, (asked, hint) in impossible.items():
-        if asked:
+    for name, (given, hint) in impossible.items():
+        if given:
             raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
 
 
@@ -116,7 +116,7 @@ def _prompts(prompt: Prompt, limits: Limits) -> tuple[list[str], list[str | list
     return [f"prompt[{i}]" for i in range(len(several))], several
 
 
-def _spoken_to(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_ids: bool) -> Model:
+def _in_format(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_ids: bool) -> Model:
     """The model in its own format, or in none (resolution X-29: never Harmony's without it, unless forced)."""
     needs_format = isinstance(model.format, Harmony)
     raw = wire.use_raw_prompt

@@ -64,9 +64,9 @@ class LogprobWriter:
         self._decoder = _utf8("replace")
         self._at = 0
 
-    def write(self, told: Iterable[TokenLogprob]) -> CompletionLogprobs:
+    def write(self, logprobs: Iterable[TokenLogprob]) -> CompletionLogprobs:
         """The token itself is always among its alternatives, as OpenAI has it."""
-        tokens = list(told)
+        tokens = list(logprobs)
         return CompletionLogprobs(
             tokens=[token_text(one.data) for one in tokens],
             token_logprobs=[finite(one.logprob) for one in tokens],
@@ -75,8 +75,8 @@ class LogprobWriter:
         )
 
     def _top(self, one: TokenLogprob) -> dict[str, float]:
-        told = [*one.top[: self._alternatives], one]
-        return {token_text(other.data): finite(other.logprob) for other in told}
+        shown = [*one.top[: self._alternatives], one]
+        return {token_text(other.data): finite(other.logprob) for other in shown}
 
     def _offset(self, one: TokenLogprob) -> int:
         at = self._at
@@ -94,8 +94,8 @@ def token_text(data: bytes) -> str:
 
 def likelihood(parts: Sequence[Part]) -> float:
     """The mean log probability of a choice's tokens, by which ``best_of`` ranks."""
-    told = [one.logprob for part in parts for one in part.logprobs]
-    return sum(told) / len(told) if told else 0.0
+    logprobs = [one.logprob for part in parts for one in part.logprobs]
+    return sum(logprobs) / len(logprobs) if logprobs else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

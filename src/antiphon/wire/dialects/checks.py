@@ -93,9 +93,9 @@ def strict_subset(wire: ChatRequest) -> None:
     for i, tool in enumerate(wire.tools or ()):
         if tool.function is not None and tool.function.strict:
             _check_subset(tool.function.parameters, f"tools[{i}].function.parameters")
-    wanted = wire.response_format.json_schema if wire.response_format else None
-    if wanted is not None and wanted.strict:
-        _check_subset(wanted.schema, "response_format.json_schema.schema")
+    format = wire.response_format.json_schema if wire.response_format else None
+    if format is not None and format.strict:
+        _check_subset(format.schema, "response_format.json_schema.schema")
 
 
 FORBIDDEN = frozenset({"pattern", "anyOf", "oneOf", "allOf", "prefixItems", "$ref"})

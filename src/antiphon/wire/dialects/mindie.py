@@ -86,14 +86,14 @@ def mindie(
 
 def error_body(error: ApiError) -> object:
     """The answer that was not made: no output, ``stop_sequence``, and why; also under the later releases' names."""
-    return _told(error, {"message": {"role": "assistant", "content": ""}})
+    return _failed(error, {"message": {"role": "assistant", "content": ""}})
 
 
 def error_event(error: ApiError) -> object:
-    return _told(error, {"delta": {}})
+    return _failed(error, {"delta": {}})
 
 
-def _told(error: ApiError, output: dict[str, object]) -> object:
+def _failed(error: ApiError, output: dict[str, object]) -> object:
     return {
         "choices": [{"index": 0, **output, "finish_reason": FINISH[FinishReason.ERROR]}],
         "err_msg": error.placed,

@@ -43,8 +43,8 @@ def check_possible(wire: InteractiveRequest) -> None:
         "skip_special_tokens": (not wire.skip_special_tokens, "Control tokens are structure here, never text."),
         "spaces_between_special_tokens": (not wire.spaces_between_special_tokens, None),
     }
-    for name, (asked, hint) in impossible.items():
-        if asked:
+    for name, (given, hint) in impossible.items():
+        if given:
             raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
 
 

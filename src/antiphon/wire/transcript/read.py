@@ -63,6 +63,6 @@ def generation_settings(header: DocumentHeader) -> GenerationSettings:
     try:
         return msgspec.convert(dict(header.generation_settings), GenerationSettings)
     except msgspec.ValidationError as error:
-        told, _, where = str(error).partition(" - at `$")
+        reason, _, where = str(error).partition(" - at `$")
         path = f"generation_settings{where.rstrip('`')}"
-        raise RequestError(f"{path}: {told}.", position=Position(path=path)) from None
+        raise RequestError(f"{path}: {reason}.", position=Position(path=path)) from None

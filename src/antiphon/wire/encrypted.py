@@ -1,4 +1,4 @@
-"""Reasoning that a client keeps for us and cannot read: sealed with a key of the server's."""
+"""Encrypted reasoning: a client stores it and sends it again, and cannot read it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARK = b"antiphon reasoning 1 "
 KEY_BYTES = 32
 
 
-def kept_key(path: Path) -> bytes:
+def stored_key(path: Path) -> bytes:
     """The key in a file that only its owner may read; made when it is not there. Raises `ConfigError`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,29 +36,29 @@ def kept_key(path: Path) -> bytes:
     return key
 
 
-class Seal:
-    """AES-256-GCM under ``key`` (32 bytes), bound to its owner: another key's reasoning does not open.
+class ReasoningCipher:
+    """AES-256-GCM under ``key`` (32 bytes), bound to its owner: reasoning of another API key is not decrypted.
 
-    Servers that share the key open each other's; with a new key, what was sealed before is refused.
+    Servers that share the key read each other's; with a new key, what was encrypted before is refused.
     """
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
 
-    def close(self, message: Message, owner: str) -> str:
+    def encrypt(self, message: Message, owner: str) -> str:
         """``encrypted_content`` for a reasoning item."""
         nonce = os.urandom(_NONCE)
-        sealed = self._cipher.encrypt(nonce, pack(message), _MARK + owner.encode())
-        return base64.urlsafe_b64encode(nonce + sealed).decode()
+        encrypted = self._cipher.encrypt(nonce, pack(message), _MARK + owner.encode())
+        return base64.urlsafe_b64encode(nonce + encrypted).decode()
 
-    def open(self, sealed: str, owner: str, path: str) -> Message:
-        """The message again. Raises `RequestError` at ``path`` for what this server did not seal for this owner."""
+    def decrypt(self, encrypted: str, owner: str, path: str) -> Message:
+        """The message again. Raises `RequestError` at ``path`` for what this server did not encrypt for this owner."""
         try:
-            raw = base64.b64decode(sealed, altchars=b"-_", validate=True)
+            raw = base64.b64decode(encrypted, altchars=b"-_", validate=True)
             return unpack(self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], _MARK + owner.encode()))
         except (InvalidTag, FormatError, binascii.Error, ValueError):
             raise RequestError(
-                f"{path}: this was not sealed by this server for this key, or it was changed.",
+                f"{path}: this was not encrypted by this server for this key, or it was changed.",
                 code="invalid_encrypted_content",
                 position=Position(path=path),
                 hint="Leave the item out, or send its content.",
