@@ -22,14 +22,14 @@ class ChatCompletions(PostRoute):
     async def answer(self, post: Post) -> None:
         context = self._context
         wire = post.read(ChatRequest)
-        wire.stream = post.streams(wire.stream)
+        stream = post.streams(wire.stream)
         model = await post.model(wire.model)
         id = f"chatcmpl-{secrets.token_hex(12)}"
         async with AsyncExitStack() as stack:
             session = await self._session(wire, post.exchange.owner, stack)
             affinity = session.affinity if session else post.affinity
             earlier = session.history if session else ()
-            reading = Reading(context.dialect, context.limits, context.today, affinity, earlier)
+            reading = Reading(context.dialect, context.limits, context.today, affinity, earlier, stream)
             tools = server_tools(context, wire, model.format, session=id)
             plan = await post.plan(lambda: _draft(wire, model, reading, tools), more=session.size if session else 0)
             writer = ChatWriter(_head(wire, model, context, id), _shape(wire, plan, post), post.form)

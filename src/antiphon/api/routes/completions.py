@@ -18,9 +18,9 @@ class Completions(PostRoute):
     async def answer(self, post: Post) -> None:
         context = self._context
         wire = post.read(CompletionRequest)
-        wire.stream = post.streams(wire.stream)
+        stream = post.streams(wire.stream)
         model = await post.model(wire.model)
-        reading = Reading(context.dialect, context.limits, context.today, post.affinity)
+        reading = Reading(context.dialect, context.limits, context.today, post.affinity, stream=stream)
         order = await post.off_loop(lambda: read_completion(wire, model, reading, reveals=post.reveals))
         options = wire.stream_options
         head = CompletionHead(

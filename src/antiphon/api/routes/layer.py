@@ -10,6 +10,7 @@ from antiphon.tokens import decode
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.native.schema import Detokenized, DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
 from antiphon.wire.native.write import known_ids, parse, render, tokenize
+from antiphon.wire.sampling import streams
 
 
 def layer_routes(context: Context, prefix: str) -> list[Route]:
@@ -42,7 +43,7 @@ class Render(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = post.read(RenderRequest)
         model = await post.model(wire.model)
-        await post.send_json(await post.off_loop(lambda: render(wire, model, reading_of(post))))
+        await post.send_json(await post.off_loop(lambda: render(wire, model, reading_of(post, wire.stream))))
 
 
 class Parse(PostRoute):
@@ -52,6 +53,6 @@ class Parse(PostRoute):
         await post.send_json(await post.off_loop(lambda: parse(wire, model)))
 
 
-def reading_of(post: Post) -> Reading:
+def reading_of(post: Post, stream: bool | None = None) -> Reading:
     context = post.context
-    return Reading(context.dialect, context.limits, context.today)
+    return Reading(context.dialect, context.limits, context.today, stream=streams(stream, context.dialect))

@@ -32,7 +32,7 @@ def read_chat(body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | byte
 
 def conversation_of(request: ChatRequest) -> Conversation:
     """The conversation of a request that is decoded already. Raises `RequestError` with the field's path."""
-    return to_turn(request, Reading(OPENAI, Limits())).conversation
+    return to_turn(request, Reading(OPENAI, Limits(), stream=bool(request.stream))).conversation
 
 
 def write_messages(messages: Iterable[Message]) -> list[JsonObject]:

@@ -26,7 +26,6 @@ from antiphon.wire.sampling import (
     output_limit,
     sampled,
     stop_strings,
-    streams,
 )
 
 from .messages import to_messages
@@ -38,7 +37,8 @@ from .tools import read_format, read_tools
 class Reading:
     """How a request is read: by which dialect, within which limits, on which day, for which session's cache.
 
-    ``earlier`` frames are the history of a session, to which the request's messages are added.
+    ``earlier`` frames are the history of a session, to which the request's messages are added. ``stream``: whether
+    the answer is streamed, as the request, its dialect and its client's headers together have it.
     """
 
     dialect: Dialect
@@ -46,13 +46,14 @@ class Reading:
     today: date | None = None
     affinity: str | None = None
     earlier: tuple[Message, ...] = ()
+    stream: bool = False
 
 
 def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
     """The turn that the request describes. Raises `RequestError` naming the field; the plan checks ranges."""
     limits, dialect = reading.limits, reading.dialect
     _check_possible(wire)
-    check_stream_options(wire.stream_options, stream=streams(wire.stream, dialect))
+    check_stream_options(wire.stream_options, stream=reading.stream)
     for check in dialect.checks:
         check(wire)
     if len(wire.messages) > limits.max_messages:

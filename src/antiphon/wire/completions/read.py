@@ -15,7 +15,7 @@ from antiphon.tokens import Control, SampledText, Tokenizer, decode
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
-from antiphon.wire.sampling import at_most, check_stream_options, logit_bias, sampled, stop_strings, streams
+from antiphon.wire.sampling import at_most, check_stream_options, logit_bias, sampled, stop_strings
 
 from .schema import CompletionRequest, Prompt
 
@@ -43,7 +43,7 @@ def read_completion(
 ) -> CompletionOrder:
     """What is asked for. ``reveals``: this client may see reasoning. Raises `RequestError` naming the field."""
     dialect, limits = reading.dialect, reading.limits
-    _check_possible(wire, dialect)
+    _check_possible(wire, reading)
     n, made = _choices(wire, model, reading)
     paths, prompts = _prompts(wire.prompt, limits)
     by_ids = any(not isinstance(prompt, str) for prompt in prompts)
@@ -64,14 +64,14 @@ def read_completion(
     )
 
 
-def _check_possible(wire: CompletionRequest, dialect: Dialect) -> None:
+def _check_possible(wire: CompletionRequest, reading: Reading) -> None:
     """What cannot be done is refused by name: ignoring it would be an answer to another question."""
-    check_stream_options(wire.stream_options, stream=streams(wire.stream, dialect))
+    check_stream_options(wire.stream_options, stream=reading.stream)
     if wire.logprobs is not None and not 0 <= wire.logprobs <= MAX_LOGPROBS:
         raise refused("logprobs", f"{wire.logprobs}; from 0 to {MAX_LOGPROBS} are possible.")
     impossible = {
         "suffix": (
-            wire.suffix and not dialect.completions.appends_suffix,
+            wire.suffix and not reading.dialect.completions.appends_suffix,
             "No model here fills in the middle of a text. Put what stands before and after into the prompt.",
         ),
         "logprobs": (wire.echo and wire.logprobs is not None, "The engine does not tell those of an echoed prompt."),
@@ -96,7 +96,7 @@ def _choices(wire: CompletionRequest, model: Model, reading: Reading) -> tuple[i
             raise refused(name, f"{count} choices; from 1 to {most} are possible.")
     if made < n:
         raise refused("best_of", f"the best {n} of {made} cannot be told.")
-    if made > n and streams(wire.stream, reading.dialect):
+    if made > n and reading.stream:
         raise refused("best_of", "what streams is told before it is known to be the best.")
     return n, made
 
