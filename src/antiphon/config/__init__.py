@@ -1,6 +1,6 @@
 """The configuration: its tables, and where each value comes from."""
 
-from .config import Config, EngineConfig, LoadedConfig, StoreConfig, load_config
+from .config import Config, EngineConfig, LoadedConfig, SessionsConfig, StoreConfig, load_config
 from .entries import Catalogue, ModelEntry, SamplingEntry, builtin_catalogue, find_entry
 from .server import Limits, ServerConfig
 
@@ -13,6 +13,7 @@ __all__ = [
     "ModelEntry",
     "SamplingEntry",
     "ServerConfig",
+    "SessionsConfig",
     "StoreConfig",
     "builtin_catalogue",
     "find_entry",

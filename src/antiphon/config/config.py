@@ -12,6 +12,7 @@ import msgspec
 import platformdirs
 
 from antiphon.errors import ConfigError, Position, near
+from antiphon.store import MEMORY, store_name
 
 from .entries import O200K, Catalogue, ModelEntry, builtin_catalogue
 from .server import Limits, LogConfig, ServerConfig, TracesConfig
@@ -45,7 +46,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``store`` is a file for sessions, responses and conversations, or "memory", which a restart empties.
+    """``store`` is a file for sessions, responses and conversations, or "memory", which a restart empties, or
+    ``NAME:…`` for a store of another package.
 
     ``lifetime`` is what a session has after its last turn, in seconds.
     """
@@ -119,9 +121,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 Key = tuple[str, ...]
 """A path of tables: ``("server", "port")``. People read it with dots."""
-
-MEMORY = "memory"
-"""The store that is no file."""
 
 NO_PATHS = frozenset({MEMORY, O200K, ""})
 """What may stand where a path stands."""
@@ -213,13 +212,15 @@ def file_layer(file: Path, *, required: bool) -> dict[Key, Layered]:
     layer = {}
     for key, value in flatten(table).items():
         check_key(key, str(file))
-        layer[key] = Layered(beside(file, value) if key[-1] in PATHS else value, str(file))
+        layer[key] = Layered(beside(file, key[-1], value) if key[-1] in PATHS else value, str(file))
     return layer
 
 
-def beside(file: Path, value: Any) -> Any:
-    """A relative path as seen from the configuration file; a source of another kind as it is."""
+def beside(file: Path, name: str, value: Any) -> Any:
+    """A relative path as seen from the configuration file; a source or a store of another kind as it is."""
     if not isinstance(value, str) or value in NO_PATHS or value.startswith(("wheel:", "hf:", "~")):
+        return value
+    if name == "store" and store_name(value):
         return value
     return str(file.parent.absolute() / value)
 

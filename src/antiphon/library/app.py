@@ -16,13 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.api import create_app, load_wires
 from antiphon.api.gate.keys import KeyFile
-from antiphon.catalog import Catalog, open_catalog
+from antiphon.catalog import Catalog, open_catalog, open_store, seal_key_file
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
 from antiphon.config import Config, load_config
-from antiphon.config.config import FILE, MEMORY, DialectConfig, SessionsConfig
+from antiphon.config.config import FILE, DialectConfig
 from antiphon.config.server import TracesConfig
 from antiphon.observe import Exported, Tracing
-from antiphon.store import MemoryStore, SessionLimits, SqliteStore, Store
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects import spoken
 from antiphon.wire.encrypted import stored_key
@@ -115,7 +114,8 @@ async def assembled(config: Config, *, preload: bool = True) -> AsyncIterator[Pa
     server = config.server
     keys = KeyFile(Path(server.keys)).read()
     store, session_limits = open_store(config.sessions)
-    reasoning_key = stored_key(beside_store(config.sessions)) if config.sessions.store != MEMORY else None
+    key_file = seal_key_file(config)
+    reasoning_key = stored_key(key_file) if key_file else None
     dialects = dialects_of(config.dialect)
     async with open_toolbox(tool_settings(config.tools)) as toolbox, open_traces(config.traces) as tracing:
         catalog = open_catalog(config)
@@ -157,17 +157,6 @@ async def open_traces(traces: TracesConfig) -> AsyncIterator[Tracing | None]:
 def words(text: str) -> tuple[str, ...]:
     """What stands between commas."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def open_store(sessions: SessionsConfig) -> tuple[Store, SessionLimits]:
-    """Where sessions, responses and conversations are kept, and how long. Raises `ConfigError`."""
-    store = MemoryStore() if sessions.store == MEMORY else SqliteStore(Path(sessions.store).expanduser())
-    return store, SessionLimits(lifetime=sessions.lifetime)
-
-
-def beside_store(sessions: SessionsConfig) -> Path:
-    """Where the key is that seals what clients keep for us: what is kept and what is sealed live as long."""
-    return Path(sessions.store).expanduser().with_name("seal.key")
 
 
 def dialects_of(own: DialectConfig) -> dict[str, Dialect]:

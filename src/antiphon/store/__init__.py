@@ -1,11 +1,13 @@
 """Storage of conversations between requests: records and their entries, in SQLite or in memory."""
 
 from .codec import pack, unpack
+from .opening import MEMORY, StoreFactory, store_at, store_name
 from .sessions import OpenSession, SessionLimits, Sessions
 from .sqlite import SqliteStore
 from .store import Key, MemoryStore, Record, Store
 
 __all__ = [
+    "MEMORY",
     "Key",
     "MemoryStore",
     "OpenSession",
@@ -14,6 +16,9 @@ __all__ = [
     "Sessions",
     "SqliteStore",
     "Store",
+    "StoreFactory",
     "pack",
+    "store_at",
+    "store_name",
     "unpack",
 ]

@@ -1,0 +1,63 @@
+"""Stores by address: ``memory``, the path of a SQLite file, or ``NAME:…`` for a store of another package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from antiphon.errors import ConfigError, near
+from antiphon.plugins import STORES, load_plugin, plugin_names
+
+from .sqlite import SqliteStore
+from .store import MemoryStore, Store
+
+MEMORY = "memory"
+"""The address of the store that is no file."""
+
+StoreFactory = Callable[[str], Store]
+"""Takes the whole address, ``NAME:…``, and opens the store. Raises `ConfigError` where it cannot."""
+
+NO_STORES: Mapping[str, StoreFactory] = MappingProxyType({})
+
+# At least two letters, so that C:\sessions.db is a path.
+_NAMED = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+def store_name(address: str) -> str | None:
+    """The ``NAME`` of an address ``NAME:…``, in lower case; None for ``memory`` and for a path."""
+    named = _NAMED.match(address)
+    return named[1].lower() if named else None
+
+
+def store_at(address: str, *, stores: Mapping[str, StoreFactory] = NO_STORES) -> Store:
+    """Opens the store at ``address``. ``stores`` are factories by name, which count before those of packages.
+
+    Errors: `ConfigError`, code ``store_unknown`` for a name that nobody has, ``store_unusable`` for a file that cannot
+    be opened, and what the store's own factory raises.
+    """
+    if address == MEMORY:
+        return MemoryStore()
+    name = store_name(address)
+    if name is None:
+        return SqliteStore(Path(address).expanduser())
+    return _factory(name, stores)(address)
+
+
+def _factory(name: str, stores: Mapping[str, StoreFactory]) -> StoreFactory:
+    if name in stores:
+        return stores[name]
+    found = load_plugin(STORES, name)
+    if found is None:
+        known = (*stores, *plugin_names(STORES))
+        hint = f"{near(name, known)} " if known else ""
+        raise ConfigError(
+            f"unknown store {name!r}",
+            code="store_unknown",
+            hint=f"{hint}Or {MEMORY!r}, or the path of a file; ./{name}:… is a path.",
+        )
+    if not callable(found):
+        raise ConfigError(f"the store {name!r} is no function that opens one", code="plugin_unusable")
+    factory: StoreFactory = found
+    return factory
