@@ -13,10 +13,10 @@ import aiohttp
 
 from antiphon.api import create_app
 from antiphon.api.http.server import Server
-from antiphon.catalog.embedded import load_embedded
-from antiphon.catalog.format_choice import builtin_formats
+from antiphon.catalog.format_choice import known_formats
+from antiphon.catalog.loading import load_model
 from antiphon.catalog.static import StaticCatalog
-from antiphon.config import EngineConfig, builtin_catalogue, load_config
+from antiphon.config import EngineConfig, load_config, shipped_entries
 from antiphon.generation import plan_embedding
 from antiphon.models.store import ModelStore
 
@@ -32,12 +32,12 @@ async def seconds(work: Callable[[], Awaitable[object]]) -> float:
 
 
 async def main() -> None:
-    entry = builtin_catalogue()[NAME]
+    entry = shipped_entries()[NAME]
     store = ModelStore(Path(load_config({}).config.store.folder))
     store.pull(NAME, entry)
     path = store.path(NAME, entry)
     assert path is not None
-    model = await load_embedded(NAME, entry, path, EngineConfig(threads=1), builtin_formats())
+    model = await load_model(NAME, entry, path, config=EngineConfig(threads=1), formats=known_formats())
     ready = asyncio.Event()
     server = Server(create_app(StaticCatalog({NAME: model})), on_ready=lambda url: ready.set())
     serving = asyncio.create_task(server.serve())

@@ -28,12 +28,12 @@ def minilm_path() -> Path:
 
 def stored_model(name: str) -> Path:
     """A model of the catalogue, fetched when it is not here."""
-    from antiphon.config.config import load_config  # here, so that tests of other rooms do not load the catalogue
-    from antiphon.config.entries import builtin_catalogue
+    # Here, so that tests of other rooms do not load the catalogue.
+    from antiphon.config import load_config, shipped_entries
     from antiphon.models.store import ModelStore
 
     where = {name: value for name in ("ANTIPHON_HOME", "ANTIPHON_CONFIG") if (value := os.environ.get(name))}
-    store, entry = ModelStore(Path(load_config(where).config.store.folder)), builtin_catalogue()[name]
+    store, entry = ModelStore(Path(load_config(where).config.store.folder)), shipped_entries()[name]
     store.pull(name, entry)
     path = store.path(name, entry)
     assert path is not None

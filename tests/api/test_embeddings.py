@@ -18,12 +18,10 @@ import pytest_asyncio
 
 from antiphon.api import create_app
 from antiphon.catalog import open_catalog
-from antiphon.catalog.format_choice import builtin_formats
+from antiphon.catalog.format_choice import known_formats
 from antiphon.catalog.static import StaticCatalog
-from antiphon.config import Config, ModelEntry, StoreConfig
-from antiphon.config.config import EngineConfig
-from antiphon.config.entries import builtin_catalogue
-from antiphon.engines import Embeddings, EngineInfo, ScriptedEngine
+from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig, shipped_entries
+from antiphon.engines import Embeddings, EngineInfo, Scripted, ScriptedEngine
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model, embed, plan_embedding
 from antiphon.tokens import ByteTokenizer, Control
@@ -41,10 +39,10 @@ def published() -> Any:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def minilm(minilm_path: Path) -> AsyncIterator[Model]:
-    from antiphon.catalog.embedded import load_embedded
+    from antiphon.catalog.loading import load_model
 
-    entry = builtin_catalogue()["all-minilm-l6-v2"]
-    model = await load_embedded("minilm", entry, minilm_path, EngineConfig(threads=1), builtin_formats())
+    entry = shipped_entries()["all-minilm-l6-v2"]
+    model = await load_model("minilm", entry, minilm_path, config=EngineConfig(threads=1), formats=known_formats())
     yield model
     await model.engine.aclose()
 
@@ -192,8 +190,8 @@ async def test_a_model_that_writes_does_not_embed_and_one_that_embeds_does_not_w
 
 
 async def test_a_model_that_was_never_fetched_is_the_client_s_error_and_says_what_to_do(tmp_path: Path) -> None:
-    demo = ModelEntry(engine="scripted", reply="Hi.")
-    store = StoreConfig(folder=str(tmp_path))
+    demo = ModelEntry(engine=Scripted(reply="Hi."))
+    store = ModelFilesConfig(folder=str(tmp_path))
     catalog = open_catalog(Config(model="demo", embedding_model="", models={"demo": demo}, store=store))
     got = await post_in_process(create_app(catalog), "/v1/embeddings", model="minilm", input="x")
     assert (got.status, got.error["code"]) == (404, "model_not_here")

@@ -13,23 +13,24 @@ from pathlib import Path
 import pytest
 
 from antiphon.catalog import Catalog, open_catalog
-from antiphon.catalog.format_choice import HARMONY_CONTROLS, builtin_formats, choose_format
-from antiphon.config import Config, ModelEntry, StoreConfig, load_config
+from antiphon.catalog.format_choice import HARMONY_CONTROLS, choose_format, known_formats
+from antiphon.config import Config, ModelEntry, ModelFilesConfig, load_config
 from antiphon.conversation import Conversation, Message, Role
-from antiphon.engines import ScriptedEngine
+from antiphon.engines import Scripted, ScriptedEngine
 from antiphon.engines.gguf_file import GgufValue
+from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.errors import ConfigError, ModelError, NotFoundError, TemplateError
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 from antiphon.models.text import ModelText, gguf_text
 from antiphon.tokens import ByteTokenizer, Control, spell
 
-SCRIPTED = ModelEntry(engine="scripted", reply="Hello there.", aliases=("greeter",))
+SCRIPTED = ModelEntry(engine=Scripted(reply="Hello there."), aliases=("greeter",))
 PLAIN = ModelText(tokenizer=ByteTokenizer())
 ASK = Conversation((Message(role=Role.USER, text="Hi"),))
 
 
 def config(tmp_path: Path, **fields: object) -> Config:
-    plain = {"model": "demo", "models": {"demo": SCRIPTED}, "store": StoreConfig(folder=str(tmp_path))}
+    plain = {"model": "demo", "models": {"demo": SCRIPTED}, "store": ModelFilesConfig(folder=str(tmp_path))}
     return Config(**{**plain, **fields})  # type: ignore[arg-type]  # the fields vary by test
 
 
@@ -48,10 +49,10 @@ async def test_a_name_becomes_a_model_that_answers(tmp_path: Path) -> None:
 
 
 async def test_a_catalog_takes_another_s_entries_and_keeps_what_did_not_change(tmp_path: Path) -> None:
-    same = ModelEntry(engine="scripted", reply="Same.")
+    same = ModelEntry(engine=Scripted(reply="Same."))
     catalog = open_catalog(config(tmp_path, models={"demo": SCRIPTED, "same": same, "gone": same}))
     old, kept, gone = [await catalog.get(name) for name in ("demo", "same", "gone")]
-    changed = ModelEntry(engine="scripted", reply="Changed.", aliases=("new",))
+    changed = ModelEntry(engine=Scripted(reply="Changed."), aliases=("new",))
     await catalog.take(open_catalog(config(tmp_path, model="same", models={"demo": changed, "same": same})))
     assert await catalog.get("same") is kept
     assert await said(await catalog.get("new")) == "Changed."
@@ -142,7 +143,7 @@ async def test_the_default_comes_first_and_the_store_is_listed(tmp_path: Path) -
     other = tmp_path / "other"
     other.mkdir()
     (other / "model.json").write_text('{"name":"other","file":"o.gguf","source":"/o.gguf","sha256":"","size":1}')
-    models = {"a": ModelEntry(engine="scripted"), "demo": SCRIPTED, "e": ModelEntry(task="embed", source="/e.gguf")}
+    models = {"a": ModelEntry(engine=Scripted()), "demo": SCRIPTED, "e": ModelEntry(task="embed", source="/e.gguf")}
     catalog = open_catalog(config(tmp_path, models=models))
     assert catalog.names == ("demo", "a", "e", "other", "all-minilm-l6-v2")
 
@@ -164,20 +165,20 @@ def test_a_file_says_how_its_model_is_spoken_to(caplog: pytest.LogCaptureFixture
         "tokenizer.ggml.merges": [],
         "tokenizer.ggml.bos_token_id": 0,
     }
-    format = choose_format("m", ModelEntry(), gguf_text(metadata), builtin_formats())
+    format = choose_format("m", ModelEntry(), gguf_text(metadata), known_formats())
     assert list(format.render(ASK)) == [Control("<s>"), "[Hi]"]
     assert caplog.text == ""
 
 
 def test_a_vocabulary_with_harmonys_controls_is_spoken_to_in_harmony() -> None:
     text = ModelText(tokenizer=ByteTokenizer(HARMONY_CONTROLS), template="{{ messages }}")
-    format = choose_format("m", ModelEntry(), text, builtin_formats())
+    format = choose_format("m", ModelEntry(), text, known_formats())
     assert format.name == "harmony"
 
 
 def test_a_model_without_any_template_gets_chatml_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="antiphon.catalog"):
-        format = choose_format("m", ModelEntry(), PLAIN, builtin_formats())
+        format = choose_format("m", ModelEntry(), PLAIN, known_formats())
     assert format.name == "chatml"
     assert "no chat template" in caplog.text
 
@@ -186,7 +187,7 @@ def test_a_model_without_any_template_gets_chatml_with_a_warning(caplog: pytest.
 def test_without_a_fallback_a_model_without_any_template_is_refused() -> None:
     """Resolution M-03: at load time."""
     with pytest.raises(ModelError, match="'m' has no chat template") as caught:
-        choose_format("m", ModelEntry(), PLAIN, builtin_formats(), fallback="")
+        choose_format("m", ModelEntry(), PLAIN, known_formats(), fallback="")
     assert caught.value.code == "no_chat_template"
 
 
@@ -194,7 +195,7 @@ def test_without_a_fallback_a_model_without_any_template_is_refused() -> None:
 def test_a_models_own_template_needs_no_other_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     text = replace(PLAIN, template="{% for m in messages %}[{{ m.content }}]{% endfor %}")
-    format = choose_format("m", ModelEntry(), text, builtin_formats(), fallback="")
+    format = choose_format("m", ModelEntry(), text, known_formats(), fallback="")
     assert list(format.render(ASK)) == ["[Hi]"]
 
 
@@ -265,7 +266,7 @@ async def test_the_catalogue_has_the_last_word_about_sampling_and_context(tmp_pa
 
 
 async def test_the_default_model_answers(smollm2_path: Path, tmp_path: Path) -> None:
-    entry = ModelEntry(source=str(smollm2_path), format="chatml", context=512, slots=1, threads=1)
+    entry = ModelEntry(source=str(smollm2_path), format="chatml", context=512, slots=1, engine=LlamaCpp(threads=1))
     catalog = open_catalog(config(tmp_path, model="real", models={"real": entry}))
     try:
         model = await catalog.get("real")

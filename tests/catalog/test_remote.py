@@ -14,10 +14,11 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from antiphon.catalog import open_catalog
 from antiphon.catalog.catalog import Catalog
-from antiphon.config import Config, ModelEntry, StoreConfig, load_config
-from antiphon.config.entries import O200K
+from antiphon.config import O200K, Config, ModelEntry, ModelFilesConfig, load_config
 from antiphon.conversation import Conversation, JsonSchema, Message, ResponseFormat, Role
 from antiphon.engines import Sampling
+from antiphon.engines.llama_cpp import LlamaCpp, LlamaServer
+from antiphon.engines.vllm import Vllm as VllmSettings
 from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, OverloadedError
 from antiphon.generation import TurnRequest, collect, embed, plan_embedding, prepare_turn, run_turn
 from antiphon.models.text import read_model_text
@@ -28,14 +29,13 @@ QUESTION = Message(role=Role.USER, text="What is the capital of France?")
 
 
 def catalog_of(entry: ModelEntry, tmp_path: Path, **environ: str) -> Catalog:
-    config = Config(model="there", models={"there": entry}, store=StoreConfig(folder=str(tmp_path)))
+    config = Config(model="there", models={"there": entry}, store=ModelFilesConfig(folder=str(tmp_path)))
     return open_catalog(config, environ=environ)
 
 
 def llama(url: str, smollm2_path: Path) -> ModelEntry:
-    return ModelEntry(
-        engine="llama_server", url=url, key_variable="LLAMA_KEY", tokenizer=str(smollm2_path), format="chatml"
-    )
+    server = LlamaServer(url=url, key_variable="LLAMA_KEY")
+    return ModelEntry(engine=server, tokenizer=str(smollm2_path), format="chatml")
 
 
 async def test_a_llama_server_answers_and_holds_a_schema(llama_server: str, smollm2_path: Path, tmp_path: Path) -> None:
@@ -64,7 +64,8 @@ async def test_a_key_may_lie_in_a_file_and_is_never_told(
 ) -> None:
     file = tmp_path / "key"
     file.write_text("sesame\n")
-    entry = msgspec.structs.replace(llama(llama_server, smollm2_path), key_variable="", key_file=str(file))
+    server = LlamaServer(url=llama_server, key_file=str(file))
+    entry = msgspec.structs.replace(llama(llama_server, smollm2_path), engine=server)
     catalog = catalog_of(entry, tmp_path)
     assert (await catalog.get("there")).context == 256
     await catalog.aclose()
@@ -99,9 +100,9 @@ async def test_a_llama_server_embeds_as_the_embedded_engine_does(
         model="there",
         models={
             "there": msgspec.structs.replace(llama(llama_embedder, minilm_path), task="embed", format=None),
-            "here": ModelEntry(task="embed", source=str(minilm_path), context=256, slots=1, threads=1),
+            "here": ModelEntry(task="embed", source=str(minilm_path), context=256, slots=1, engine=LlamaCpp(threads=1)),
         },
-        store=StoreConfig(folder=str(tmp_path)),
+        store=ModelFilesConfig(folder=str(tmp_path)),
     )
     catalog = open_catalog(config, environ={"LLAMA_KEY": "sesame"})
     texts = ["Hello there", "Paris is in France."]
@@ -112,7 +113,7 @@ async def test_a_llama_server_embeds_as_the_embedded_engine_does(
 
 
 async def test_vllm_is_asked_what_it_serves_and_whether_it_holds_grammars(vllm: Vllm, tmp_path: Path) -> None:
-    catalog = catalog_of(ModelEntry(engine="vllm", url=vllm.url, tokenizer=O200K), tmp_path)
+    catalog = catalog_of(ModelEntry(engine=VllmSettings(url=vllm.url), tokenizer=O200K), tmp_path)
     model = await catalog.get("there")
     assert (model.name, model.format.name, model.engine.info.context) == ("there", "harmony", CONTEXT)
     assert not model.engine.info.grammar  # This one says what it says, whatever it is told.
@@ -122,15 +123,15 @@ async def test_vllm_is_asked_what_it_serves_and_whether_it_holds_grammars(vllm: 
 
 
 async def test_a_name_that_the_server_does_not_have_is_told_with_those_it_has(vllm: Vllm, tmp_path: Path) -> None:
-    entry = ModelEntry(engine="vllm", url=vllm.url, tokenizer=O200K, served_name="gpt")
+    entry = ModelEntry(engine=VllmSettings(url=vllm.url, served_name="gpt"), tokenizer=O200K)
     with pytest.raises(EngineError, match="toy"):
         await catalog_of(entry, tmp_path).get("there")
 
 
 async def test_a_server_that_is_not_there_yet_is_asked_again(unused_tcp_port: int, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{unused_tcp_port}"
-    catalog = catalog_of(ModelEntry(engine="vllm", url=url, tokenizer=O200K), tmp_path)
-    with pytest.raises(OverloadedError, match=r"models\.there\.url") as caught:
+    catalog = catalog_of(ModelEntry(engine=VllmSettings(url=url), tokenizer=O200K), tmp_path)
+    with pytest.raises(OverloadedError, match=r"models\.there\.engine\.url") as caught:
         await catalog.get("there")
     assert caught.value.code == "engine_unreachable"
     assert url not in str(caught.value)  # Callers have no business with our network.
@@ -144,7 +145,7 @@ async def test_a_server_that_is_not_there_yet_is_asked_again(unused_tcp_port: in
 
 async def test_a_server_that_comes_back_is_asked_anew_what_it_is(unused_tcp_port: int, tmp_path: Path) -> None:
     catalog = catalog_of(
-        ModelEntry(engine="vllm", url=f"http://127.0.0.1:{unused_tcp_port}", tokenizer=O200K), tmp_path
+        ModelEntry(engine=VllmSettings(url=f"http://127.0.0.1:{unused_tcp_port}"), tokenizer=O200K), tmp_path
     )
 
     @asynccontextmanager
@@ -161,7 +162,7 @@ async def test_a_server_that_comes_back_is_asked_anew_what_it_is(unused_tcp_port
         assert await catalog.get("there") is model
     with pytest.raises(OverloadedError):
         await anext(model.engine.generate([1], Sampling(max_tokens=1)))
-    with pytest.raises(OverloadedError, match=r"models\.there\.url"):
+    with pytest.raises(OverloadedError, match=r"models\.there\.engine\.url"):
         await catalog.get("there")
     with pytest.raises(OverloadedError, match="lost"):  # It is closed, so that nothing gathers.
         await anext(model.engine.generate([1], Sampling(max_tokens=1)))
@@ -174,39 +175,49 @@ async def test_a_server_that_comes_back_is_asked_anew_what_it_is(unused_tcp_port
 
 
 SERVER = 'engine = "vllm"\nurl = "http://127.0.0.1:1"\ntokenizer = "o200k_harmony"\n'
+TABLE = 'tokenizer = "t"\n[models.far.engine]\nkind = "vllm"\n'
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "key", "words"),
     [
-        ('engine = "vllm"\ntokenizer = "t"', "needs a url"),
-        ('engine = "vllm"\nurl = "ftp://x"\ntokenizer = "t"', "needs a url"),
-        ('engine = "vllm"\nurl = "http://[::1"\ntokenizer = "t"', "no URL"),
-        ('engine = "vllm"\nurl = "http://me:secret@x"\ntokenizer = "t"', "key_variable"),
-        ('engine = "llama_server"\nurl = "http://x"', "needs a tokenizer"),
-        ('engine = "vllm"\nurl = "http://x/v1"\ntokenizer = "t"', "without /v1"),
-        (SERVER + 'key_variable = "ANTIPHON_KEY"', "begins with ANTIPHON_"),
-        (SERVER + 'source = "x.gguf"', "source is the server's"),
-        (SERVER + "threads = 2", "threads is the server's"),
-        (SERVER.replace("vllm", "llama_server") + 'served_name = "x"', "for vLLM"),
-        (SERVER + 'key_variable = "A"\nkey_file = "b"', "cannot both"),
-        (SERVER + 'task = "embed"', "embeddings"),
-        ('url = "http://x"', "url is for the engines"),
+        ('engine = "vllm"\ntokenizer = "t"', "engine.url", "needs a url"),
+        ('engine = "vllm"\nurl = "ftp://x"\ntokenizer = "t"', "engine.url", "needs a url"),
+        ('engine = "vllm"\nurl = "http://[::1"\ntokenizer = "t"', "engine.url", "no URL"),
+        ('engine = "vllm"\nurl = "http://me:secret@x"\ntokenizer = "t"', "engine.url", "key_variable"),
+        ('engine = "llama_server"\nurl = "http://x"', "tokenizer", "needs a tokenizer"),
+        ('engine = "vllm"\nurl = "http://x/v1"\ntokenizer = "t"', "engine.url", "without /v1"),
+        (SERVER + 'key_variable = "ANTIPHON_KEY"', "engine.key_variable", "begins with ANTIPHON_"),
+        (SERVER + 'source = "x.gguf"', "source", "source is the server's"),
+        (SERVER + "threads = 2", "engine.threads", "threads is for the engine llama_cpp"),
+        (SERVER.replace("vllm", "llama_server") + 'served_name = "x"', "engine.served_name", "for the engine vllm"),
+        (SERVER + 'key_variable = "A"\nkey_file = "b"', "engine.key_file", "cannot both"),
+        (SERVER + 'task = "embed"', "task", "embeddings"),
+        (TABLE + 'url = "http://x/v1"', "engine.url", "without /v1"),
+        (TABLE + 'url = "http://x"\nkey_variable = "A"\nkey_file = "b"', "engine.key_file", "cannot both"),
+        (TABLE + "url = 5", "engine.url", "Expected `str`"),
+        ('url = "http://x"', "engine.url", "url is for the engines llama_server and vllm"),
+        ('tokenizer = "t"', "tokenizer", "vocabulary of its model's file"),
     ],
 )
-def test_a_table_that_cannot_be_meant_is_refused_with_its_name(tmp_path: Path, table: str, words: str) -> None:
+def test_a_table_that_cannot_be_meant_is_refused_with_its_key(tmp_path: Path, table: str, key: str, words: str) -> None:
     (tmp_path / "config.toml").write_text(f"[models.far]\n{table}")
     with pytest.raises(ConfigError, match=words) as caught:
         load_config({"ANTIPHON_HOME": str(tmp_path)})
-    assert "models.far" in str(caught.value)
+    assert caught.value.position is not None
+    assert caught.value.position.path == f"models.far.{key}"
+    assert f"models.far.{key}" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
-def test_relative_paths_of_a_server_are_relative_to_the_configuration(tmp_path: Path) -> None:
-    text = '[models.a]\nengine = "vllm"\nurl = "http://x"\ntokenizer = "hf"\nkey_file = "key"\n[models.b]\n' + SERVER
+@pytest.mark.parametrize("table", [False, True])
+def test_relative_paths_of_a_server_are_relative_to_the_configuration(tmp_path: Path, table: bool) -> None:
+    engine = '[models.a.engine]\nkind = "vllm"\n' if table else 'engine = "vllm"\n'
+    text = f'[models.b]\n{SERVER}\n[models.a]\ntokenizer = "hf"\n{engine}url = "http://x"\nkey_file = "key"\n'
     (tmp_path / "config.toml").write_text(text)
     models = load_config({"ANTIPHON_HOME": str(tmp_path)}).config.models
-    assert (models["a"].tokenizer, models["a"].key_file) == (str(tmp_path / "hf"), str(tmp_path / "key"))
+    server = VllmSettings(url="http://x", key_file=str(tmp_path / "key"))
+    assert (models["a"].tokenizer, models["a"].engine) == (str(tmp_path / "hf"), server)
     assert models["b"].tokenizer == O200K
 
 

@@ -25,8 +25,7 @@ from urllib.request import urlopen
 import jsonschema_rs
 import openai
 
-from antiphon.config.config import load_config
-from antiphon.config.entries import builtin_catalogue
+from antiphon.config import load_config, shipped_entries
 from antiphon.models.store import ModelStore
 
 ROOT = Path(__file__).parents[2]
@@ -107,7 +106,7 @@ def convert() -> Path:
     if not (folder / "tokenizer.json").exists():
         named = os.environ.get("ANTIPHON_TEST_MODEL")
         store = ModelStore(Path(load_config(os.environ).config.store.folder))
-        source = Path(named) if named else store.path("smollm2", builtin_catalogue()["smollm2"])
+        source = Path(named) if named else store.path("smollm2", shipped_entries()["smollm2"])
         if source is None:
             raise SystemExit("the default model is not here: make model")
         run(PYTHON, "-c", CONVERT, source, folder)

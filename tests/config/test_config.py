@@ -62,15 +62,15 @@ def test_models_of_the_file_join_those_of_the_package(tmp_path: Path) -> None:
         context = 100
     """
     config = load_config(write(tmp_path, text)).config
-    mine = config.catalogue["qwen2.5"]
+    mine = config.entries["qwen2.5"]
     assert mine.source == str(tmp_path / "qwen.gguf")
     assert mine.chat_template == str(tmp_path / "mine.py")
     assert mine.defaults.temperature == 0.5
-    assert config.catalogue["smollm2"].context == 100
+    assert config.entries["smollm2"].context == 100
 
 
 def test_a_table_of_a_known_model_changes_only_what_it_says(tmp_path: Path) -> None:
-    entry = load_config(write(tmp_path, "[models.smollm2]\nslots = 2\n")).config.catalogue["smollm2"]
+    entry = load_config(write(tmp_path, "[models.smollm2]\nslots = 2\n")).config.entries["smollm2"]
     assert (entry.slots, entry.format) == (2, "chatml")
 
 

@@ -12,8 +12,7 @@ from typer.main import get_group
 
 from antiphon.catalog import open_catalog
 from antiphon.cli.app import build_app
-from antiphon.config import load_config
-from antiphon.config.config import Config
+from antiphon.config import Config, load_config
 
 TABLES = ("server", "limits", "log", "traces", "engine")
 ROOT = Path(__file__).parents[2]

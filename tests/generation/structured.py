@@ -15,14 +15,14 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Unpack
 
-from antiphon.config.config import load_config
-from antiphon.config.entries import builtin_catalogue
+from antiphon.config import load_config, shipped_entries
 from antiphon.conversation import FinishReason, MessageEnded
-from antiphon.engines import Embeddings, Engine, EngineInfo, Sampling, Step
+from antiphon.engines import Engine, EngineInfo, EngineProxy, GenerateOptions, Sampling, Step
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.errors import AntiphonError
@@ -63,7 +63,7 @@ def format_named(name: str, controls: Collection[Control]) -> Format:
             return template_format(name, controls, tags=ReplyTags(reasoning=tags.THINK, calls=(tags.HERMES_CALL,)))
 
 
-class Heard:
+class Heard(EngineProxy):
     """An engine whose words are noted: what was sampled is read again, strictly."""
 
     def __init__(self, engine: Engine) -> None:
@@ -74,22 +74,16 @@ class Heard:
     def info(self) -> EngineInfo:
         return self._engine.info
 
+    def using(self) -> AbstractAsyncContextManager[Engine]:
+        return nullcontext(self._engine)
+
     async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        affinity: str | None = None,
+        self, prompt: Sequence[int], sampling: Sampling, **options: Unpack[GenerateOptions]
     ) -> AsyncGenerator[Step, None]:
-        async with aclosing(self._engine.generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+        async with aclosing(super().generate(prompt, sampling, **options)) as steps:
             async for step in steps:
                 self.ids += step.ids
                 yield step
-
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
-        return await self._engine.embed(inputs)
 
     async def aclose(self) -> None:
         """The engine is not ours."""
@@ -215,7 +209,7 @@ def model_path() -> Path:
     """The file that ANTIPHON_TEST_MODEL names, else the store's."""
     named = os.environ.get("ANTIPHON_TEST_MODEL")
     store = ModelStore(Path(load_config(os.environ).config.store.folder))
-    path = Path(named) if named else store.path("smollm2", builtin_catalogue()["smollm2"])
+    path = Path(named) if named else store.path("smollm2", shipped_entries()["smollm2"])
     assert path is not None, "the default model is not here: antiphon pull smollm2"
     return path
 

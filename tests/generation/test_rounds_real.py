@@ -6,7 +6,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from antiphon.catalog.loading import open_catalog
-from antiphon.config.config import load_config
+from antiphon.config import load_config
 from antiphon.conversation import Conversation, Message, Role, ToolChoice, TurnEnded
 from antiphon.generation import TurnRequest, prepare_turn
 from antiphon.generation.rounds import Rounds

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.config import ModelEntry, builtin_catalogue, find_entry
+from antiphon.config import ModelEntry, find_entry, shipped_entries
 from antiphon.errors import ModelError, NotFoundError
 from antiphon.models import ModelStore
 from antiphon.models.sources import FileSource, HubSource, WheelSource, parse_source
@@ -170,7 +170,7 @@ def test_a_source_that_cannot_be_read_is_refused(source: str) -> None:
 
 
 def test_the_catalogue_knows_the_default_model_by_its_aliases() -> None:
-    name, entry = find_entry("smollm2-135m", builtin_catalogue())
+    name, entry = find_entry("smollm2-135m", shipped_entries())
     assert name == "smollm2"
     assert entry.format == "chatml"
     assert entry.defaults.temperature == 0.0
@@ -178,11 +178,11 @@ def test_the_catalogue_knows_the_default_model_by_its_aliases() -> None:
 
 def test_an_unknown_model_is_refused_with_near_names() -> None:
     with pytest.raises(NotFoundError, match="smollm2") as caught:
-        find_entry("smollm", builtin_catalogue())
+        find_entry("smollm", shipped_entries())
     assert caught.value.code == "model_not_found"
 
 
 def test_a_path_is_its_own_entry(file: Path, store: ModelStore) -> None:
-    name, entry = find_entry(str(file), builtin_catalogue())
+    name, entry = find_entry(str(file), shipped_entries())
     assert name == "tiny.q4"
     assert store.path(name, entry) == file

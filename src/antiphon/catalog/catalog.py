@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from antiphon.config.entries import Catalogue, ModelEntry, find_entry
+from antiphon.config import Entries, ModelEntry, find_entry
 from antiphon.errors import NotFoundError, near
 from antiphon.generation import Model
 
-from .distant import DistantEngine
-from .residence import SleepingEngine
+from .memory import SleepingEngine
+from .reconnecting import ReconnectingEngine
 
 Load = Callable[[str, ModelEntry], Awaitable[Model]]
 """(name, entry) → the model, ready to answer."""
@@ -25,7 +25,7 @@ class Catalog:
 
     def __init__(
         self,
-        entries: Catalogue,
+        entries: Entries,
         *,
         listed: Iterable[str],
         load: Load,
@@ -85,7 +85,7 @@ class Catalog:
         for task in [self._loading.pop(name) for name in changed]:
             self._retired.append(task)
             engine = task.result().engine if is_ready(task) else None
-            if isinstance(engine, SleepingEngine | DistantEngine):
+            if isinstance(engine, SleepingEngine | ReconnectingEngine):
                 await engine.retire()
 
     async def aclose(self) -> None:
@@ -99,7 +99,7 @@ class Catalog:
                 await outcome.engine.aclose()
 
     def _find(self, name: str) -> tuple[str, ModelEntry]:
-        """Only what the catalogue holds: a request over HTTP must not make us open a file of its choice."""
+        """Only entries are found: a request over HTTP must not make us open a file of its choice."""
         for own, entry in self._entries.items():
             if name == own or name in entry.aliases:
                 return own, entry
@@ -118,10 +118,10 @@ def is_ready(task: asyncio.Task[Model]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
 
 
-def lost_engine(task: asyncio.Task[Model]) -> DistantEngine | None:
+def lost_engine(task: asyncio.Task[Model]) -> ReconnectingEngine | None:
     """The engine of a model whose server was gone, and may come back as another."""
     engine = task.result().engine if is_ready(task) else None
-    return engine if isinstance(engine, DistantEngine) and engine.lost else None
+    return engine if isinstance(engine, ReconnectingEngine) and engine.lost else None
 
 
 def is_awake(model: Model) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from antiphon.config.entries import ModelEntry
+from antiphon.config import ModelEntry
 from antiphon.errors import ConfigError, ModelError, TemplateError
-from antiphon.formats import Format, FormatRegistry
+from antiphon.formats import Format, FormatFactory, FormatRegistry
 from antiphon.formats.harmony import Harmony, harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import (
@@ -20,6 +21,7 @@ from antiphon.formats.template import (
     template_format,
 )
 from antiphon.models.text import ModelText
+from antiphon.plugins import FORMATS, load_plugin, plugin_names
 from antiphon.tokens import Control
 
 log = logging.getLogger("antiphon.catalog")
@@ -30,13 +32,38 @@ KNOWN_CONTROLS = (*HARMONY_CONTROLS, Control("<|im_start|>"), Control("<|im_end|
 """The controls of a vocabulary that belongs to no model: of the scripted engine, and of a format by itself."""
 
 
-def builtin_formats() -> FormatRegistry:
-    """Every format by name: Harmony, OpenChatML, and the chat templates."""
-    formats = FormatRegistry()
-    formats.register("harmony", harmony)
-    formats.register("openchatml", openchatml)
-    register_templates(formats)
-    return formats
+NO_FORMATS: Mapping[str, FormatFactory] = MappingProxyType({})
+
+
+class InstalledFormats:
+    """Formats that installed packages publish as ``antiphon.formats``."""
+
+    def names(self) -> Iterable[str]:
+        return plugin_names(FORMATS)
+
+    def find(self, name: str) -> FormatFactory | None:
+        """Raises `ConfigError` for a package that cannot be imported, or publishes something else."""
+        found = load_plugin(FORMATS, name)
+        if found is None:
+            return None
+        if not callable(found):
+            raise ConfigError(f"the format {name!r} is no function that makes one", code="plugin_unusable")
+        factory: FormatFactory = found
+        return factory
+
+
+def known_formats(formats: Mapping[str, FormatFactory] = NO_FORMATS) -> FormatRegistry:
+    """Every format by name: Harmony, OpenChatML, the chat templates, ``formats``, and those of installed packages.
+
+    Raises ValueError for one of ``formats`` that has the name of ours.
+    """
+    known = FormatRegistry(InstalledFormats())
+    known.register("harmony", harmony)
+    known.register("openchatml", openchatml)
+    register_templates(known)
+    for name, factory in formats.items():
+        known.register(name, factory)
+    return known
 
 
 def choose_format(

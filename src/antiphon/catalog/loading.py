@@ -7,65 +7,70 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from types import MappingProxyType
 
 import msgspec
 
-from antiphon.config.config import Config
-from antiphon.config.entries import ModelEntry, find_entry
-from antiphon.engines import Engine, ScriptedEngine
+from antiphon.config import Config, EngineConfig, ModelEntry, find_entry
+from antiphon.engines import Engine, ModelSpec
 from antiphon.errors import ConfigError, ModelError
-from antiphon.formats import Format, FormatRegistry, SamplingDefaults
-from antiphon.generation import EmbeddingSpec, Model
+from antiphon.formats import Format, FormatFactory, FormatRegistry
+from antiphon.generation import Model
 from antiphon.models.store import ModelStore
-from antiphon.models.text import ModelText
-from antiphon.tokens import ByteTokenizer, ControlScanner, encode_pieces
 
+from .assembly import ModelSource, format_of, model_of, read_source
 from .catalog import Catalog
-from .format_choice import FALLBACK, KNOWN_CONTROLS, builtin_formats, choose_format
-from .residence import Later, Residence, loop_later
-
-if TYPE_CHECKING:  # llguidance is an extra
-    from antiphon.generation.compile import ReplyCompiler
+from .format_choice import NO_FORMATS, known_formats
+from .memory import Later, ModelMemory, SleepingEngine, loop_later
+from .remote import connect
 
 log = logging.getLogger("antiphon.catalog")
 
-DEFAULT_CONTEXT = 4096
-"""Tokens, for a model of which nobody says how many it may have."""
+NO_SECRETS: Mapping[str, str] = MappingProxyType({})
 
 
 def open_catalog(
     config: Config,
     *,
-    environ: Mapping[str, str] = os.environ,
+    formats: Mapping[str, FormatFactory] = NO_FORMATS,
+    environ: Mapping[str, str] | None = None,
     later: Later = loop_later,
     clock: Callable[[], float] = time.time,
 ) -> Catalog:
     """The catalog that a configuration describes: its default model, the models of its file, what the store holds.
 
-    ``environ`` has the keys of servers, where entries name them. ``later`` times what is idle, ``clock`` is Unix time.
+    ``formats`` are known by name to its models, beside ours and those of installed packages. ``environ`` has the keys
+    of servers, where entries name them; None: this process's environment. ``later`` times what is idle, ``clock`` is
+    Unix time in seconds.
     """
     store = ModelStore(Path(config.store.folder))
-    default, entry = find_entry(config.model, config.catalogue)
+    default, entry = find_entry(config.model, config.entries)
     here = {model.name: ModelEntry(source=model.source) for model in store.installed()}
-    entries = {**here, **config.catalogue, default: with_flags(entry, config)}
+    entries = {**here, **config.entries, default: with_flags(entry, config)}
     embedding = embedding_default(config)
     listed = [default, *config.models, *here, *([embedding] if embedding else [])]
-    residence = Residence(budget=config.engine.memory_mib * 2**20, idle=config.engine.idle_unload, later=later)
-    loader = Loader(config, store, builtin_formats(), environ, residence, on_demand=embedding)
+    loader = Loader(
+        store,
+        config=config.engine,
+        formats=known_formats(formats),
+        environ=os.environ if environ is None else environ,
+        memory=ModelMemory(budget=config.engine.memory_mib * 2**20, idle=config.engine.idle_unload, later=later),
+        on_demand=embedding,
+    )
     created = {name: created_at(entry, store.path(name, entry), clock) for name, entry in entries.items()}
     return Catalog(entries, listed=listed, load=loader.load, embedding=embedding, created=created)
 
 
 def embedding_default(config: Config) -> str | None:
     """The model of requests for embeddings that name none. Raises `ConfigError` for one that makes none."""
-    default, entry = find_entry(config.model, config.catalogue)
+    default, entry = find_entry(config.model, config.entries)
     if entry.task == "embed" or not config.embedding_model:
         return default if entry.task == "embed" else None
-    name, entry = find_entry(config.embedding_model, config.catalogue)
+    name, entry = find_entry(config.embedding_model, config.entries)
     if entry.task != "embed":
         hint = f'Say task = "embed" in its table, models.{name}, if it makes some.'
         raise ConfigError(f"embedding_model: {name!r} makes no embeddings", hint=hint)
@@ -98,90 +103,81 @@ class Loader:
     ``on_demand`` is the model that is fetched when it is asked for and not here.
     """
 
-    config: Config
     store: ModelStore
+    _: KW_ONLY
+    config: EngineConfig
     formats: FormatRegistry
     environ: Mapping[str, str]
-    residence: Residence
+    memory: ModelMemory
     on_demand: str | None = None
 
     async def load(self, name: str, entry: ModelEntry) -> Model:
         """Raises `ModelError` when there is no such file or it cannot be run, `NotFoundError` for an unknown format,
         `OverloadedError` when a server does not answer."""
-        match entry.engine:
-            case "scripted":
-                return load_scripted(name, entry, self.formats)
-            case "llama_cpp":
-                path = self.store.path(name, entry)
-                if path is None and name == self.on_demand and entry.source:
-                    log.info("fetching %s", name)
-                    await asyncio.to_thread(self.store.pull, name, entry)
-                    path = self.store.path(name, entry)
-                if path is None:
-                    hint = f"Run antiphon pull {name}."
-                    raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
-                # An optional extra; and a program that runs no model need not wait for its import.
-                from .embedded import load_embedded
+        path = await self._file(name, entry) if entry.engine.needs_file else None
+        return await load_model(
+            name, entry, path, config=self.config, formats=self.formats, environ=self.environ, memory=self.memory
+        )
 
-                return await load_embedded(name, entry, path, self.config.engine, self.formats, self.residence)
-            case "llama_server" | "vllm":
-                # A program that asks no server need not wait for the import of an HTTP client.
-                from .remote import load_remote
-
-                return await load_remote(
-                    name, entry, self.formats, self.environ, fallback=self.config.engine.fallback_format
-                )
-            case _:
-                assert_never(entry.engine)
+    async def _file(self, name: str, entry: ModelEntry) -> Path:
+        path = self.store.path(name, entry)
+        if path is None and name == self.on_demand and entry.source:
+            log.info("fetching %s", name)
+            await asyncio.to_thread(self.store.pull, name, entry)
+            path = self.store.path(name, entry)
+        if path is None:
+            hint = f"Run antiphon pull {name}."
+            raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
+        return path
 
 
-def load_scripted(name: str, entry: ModelEntry, formats: FormatRegistry) -> Model:
-    """A model that always says its entry's ``reply``; control spellings in it are controls. It speaks any format."""
-    text = ModelText(tokenizer=ByteTokenizer(KNOWN_CONTROLS))
-    spoken = entry if entry.format or entry.chat_template else msgspec.structs.replace(entry, format=FALLBACK)
-    format = choose_format(name, spoken, text, formats)
-    scanner = ControlScanner(format.controls)
-    reply = [*scanner.feed(entry.reply), *scanner.close(), *format.stops[:1]]
-    engine = ScriptedEngine(
-        encode_pieces(reply, text.tokenizer),
-        delay=entry.delay,
-        context=entry.context or DEFAULT_CONTEXT,
-        grammar=False,
-    )
-    return model_of(name, entry, engine, text, format)
+async def load_model(
+    name: str,
+    entry: ModelEntry,
+    path: Path | None,
+    *,
+    config: EngineConfig,
+    formats: FormatRegistry,
+    environ: Mapping[str, str] = NO_SECRETS,
+    memory: ModelMemory | None = None,
+) -> Model:
+    """The model of an entry whose file is at ``path``; None for engines that need none.
+
+    What may be wrong with the file and the format is found before the engine takes its memory. Errors are those of
+    `Loader.load`.
+    """
+    source = await read_source(entry, path)
+    format = format_of(name, entry, source.text, formats, fallback=config.fallback_format)
+    spec = spec_of(name, entry, source, format, config, environ)
+    return model_of(name, entry, await open_engine(entry, spec, memory or ModelMemory()), source.text, format)
 
 
-def format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegistry, *, fallback: str) -> Format:
-    """What the model is spoken to in; of one that embeds, what frames each text."""
-    if entry.task == "chat":
-        return choose_format(name, entry, text, formats, fallback=fallback)
-    if text.sentences is None:
-        raise ModelError(f"the tokenizer of {name!r} does not tell how texts are framed", hint="Name its GGUF file.")
-    return text.sentences
-
-
-def model_of(name: str, entry: ModelEntry, engine: Engine, text: ModelText, format: Format) -> Model:
-    """The parts as one. The entry's opinion about sampling and context counts before the format's."""
-    own = entry.defaults
-    said = {field.name: getattr(own, field.name) for field in fields(SamplingDefaults)}
-    embeds = entry.task == "embed"
-    return Model(
+def spec_of(
+    name: str, entry: ModelEntry, source: ModelSource, format: Format, config: EngineConfig, environ: Mapping[str, str]
+) -> ModelSpec:
+    """What an engine is opened with: the entry's settings, and those of ``[engine]`` for a model that runs here."""
+    here = entry.engine.needs_file
+    return ModelSpec(
         name=name,
-        engine=engine,
-        tokenizer=text.tokenizer,
-        format=format,
-        defaults=replace(format.defaults, **{setting: value for setting, value in said.items() if value is not None}),
-        max_output_tokens=entry.max_output_tokens,
-        thinking_budget=entry.thinking_budget,
-        embedding=EmbeddingSpec(text.dimensions, entry.shortens) if embeds else None,
-        compiler=None if embeds or not engine.info.grammar else compiler_of(format, text, engine),
+        tokenizer=source.text.tokenizer,
+        task=entry.task,
+        path=source.path,
+        metadata=source.metadata,
+        context=entry.context or (config.context if here else None) or None,
+        slots=entry.slots or (config.slots if here else None),
+        threads=config.threads if here else 0,
+        end_ids=source.text.end_ids,
+        controls=format.controls,
+        stops=format.stops,
+        environ=environ,
     )
 
 
-def compiler_of(format: Format, text: ModelText, engine: Engine) -> ReplyCompiler | None:
-    """What makes the grammars of a model's replies; None where llguidance is not installed, which is an extra."""
-    try:
-        from antiphon.generation.compile import ReplyCompiler
-    except ImportError:
-        return None
-    return ReplyCompiler(format, text.tokenizer, engine.info.end_ids)
+async def open_engine(entry: ModelEntry, spec: ModelSpec, memory: ModelMemory) -> Engine:
+    """The engine of an entry: one that takes memory is loaded within its budget, one on a server reconnects."""
+    settings = entry.engine
+    if settings.remote:
+        return await connect(settings, spec)
+    if settings.needs_file:
+        return await SleepingEngine.woken(spec.name, settings.memory(spec), partial(settings.open, spec), memory)
+    return await settings.open(spec)

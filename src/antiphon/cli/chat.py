@@ -10,7 +10,7 @@ import typer
 
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
-from antiphon.config.entries import find_entry
+from antiphon.config import find_entry
 
 from .options import (
     ConfigOption,
@@ -55,7 +55,7 @@ def command(
         async with AsyncExitStack() as stack:
             catalog = await stack.enter_async_context(aclosing(open_catalog(loaded.config)))
             toolbox = await stack.enter_async_context(open_toolbox(tool_settings(loaded.config.tools)))
-            name, _ = find_entry(loaded.config.model, loaded.config.catalogue)  # a path is known by its file's name
+            name, _ = find_entry(loaded.config.model, loaded.config.entries)  # a path is known by its file's name
             partner = Partner(await catalog.get(name), toolbox if toolbox.sets else None)
             if question is None:
                 await converse(partner, talk, as_json=json)

@@ -20,8 +20,7 @@ import typer
 
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import tool_settings
-from antiphon.config.config import Config
-from antiphon.config.entries import ModelEntry, find_entry
+from antiphon.config import Config, ModelEntry, find_entry
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.models.store import ModelStore, file_digest, writable
 from antiphon.tools.python import Bubblewrap
@@ -98,14 +97,14 @@ def store(config: Config) -> Finding:
 def model(config: Config) -> Finding:
     """Is the default model here, and is it the file that the catalogue means?"""
     try:
-        name, entry = find_entry(config.model, config.catalogue)
+        name, entry = find_entry(config.model, config.entries)
         path = ModelStore(Path(config.store.folder)).path(name, entry)
     except AntiphonError as error:
         return Finding(State.FAIL, f"model {config.model}: {error.message}", error.hint or "")
-    if entry.engine == "scripted":
-        return Finding(State.OK, f"model {name} is scripted")
-    if entry.remote:
+    if entry.engine.remote:
         return elsewhere(config, name, entry)
+    if not entry.engine.needs_file:
+        return Finding(State.OK, f"model {name} is {entry.engine.kind}")
     if path is None:
         return Finding(State.WARN, f"model {name} is not here", f"antiphon pull {name}")
     checked = entry.sha256 is not None and entry.convert is None
@@ -125,14 +124,14 @@ def elsewhere(config: Config, name: str, entry: ModelEntry) -> Finding:
         async with aclosing(open_catalog(config)) as catalog:
             info = (await catalog.get(name)).engine.info
         grammars = "holds grammars" if info.grammar else "holds no grammars"
-        told = f"model {name} at {entry.url}, {info.context} tokens, {grammars}"
+        told = f"model {name} at {entry.engine.address}, {info.context} tokens, {grammars}"
         hint = "" if info.grammar or entry.task == "embed" else "forced tool calls and schemas will be refused"
         return Finding(State.WARN if hint else State.OK, told, hint)
 
     try:
         return asyncio.run(ask())
     except AntiphonError as error:
-        return Finding(State.FAIL, f"model {name} at {entry.url}: {error.message}", error.hint or "")
+        return Finding(State.FAIL, f"model {name} at {entry.engine.address}: {error.message}", error.hint or "")
 
 
 def port(config: Config) -> Finding:

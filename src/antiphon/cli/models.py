@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.config.entries import ModelEntry
+from antiphon.config import ModelEntry
 from antiphon.models.store import InstalledModel, ModelStore
 
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json, print_table
@@ -17,8 +17,8 @@ def command(config: ConfigOption = None, json: JsonOption = False) -> None:
     settings = configure(config).config
     store = ModelStore(Path(settings.store.folder))
     here = {model.name: model for model in store.installed()}
-    catalogue = {**{name: ModelEntry(source=model.source) for name, model in here.items()}, **settings.catalogue}
-    rows = [ModelRow.of(name, entry, here.get(name), store) for name, entry in sorted(catalogue.items())]
+    entries = {**{name: ModelEntry(source=model.source) for name, model in here.items()}, **settings.entries}
+    rows = [ModelRow.of(name, entry, here.get(name), store) for name, entry in sorted(entries.items())]
     if json:
         print_json({"default": settings.model, "models": rows})
         return
@@ -55,7 +55,7 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             size=here.size if here else entry.size,
             licence=entry.licence,
             format=entry.format,
-            source=entry.source or entry.url or None,
+            source=entry.source or entry.engine.address or None,
             path=str(path) if path else None,
             sha256=here.sha256 if here else entry.sha256,
         )
@@ -63,6 +63,6 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def state_of(entry: ModelEntry, path: Path | None) -> str:
     """In a word, where the model is."""
-    if entry.remote:
+    if entry.engine.remote:
         return "elsewhere"
-    return "here" if path or entry.engine == "scripted" else "to pull"
+    return "here" if path or not entry.engine.needs_file else "to pull"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from antiphon.config.config import FILE, LoadedConfig, load_config
+from antiphon.config import FILE, LoadedConfig, load_config
 
 from .choices import Dialect, Types
 

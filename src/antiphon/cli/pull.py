@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from antiphon.config.config import Config
-from antiphon.config.entries import ModelEntry, find_entry
+from antiphon.config import Config, ModelEntry, find_entry
 from antiphon.models.sources import Progress
 from antiphon.models.store import InstalledModel, ModelStore
 
@@ -29,7 +28,7 @@ def command(
     settings = configure(config).config
     store = ModelStore(Path(settings.store.folder))
     for wanted in names or [settings.model]:
-        name, entry = find_entry(wanted, settings.catalogue)
+        name, entry = find_entry(wanted, settings.entries)
         model = pull(store, name, entry)
         if json:
             print_json(model)
@@ -47,7 +46,7 @@ def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:
 
 def pull_missing(config: Config) -> None:
     """Fetches the default model when the catalogue knows where from and it is not here."""
-    name, entry = find_entry(config.model, config.catalogue)
+    name, entry = find_entry(config.model, config.entries)
     store = ModelStore(Path(config.store.folder))
     if entry.source and store.path(name, entry) is None:
         print(f"fetching {name} ({megabytes(entry.size) or entry.source}) once", file=sys.stderr)

@@ -19,9 +19,7 @@ from antiphon.api.gate.keys import Key, KeyFile
 from antiphon.api.http.server import Server
 from antiphon.api.http.tls import Certificate, certificate
 from antiphon.catalog import Catalog, open_catalog
-from antiphon.config import Config
-from antiphon.config.config import Key as ConfigKey
-from antiphon.config.config import flatten
+from antiphon.config import Config, KeyPath, flatten
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.observe.logs import set_up_log
 
@@ -102,7 +100,7 @@ class Reload:
         await self._catalog.take(catalog)
         self._tell(flatten(msgspec.to_builtins(config)), keys)
 
-    def _tell(self, config: dict[ConfigKey, Any], keys: list[Key] | None) -> None:
+    def _tell(self, config: dict[KeyPath, Any], keys: list[Key] | None) -> None:
         running = self._running
         changed = sorted(key for key in {*config, *running} if config.get(key) != running.get(key))
         taken = [key for key in changed if key in LIVE or key[0] in LIVE_TABLES]
@@ -120,7 +118,7 @@ def set_up(config: Config) -> None:
     set_up_log(form=log.form, level=log.level, access=log.access, file=log.file)
 
 
-def dotted(keys: list[ConfigKey]) -> str:
+def dotted(keys: list[KeyPath]) -> str:
     return ", ".join(".".join(key) for key in keys)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from antiphon.config.entries import find_entry
+from antiphon.config import find_entry
 from antiphon.errors import NotFoundError
 from antiphon.models.store import ModelStore
 
@@ -23,7 +23,7 @@ def command(
     settings = configure(config).config
     store = ModelStore(Path(settings.store.folder))
     for wanted in names:
-        name = wanted if store.find(wanted) else find_entry(wanted, settings.catalogue)[0]
+        name = wanted if store.find(wanted) else find_entry(wanted, settings.entries)[0]
         if not store.remove(name):
             raise NotFoundError(
                 f"{name!r} is not in the store", code="model_not_found", hint="antiphon models lists it."

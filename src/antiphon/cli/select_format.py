@@ -6,10 +6,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats, choose_format
+from antiphon.catalog.format_choice import KNOWN_CONTROLS, choose_format, known_formats
 from antiphon.catalog.loading import with_flags
-from antiphon.config.config import Config
-from antiphon.config.entries import find_entry
+from antiphon.config import Config, find_entry
 from antiphon.errors import ConfigError, ModelError, RequestError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
@@ -49,11 +48,11 @@ def select_format(config: Config, *, named: str | None, ids: bool = False) -> Se
 
     ``ids`` asks for the model's vocabulary in any case. Raises `ModelError` when its file is needed and not here.
     """
-    formats = builtin_formats()
+    formats = known_formats()
     if named and not ids:
         # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
         return SelectedFormat(formats.get(named, () if named == "openchatml" else KNOWN_CONTROLS), None)
-    name, entry = find_entry(config.model, config.catalogue)
+    name, entry = find_entry(config.model, config.entries)
     entry = with_flags(entry, config)
     path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)
     if path is None:

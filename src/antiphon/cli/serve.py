@@ -10,7 +10,7 @@ import typer
 from antiphon import __version__
 from antiphon.api.http.server import on_loop, serving
 from antiphon.api.http.tls import certificate
-from antiphon.config.entries import find_entry
+from antiphon.config import find_entry
 from antiphon.library.app import assembled
 
 from .options import (
@@ -76,7 +76,7 @@ def command(
     )  # fmt: skip
     loaded = read().config
     pull_missing(loaded)
-    name, _ = find_entry(loaded.model, loaded.catalogue)
+    name, _ = find_entry(loaded.model, loaded.entries)
     server = loaded.server
     set_up(loaded)
     tls = certificate(server.tls_cert, server.tls_key)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats
+from antiphon.catalog.format_choice import KNOWN_CONTROLS, known_formats
 from antiphon.conversation import Conversation, Loss, Message
 from antiphon.errors import NotFoundError, ParseError, RenderError, near
 from antiphon.formats.openchatml.finding import Place
@@ -67,7 +67,7 @@ def target_named(name: str) -> Target:
     """Raises `NotFoundError` with near names."""
     if name in TARGETS:
         return TARGETS[name]()
-    formats = builtin_formats()
+    formats = known_formats()
     if name in formats.names:
         return TemplateTarget(formats.get(name, KNOWN_CONTROLS))
     names = [*TARGETS, *formats.names]
@@ -89,7 +89,7 @@ def source_named(name: str, *, lenient: bool = False) -> Source:
             return JsonSource(lambda survey: JSON[survey.form](survey))
         case _ if name in JSON:
             return JsonSource(JSON[name])
-    hint = "A chat template is one way." if name in builtin_formats().names else near(name, SOURCES)
+    hint = "A chat template is one way." if name in known_formats().names else near(name, SOURCES)
     raise NotFoundError(f"{name!r} cannot be read back", code="format_not_found", hint=hint)
 
 

@@ -1,6 +1,25 @@
 """Ids in, ids out."""
 
-from .engine import Embeddings, Engine, EngineEnd, EngineInfo, Sampling, Step
-from .scripted import ScriptedEngine
+from .engine import Embeddings, Engine, EngineEnd, EngineInfo, GenerateOptions, Sampling, Step
+from .kind import EngineSettings, ModelSpec
+from .proxy import EngineProxy
+from .registry import EngineKinds, engine_kind, engine_kinds
+from .scripted import Scripted, ScriptedEngine
 
-__all__ = ["Embeddings", "Engine", "EngineEnd", "EngineInfo", "Sampling", "ScriptedEngine", "Step"]
+__all__ = [
+    "Embeddings",
+    "Engine",
+    "EngineEnd",
+    "EngineInfo",
+    "EngineKinds",
+    "EngineProxy",
+    "EngineSettings",
+    "GenerateOptions",
+    "ModelSpec",
+    "Sampling",
+    "Scripted",
+    "ScriptedEngine",
+    "Step",
+    "engine_kind",
+    "engine_kinds",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from antiphon.conversation import TokenLogprob
 
@@ -80,6 +80,14 @@ class Embeddings:
     tokens: int
 
 
+class GenerateOptions(TypedDict, total=False):
+    """The keywords of `Engine.generate`, for engines that pass them on to another."""
+
+    n: int
+    grammar: str | None
+    affinity: str | None
+
+
 class Engine(Protocol):
     """A model that runs. Closing a generator stops the work in the engine at once.
 
@@ -104,6 +112,14 @@ class Engine(Protocol):
         ``grammar`` is llguidance's Lark text. ``affinity`` keeps requests of one session on one cache.
         """
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings: ...
+    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+        """One vector for each input of ids, in order. Errors as for `generate`."""
 
-    async def aclose(self) -> None: ...
+    async def tokenize(self, text: str) -> list[int] | None:
+        """Ids of ordinary text by the engine's own vocabulary, in which control spellings stay text.
+
+        None where it has none or does not tell; nobody can then check that the tokenizer here is the right one.
+        """
+
+    async def aclose(self) -> None:
+        """Stops all work and frees what the engine has."""

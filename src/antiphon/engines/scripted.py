@@ -7,8 +7,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 from antiphon.conversation import TokenLogprob
 from antiphon.errors import ContextError, UnsupportedError
+from antiphon.tokens import ControlScanner, encode_pieces
 
 from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
+from .kind import DEFAULT_CONTEXT, EngineSettings, ModelSpec
 
 Reply = Sequence[int] | BaseException
 Script = Callable[[Sequence[int], Sampling, int], Reply]
@@ -76,20 +78,20 @@ class ScriptedEngine:
         room = self._info.context - len(prompt)
         limit = min(sampling.max_tokens, room)
         ends = sampling.stop_ids | (frozenset() if sampling.ignore_eos else self._info.end_ids)
-        said = 0
-        while said < min(len(reply), limit):
-            ids = tuple(reply[said : min(said + self._chunk, limit)])
+        count = 0
+        while count < min(len(reply), limit):
+            ids = tuple(reply[count : min(count + self._chunk, limit)])
             stop = next((i for i, id in enumerate(ids) if id in ends), None)
             if stop is not None:
                 ids = ids[: stop + 1]
-            said += len(ids)
+            count += len(ids)
             end = EngineEnd.STOP if stop is not None else None
             await asyncio.sleep(self._delay)
             yield Step(ids, choice, self._logprobs(ids, sampling), end=end, cached_tokens=0)
             if end:
                 return
         cut = EngineEnd.LENGTH_OUTPUT if limit == sampling.max_tokens else EngineEnd.LENGTH_CONTEXT
-        yield Step((), choice, end=cut if said == limit and said < len(reply) else EngineEnd.STOP)
+        yield Step((), choice, end=cut if count == limit and count < len(reply) else EngineEnd.STOP)
 
     def _logprobs(self, ids: Sequence[int], sampling: Sampling) -> tuple[TokenLogprob, ...]:
         """Certainty: each id with probability 1, and improbable neighbours as its alternatives."""
@@ -106,5 +108,25 @@ class ScriptedEngine:
     async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
         raise UnsupportedError("the scripted engine has no embeddings")
 
+    async def tokenize(self, text: str) -> list[int] | None:
+        return None
+
     async def aclose(self) -> None:
         return None
+
+
+class Scripted(EngineSettings, frozen=True, kw_only=True, tag="scripted"):
+    """A model that always says ``reply``, in which control spellings are controls. ``delay`` is in seconds a step."""
+
+    reply: str = ""
+    delay: float = 0.0
+
+    async def open(self, model: ModelSpec) -> ScriptedEngine:
+        scanner = ControlScanner(model.controls)
+        reply = [*scanner.feed(self.reply), *scanner.close(), *model.stops[:1]]
+        return ScriptedEngine(
+            encode_pieces(reply, model.tokenizer),
+            delay=self.delay,
+            context=model.context or DEFAULT_CONTEXT,
+            grammar=False,
+        )

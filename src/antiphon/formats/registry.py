@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
 
 from antiphon.errors import NotFoundError, near
 from antiphon.tokens import Control
@@ -13,11 +14,30 @@ FormatFactory = Callable[[Collection[Control]], Format]
 """Takes the controls of the model's vocabulary: those parts of the format's structure that exist as control tokens."""
 
 
-class FormatRegistry:
-    """Format factories under unique names; passed to where it is needed, not a global."""
+class MoreFormats(Protocol):
+    """Formats that a registry does not have itself, found only when they are asked for."""
 
-    def __init__(self) -> None:
+    def names(self) -> Iterable[str]: ...
+
+    def find(self, name: str) -> FormatFactory | None: ...
+
+
+class NoMoreFormats:
+    """None at all."""
+
+    def names(self) -> Iterable[str]:
+        return ()
+
+    def find(self, name: str) -> FormatFactory | None:
+        return None
+
+
+class FormatRegistry:
+    """Format factories under unique names; passed to where it is needed. ``more`` is asked for names not among them."""
+
+    def __init__(self, more: MoreFormats | None = None) -> None:
         self._factories: dict[str, FormatFactory] = {}
+        self._more = more or NoMoreFormats()
 
     def register(self, name: str, factory: FormatFactory) -> None:
         """Raises ValueError when the name is taken."""
@@ -27,11 +47,11 @@ class FormatRegistry:
 
     @property
     def names(self) -> list[str]:
-        return sorted(self._factories)
+        return sorted({*self._factories, *self._more.names()})
 
     def get(self, name: str, controls: Collection[Control]) -> Format:
         """The format of that name for a vocabulary with these controls. Raises `NotFoundError` with near names."""
-        factory = self._factories.get(name)
+        factory = self._factories.get(name) or self._more.find(name)
         if factory is None:
-            raise NotFoundError(f"unknown format {name!r}", code="format_not_found", hint=near(name, self._factories))
+            raise NotFoundError(f"unknown format {name!r}", code="format_not_found", hint=near(name, self.names))
         return factory(controls)

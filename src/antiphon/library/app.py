@@ -18,9 +18,7 @@ from antiphon.api import create_app, load_wires
 from antiphon.api.gate.keys import KeyFile
 from antiphon.catalog import Catalog, open_catalog, open_store, seal_key_file
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
-from antiphon.config import Config, load_config
-from antiphon.config.config import FILE, DialectConfig
-from antiphon.config.server import TracesConfig
+from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_config
 from antiphon.observe import Exported, Tracing
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects import spoken

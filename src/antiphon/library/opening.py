@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
 from anyio.from_thread import start_blocking_portal
 from msgspec.structs import replace
 
 from antiphon.catalog import open_catalog
-from antiphon.config import Config, ModelEntry, find_entry, load_config
+from antiphon.config import Config, ModelEntry, changed_entry, find_entry, load_config
+from antiphon.engines import EngineSettings
 from antiphon.errors import ConfigError
 from antiphon.generation import Model
 from antiphon.models import ModelStore
@@ -34,7 +34,7 @@ def open_model(
     *,
     format: str | None = None,
     chat_template: str | Path | None = None,
-    engine: str | None = None,
+    engine: str | EngineSettings | None = None,
     tokenizer: str | Path | None = None,
     config: Config | None = None,
     fetch: bool = True,
@@ -42,8 +42,8 @@ def open_model(
 ) -> Opening:
     """A model, opened by ``with`` (a `ChatModel`) or ``async with`` (an `AsyncChatModel`), closed when that is left.
 
-    ``source`` None is the configuration's default model. A URL needs the ``engine`` of the server ("vllm" or
-    "llama_server") and the ``tokenizer`` of its model (a GGUF file, a folder with a tokenizer.json, "o200k_harmony").
+    ``source`` None is the configuration's default model. ``engine`` is a kind of engine, or the settings of one
+    (``Scripted(reply="Hi.")``); a URL needs that of its server ("vllm" or "llama_server") and the ``tokenizer`` of its model (a GGUF file, a folder with a tokenizer.json, "o200k_harmony").
     ``format`` and ``chat_template`` are instead of the model's own. ``settings`` are more keys of a model's table in
     the configuration (``context``, ``threads``, ``key_variable`` …). ``config`` None reads the configuration of this
     process (file and environment). With ``fetch`` a model that is not on this machine is downloaded first.
@@ -51,9 +51,9 @@ def open_model(
     Entering raises `NotFoundError` for an unknown name, with near ones, `ConfigError` for settings that cannot be
     meant, `ModelError` for a model that cannot be loaded, and `OverloadedError` for a server that does not answer.
     """
-    given = {"format": format, "chat_template": chat_template, "engine": engine, "tokenizer": tokenizer, **settings}
+    given = {"format": format, "chat_template": chat_template, "tokenizer": tokenizer, **settings}
     keys = {key: str(value) if isinstance(value, Path) else value for key, value in given.items() if value is not None}
-    return Opening(source, keys, config, fetch)
+    return Opening(source, engine, keys, config, fetch)
 
 
 @dataclass(slots=True)
@@ -61,6 +61,7 @@ class Opening:
     """What `open_model` gives: a context manager of both kinds, to be entered once."""
 
     _source: Source | Model
+    _engine: str | EngineSettings | None
     _settings: dict[str, Any]
     _config: Config | None
     _fetch: bool
@@ -97,27 +98,27 @@ class Opening:
     def _configured(self, source: Source) -> Config:
         """The configuration with this model as its default, fetched if it is not on this machine."""
         config = self._config or load_config(os.environ).config
-        name, entry = entry_of(source, self._settings, config)
+        name, entry = entry_of(source, self._engine, self._settings, config)
         store = ModelStore(Path(config.store.folder))
         if self._fetch and entry.source and store.path(name, entry) is None:
             store.pull(name, entry)
         return replace(config, model=name, models={**config.models, name: entry})
 
 
-def entry_of(source: Source, settings: Mapping[str, Any], config: Config) -> tuple[str, ModelEntry]:
-    """The model's name and its table. Raises `NotFoundError` or `ConfigError`."""
+def entry_of(
+    source: Source, engine: str | EngineSettings | None, settings: Mapping[str, Any], config: Config
+) -> tuple[str, ModelEntry]:
+    """The model's name and its entry. Raises `NotFoundError` or `ConfigError`."""
     named = config.model if source is None else str(source)
-    name, entry = (server_name(named), ModelEntry()) if is_url(named) else find_entry(named, config.catalogue)
-    table = msgspec.to_builtins(entry) | ({"url": named} if is_url(named) else {}) | settings
-    if is_url(named) and "engine" not in settings:
+    name, entry = (server_name(named), ModelEntry()) if is_url(named) else find_entry(named, config.entries)
+    if is_url(named) and engine is None:
         raise ConfigError(f"{named} needs an engine", hint='Say engine="vllm" or engine="llama_server".')
-    try:
-        entry = msgspec.convert(table, ModelEntry)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"open_model: {error}") from None
-    if fault := entry.fault():
-        raise ConfigError(f"open_model: {fault}")
-    return name, entry
+    table = {**({"url": named} if is_url(named) else {}), **settings}
+    if isinstance(engine, EngineSettings):
+        kinds = {engine.kind: type(engine)}
+        return name, changed_entry(name, replace(entry, engine=engine), table, kinds=kinds, where="open_model")
+    kind = {} if engine is None else {"engine": engine}
+    return name, changed_entry(name, entry, {**table, **kind}, where="open_model")
 
 
 def is_url(source: str) -> bool:

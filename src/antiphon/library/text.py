@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from antiphon.catalog.format_choice import KNOWN_CONTROLS, builtin_formats
+from antiphon.catalog.format_choice import KNOWN_CONTROLS, known_formats
 from antiphon.conversation import Incident, Message, MessageEnded, ParserEvent, Role
 from antiphon.conversion import Conversion, Loss
 from antiphon.errors import RequestError
@@ -122,7 +122,7 @@ def _named(format: str | Format) -> tuple[Format, Tokenizer | None]:
         return format, None
     # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
     controls = () if format == "openchatml" else KNOWN_CONTROLS
-    return builtin_formats().get(format, controls), o200k_harmony() if format == "harmony" else None
+    return known_formats().get(format, controls), o200k_harmony() if format == "harmony" else None
 
 
 def _pieces(reply: str | Sequence[int], format: Format, tokenizer: Tokenizer | None) -> list[Piece]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock, Timeout
 
-from antiphon.config.entries import ModelEntry
+from antiphon.config import ModelEntry
 from antiphon.errors import ModelError
 
 from .sources import FileSource, Progress, parse_source
@@ -77,7 +77,7 @@ class ModelStore:
         Raises `ModelError` when the source fails, or gives another file than the catalogue says.
         """
         if entry.source is None:
-            raise ModelError(f"{name!r} has no file to fetch: its engine is {entry.engine}")
+            raise ModelError(f"{name!r} has no file to fetch: its engine is {entry.engine.kind}")
         with self._locked(name, waiting):
             here = self.find(name)
             if here and (entry.sha256 is None or here.sha256 == entry.sha256):

@@ -16,10 +16,10 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from antiphon.engines.fragments import Fragments
-from antiphon.engines.llama_client import LlamaClient, Model
 from antiphon.errors import ConfigError, ModelError
 
+from .client import LlamaClient, ServedModel
+from .fragments import Fragments
 from .model_file import ModelFile, check_memory, free_memory, read_model_file
 from .settings import LlamaCppSettings
 
@@ -39,7 +39,7 @@ class ChildProcess:
         self._folder = folder
         self._log = log
         self._client: LlamaClient | None = None
-        self.model = Model(0, 0, 0, frozenset())
+        self.model = ServedModel(0, 0, 0, frozenset())
 
     @classmethod
     async def start(cls, settings: LlamaCppSettings) -> ChildProcess:

@@ -8,13 +8,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 
 from antiphon.engines.engine import Embeddings, EngineInfo, Sampling, Step
-from antiphon.engines.llama_client import LlamaClient, Model
-from antiphon.engines.llama_wire import MAX_LOGPROBS
 from antiphon.errors import AntiphonError, EngineError, OverloadedError, UnsupportedError
 
 from .child_process import ChildProcess
+from .client import LlamaClient, ServedModel
 from .settings import LlamaCppSettings
 from .slots import Slots
+from .wire import MAX_LOGPROBS
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _STEADY_SECONDS = 60.0
@@ -130,7 +130,7 @@ class LlamaCppEngine:
                 self.last_failure = str(error)
 
 
-def declared(model: Model, *, embeddings: bool = False) -> EngineInfo:
+def declared(model: ServedModel, *, embeddings: bool = False) -> EngineInfo:
     """What this engine can do with a model."""
     return EngineInfo(
         name="llama_cpp",

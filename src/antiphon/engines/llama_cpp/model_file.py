@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from antiphon.engines.fragments import Fragments
 from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
 from antiphon.errors import ModelError, TokenError
 from antiphon.tokens import engine_tokenizer
 
+from .fragments import Fragments
 from .settings import LlamaCppSettings
 
 _OVERHEAD = 64 * 2**20

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from antiphon.errors import ConfigError
 
+DEFAULT_SLOTS = 4
+
 
 class Pooling(StrEnum):
     """How an embedding model makes one vector of many."""
@@ -30,7 +32,7 @@ class LlamaCppSettings:
 
     model: Path
     context: int = 4096
-    slots: int = 4
+    slots: int = DEFAULT_SLOTS
     threads: int = 0
     gpu_layers: int = 0
     batch: int = 512

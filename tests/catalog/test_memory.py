@@ -13,11 +13,11 @@ import pytest
 
 from antiphon.api.http.errors import answer_to
 from antiphon.catalog import Catalog, open_catalog
-from antiphon.catalog.residence import Residence, SleepingEngine
-from antiphon.config import Config, ModelEntry, StoreConfig
-from antiphon.config.config import EngineConfig
+from antiphon.catalog.memory import ModelMemory, SleepingEngine
+from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig
 from antiphon.conversation import Conversation, Message, Role
-from antiphon.engines import Sampling, ScriptedEngine
+from antiphon.engines import Sampling, Scripted, ScriptedEngine
+from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.errors import EngineError, ModelError, OverloadedError
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 
@@ -87,7 +87,7 @@ async def use(engine: SleepingEngine) -> list[int]:
 
 async def test_an_idle_engine_sleeps_when_its_time_has_come_and_wakes_when_asked() -> None:
     clock, starts = Clock(), Starts()
-    engine = await SleepingEngine.woken("a", 1, starts, Residence(idle=60, later=clock.later))
+    engine = await SleepingEngine.woken("a", 1, starts, ModelMemory(idle=60, later=clock.later))
     assert [seconds for seconds, _ in clock.pending.values()] == [60]
     await clock.strike()
     assert (engine.awake, starts.running) == (False, 0)
@@ -99,7 +99,7 @@ async def test_an_idle_engine_sleeps_when_its_time_has_come_and_wakes_when_asked
 
 async def test_an_engine_that_works_is_left_alone() -> None:
     clock, starts = Clock(), Starts()
-    engine = await SleepingEngine.woken("a", 1, starts, Residence(idle=60, later=clock.later))
+    engine = await SleepingEngine.woken("a", 1, starts, ModelMemory(idle=60, later=clock.later))
     due = [call for _, call in clock.pending.values()]
     async with aclosing(engine.generate([1], Sampling(max_tokens=1))) as steps:
         await anext(steps)
@@ -113,16 +113,16 @@ async def test_an_engine_that_works_is_left_alone() -> None:
 
 async def test_without_a_time_it_never_sleeps() -> None:
     clock = Clock()
-    engine = await SleepingEngine.woken("a", 1, Starts(), Residence(later=clock.later))
+    engine = await SleepingEngine.woken("a", 1, Starts(), ModelMemory(later=clock.later))
     assert (clock.pending, engine.awake) == ({}, True)
     await engine.aclose()
 
 
 async def test_the_longest_unused_makes_room() -> None:
-    starts, residence = Starts(), Residence(budget=20)
-    a, b = [await SleepingEngine.woken(name, 10, starts, residence) for name in "ab"]
+    starts, memory = Starts(), ModelMemory(budget=20)
+    a, b = [await SleepingEngine.woken(name, 10, starts, memory) for name in "ab"]
     await use(a)
-    c = await SleepingEngine.woken("c", 10, starts, residence)
+    c = await SleepingEngine.woken("c", 10, starts, memory)
     assert [engine.awake for engine in (a, b, c)] == [True, False, True]
     assert await use(b) == [7]
     assert [engine.awake for engine in (a, b, c)] == [False, True, True]
@@ -132,39 +132,39 @@ async def test_the_longest_unused_makes_room() -> None:
 
 
 async def test_nobody_is_put_to_sleep_over_work() -> None:
-    starts, residence = Starts(), Residence(budget=10)
-    a = await SleepingEngine.woken("a", 10, starts, residence)
+    starts, memory = Starts(), ModelMemory(budget=10)
+    a = await SleepingEngine.woken("a", 10, starts, memory)
     async with aclosing(a.generate([1], Sampling(max_tokens=1))) as steps:
         await anext(steps)
         with pytest.raises(OverloadedError) as caught:
-            await SleepingEngine.woken("b", 10, starts, residence)
+            await SleepingEngine.woken("b", 10, starts, memory)
         assert (caught.value.code, answer_to(caught.value).status) == ("memory_busy", 503)
-    assert (await SleepingEngine.woken("b", 10, starts, residence)).awake
+    assert (await SleepingEngine.woken("b", 10, starts, memory)).awake
     assert not a.awake
 
 
 async def test_what_can_never_fit_is_told_with_both_numbers() -> None:
-    starts, residence = Starts(), Residence(budget=10 * 2**20)
-    a = await SleepingEngine.woken("a", 2**20, starts, residence)
+    starts, memory = Starts(), ModelMemory(budget=10 * 2**20)
+    a = await SleepingEngine.woken("a", 2**20, starts, memory)
     with pytest.raises(ModelError, match=r"20 MiB.*10 MiB") as caught:
-        await SleepingEngine.woken("b", 20 * 2**20, starts, residence)
+        await SleepingEngine.woken("b", 20 * 2**20, starts, memory)
     assert caught.value.code == "model_memory"
     assert a.awake  # It did not have to go for nothing.
 
 
 async def test_an_engine_that_does_not_start_takes_no_room() -> None:
-    starts, residence = Starts(), Residence(budget=10)
+    starts, memory = Starts(), ModelMemory(budget=10)
     starts.error = ModelError("no")
     with pytest.raises(ModelError):
-        await SleepingEngine.woken("a", 10, starts, residence)
+        await SleepingEngine.woken("a", 10, starts, memory)
     starts.error = None
-    assert (await SleepingEngine.woken("b", 10, starts, residence)).awake
+    assert (await SleepingEngine.woken("b", 10, starts, memory)).awake
 
 
 async def test_many_who_ask_for_more_engines_than_fit_are_all_served() -> None:
     clock, starts = Clock(), Starts()
-    residence = Residence(budget=20, idle=1, later=clock.later)
-    engines = [await SleepingEngine.woken(str(i), 10, starts, residence) for i in range(4)]
+    memory = ModelMemory(budget=20, idle=1, later=clock.later)
+    engines = [await SleepingEngine.woken(str(i), 10, starts, memory) for i in range(4)]
 
     async def ask(i: int) -> None:
         while True:
@@ -188,7 +188,7 @@ async def test_many_who_ask_for_more_engines_than_fit_are_all_served() -> None:
 
 async def test_one_who_goes_away_does_not_stop_the_waking() -> None:
     clock, starts = Clock(), Starts()
-    engine = await SleepingEngine.woken("a", 1, starts, Residence(idle=60, later=clock.later))
+    engine = await SleepingEngine.woken("a", 1, starts, ModelMemory(idle=60, later=clock.later))
     await clock.strike()
     starts.go.clear()
     leaver = asyncio.create_task(use(engine))
@@ -204,10 +204,10 @@ async def test_one_who_goes_away_does_not_stop_the_waking() -> None:
 
 async def test_a_model_is_awake_when_the_catalog_gives_it() -> None:
     clock, starts = Clock(), Starts()
-    plain = await open_catalog(Config(model="a", models={"a": ModelEntry(engine="scripted")})).get("a")
+    plain = await open_catalog(Config(model="a", models={"a": ModelEntry(engine=Scripted())})).get("a")
 
     async def load(name: str, entry: ModelEntry) -> Model:
-        engine = await SleepingEngine.woken(name, 1, starts, Residence(idle=60, later=clock.later))
+        engine = await SleepingEngine.woken(name, 1, starts, ModelMemory(idle=60, later=clock.later))
         return replace(plain, engine=engine)
 
     catalog = Catalog({"a": ModelEntry()}, listed=["a"], load=load)
@@ -220,7 +220,7 @@ async def test_a_model_is_awake_when_the_catalog_gives_it() -> None:
 
 
 async def test_a_closed_engine_stays_closed() -> None:
-    engine = await SleepingEngine.woken("a", 1, Starts(), Residence())
+    engine = await SleepingEngine.woken("a", 1, Starts(), ModelMemory())
     await engine.aclose()
     with pytest.raises(EngineError, match="closed"):
         await use(engine)
@@ -238,12 +238,12 @@ def children() -> set[int]:
 
 
 async def test_two_models_take_turns_in_memory_that_holds_one(smollm2_path: Path, tmp_path: Path) -> None:
-    entry = ModelEntry(source=str(smollm2_path), format="chatml", context=256, slots=1, threads=1)
+    entry = ModelEntry(source=str(smollm2_path), format="chatml", context=256, slots=1, engine=LlamaCpp(threads=1))
     config = Config(
         model="a",
         models={"a": entry, "b": entry},
         engine=EngineConfig(memory_mib=250, idle_unload=600),
-        store=StoreConfig(folder=str(tmp_path)),
+        store=ModelFilesConfig(folder=str(tmp_path)),
     )
     clock, before = Clock(), children()
     catalog = open_catalog(config, later=clock.later)
@@ -271,7 +271,7 @@ async def test_a_model_that_the_budget_cannot_hold_is_refused_before_it_is_loade
         model="a",
         models={"a": ModelEntry(source=str(smollm2_path), format="chatml")},
         engine=EngineConfig(memory_mib=100),
-        store=StoreConfig(folder=str(tmp_path)),
+        store=ModelFilesConfig(folder=str(tmp_path)),
     )
     with pytest.raises(ModelError, match="memory_mib") as caught:
         await open_catalog(config).get("a")
@@ -280,7 +280,7 @@ async def test_a_model_that_the_budget_cannot_hold_is_refused_before_it_is_loade
 
 async def test_a_retired_engine_leaves_the_memory_when_its_work_is_done() -> None:
     starts = Starts()
-    engine = await SleepingEngine.woken("a", 1, starts, Residence())
+    engine = await SleepingEngine.woken("a", 1, starts, ModelMemory())
     async with aclosing(engine.generate([1], Sampling(max_tokens=1))) as steps:
         await anext(steps)
         await engine.retire()
@@ -289,7 +289,7 @@ async def test_a_retired_engine_leaves_the_memory_when_its_work_is_done() -> Non
         while starts.running:
             await asyncio.sleep(0)
     assert not engine.awake
-    idle = await SleepingEngine.woken("b", 1, starts, Residence())
+    idle = await SleepingEngine.woken("b", 1, starts, ModelMemory())
     await idle.retire()
     assert (idle.awake, starts.running) == (False, 0)
     await engine.aclose()

@@ -1,13 +1,16 @@
-"""Which engines are in memory: each wakes when it is needed, and sleeps when it is idle or others need its room."""
+"""Which engines are loaded: each is loaded when it is needed, and unloaded when it is idle or others need its memory.
+
+An engine that is loaded is called awake, one that is not asleep.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
-from antiphon.engines import Embeddings, Engine, EngineInfo, Sampling, Step
+from antiphon.engines import Engine, EngineInfo, EngineProxy
 from antiphon.errors import EngineError, ModelError, OverloadedError
 
 BUSY_SECONDS = 5.0
@@ -15,20 +18,21 @@ BUSY_SECONDS = 5.0
 
 
 class Timer(Protocol):
-    """What a pending call is to whoever asked for it."""
+    """A call that is still to come."""
 
     def cancel(self) -> None: ...
 
 
 Later = Callable[[float, Callable[[], None]], Timer]
-"""(seconds, what is to be called then)"""
+"""Calls a function after so many seconds."""
 
 
 def loop_later(seconds: float, call: Callable[[], None]) -> Timer:
+    """By the running event loop's clock."""
     return asyncio.get_running_loop().call_later(seconds, call)
 
 
-class Residence:
+class ModelMemory:
     """The memory that embedded engines share.
 
     ``budget`` is in bytes, ``idle`` in seconds; 0 is no limit. ``later`` is the clock.
@@ -38,17 +42,17 @@ class Residence:
         self._budget = budget
         self._idle_seconds = idle
         self._later = later
-        self._residents: set[SleepingEngine] = set()
+        self._loaded: set[SleepingEngine] = set()
         self._idle: dict[SleepingEngine, Timer | None] = {}
         """Awake and unused; the least recently used first."""
-        self._moving = asyncio.Lock()
+        self._changing = asyncio.Lock()
         self._naps: set[asyncio.Task[None]] = set()
 
     async def admit(self, engine: SleepingEngine) -> None:
-        """Makes room for an engine that is about to wake, and gives it that room.
+        """Reserves memory for an engine that is about to wake, and puts unused engines to sleep until there is enough.
 
-        Errors: `ModelError` (``model_memory``) where the budget can never hold it, `OverloadedError` (``memory_busy``)
-        while engines that cannot sleep now have the room.
+        Errors: `ModelError` (``model_memory``) where the budget is smaller than the engine, `OverloadedError`
+        (``memory_busy``) while engines that are in use have the memory.
         """
         if self._budget and engine.size > self._budget:
             raise ModelError(
@@ -57,8 +61,8 @@ class Residence:
                 code="model_memory",
                 hint="For the server's owner: raise engine.memory_mib, or lower the model's context or slots.",
             )
-        async with self._moving:
-            while self._budget and engine.size + sum(one.size for one in self._residents) > self._budget:
+        async with self._changing:
+            while self._budget and engine.size + sum(one.size for one in self._loaded) > self._budget:
                 if not self._idle:
                     raise OverloadedError(
                         f"there is no memory for the model {engine.name!r} while others work",
@@ -66,26 +70,26 @@ class Residence:
                         retry_after=BUSY_SECONDS,
                     )
                 await next(iter(self._idle)).sleep()
-            self._residents.add(engine)
+            self._loaded.add(engine)
 
     def used(self, engine: SleepingEngine) -> None:
-        """Somebody works with it: it stays."""
+        """Marks an engine as in use: it stays loaded."""
         timer = self._idle.pop(engine, None)
         if timer is not None:
             timer.cancel()
 
     def unused(self, engine: SleepingEngine) -> None:
-        """Nobody does any longer: it may be asked to sleep, and does so in time."""
+        """Marks an engine as unused: others may have its memory; it sleeps after ``idle`` seconds, if retired now."""
         if engine.awake:
             seconds = 0.0 if engine.retired else self._idle_seconds
             self._idle[engine] = self._later(seconds, lambda: self._nap(engine)) if seconds else None
             if engine.retired:
                 self._nap(engine)
 
-    def left(self, engine: SleepingEngine) -> None:
-        """It is out of memory."""
+    def release(self, engine: SleepingEngine) -> None:
+        """Gives the memory of an engine back."""
         self.used(engine)
-        self._residents.discard(engine)
+        self._loaded.discard(engine)
 
     def _nap(self, engine: SleepingEngine) -> None:
         nap = asyncio.ensure_future(self._put_to_sleep(engine))
@@ -93,35 +97,35 @@ class Residence:
         nap.add_done_callback(self._naps.discard)
 
     async def _put_to_sleep(self, engine: SleepingEngine) -> None:
-        async with self._moving:  # Whoever needs room now waits until this has left.
+        async with self._changing:  # Whoever needs memory now waits until this is unloaded.
             if engine in self._idle:
                 await engine.sleep()
 
 
-class SleepingEngine:
-    """An engine that is started when it is needed. ``size`` is the memory, in bytes, that it takes when awake."""
+class SleepingEngine(EngineProxy):
+    """An engine that is loaded when it is needed. ``size`` is the memory, in bytes, that it takes when awake."""
 
     def __init__(
-        self, name: str, size: int, start: Callable[[], Awaitable[Engine]], residence: Residence, info: EngineInfo
+        self, name: str, size: int, start: Callable[[], Awaitable[Engine]], memory: ModelMemory, info: EngineInfo
     ) -> None:
         self.name = name
         self.size = size
         self._start = start
-        self._residence = residence
+        self._memory = memory
         self._info = info
         self._engine: Engine | None = None
         self._users = 0
-        self._moving = asyncio.Lock()
+        self._changing = asyncio.Lock()
         self._waking: asyncio.Task[Engine] | None = None
         self._closed = False
         self.retired = False
 
     @classmethod
     async def woken(
-        cls, name: str, size: int, start: Callable[[], Awaitable[Engine]], residence: Residence
+        cls, name: str, size: int, start: Callable[[], Awaitable[Engine]], memory: ModelMemory
     ) -> SleepingEngine:
         """A new one, awake: what an engine can do is known when it runs. Raises what ``start`` and `admit` raise."""
-        engine = cls(name, size, start, residence, EngineInfo(name="asleep", context=0, slots=0))
+        engine = cls(name, size, start, memory, EngineInfo(name="asleep", context=0, slots=0))
         await engine.wake()
         return engine
 
@@ -138,46 +142,26 @@ class SleepingEngine:
         """How often this life of the engine began again by itself."""
         return getattr(self._engine, "restarts", 0)
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        affinity: str | None = None,
-    ) -> AsyncGenerator[Step, None]:
-        async with (
-            self._awake() as engine,
-            aclosing(engine.generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps,
-        ):
-            async for step in steps:
-                yield step
-
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
-        async with self._awake() as engine:
-            return await engine.embed(inputs)
-
     async def wake(self) -> Engine:
-        """Into memory, if it is not there. Who goes away meanwhile takes it from nobody: it goes on waking.
+        """Loads the engine unless it is loaded. A caller who is cancelled meanwhile does not stop the loading.
 
-        Raises what ``start`` and `Residence.admit` raise.
+        Raises what ``start`` and `ModelMemory.admit` raise.
         """
         if self._engine is not None:
             return self._engine
         if self._waking is None or self._waking.done():
             self._waking = asyncio.create_task(self._wake())
-            self._waking.add_done_callback(forgiven)
+            self._waking.add_done_callback(_retrieve_error)
         return await asyncio.shield(self._waking)
 
     async def sleep(self) -> None:
-        """Out of memory until the next call, unless somebody works with it."""
-        async with self._moving:
+        """Unloads the engine until the next call, unless it is in use."""
+        async with self._changing:
             if self._users == 0:
                 await self._stop()
 
     async def retire(self) -> None:
-        """From now on it sleeps as soon as nobody works with it."""
+        """From now on it is unloaded as soon as it is unused."""
         self.retired = True
         await self.sleep()
 
@@ -185,44 +169,44 @@ class SleepingEngine:
         self._closed = True
         if self._waking is not None:
             self._waking.cancel()
-        async with self._moving:
+        async with self._changing:
             await self._stop()
 
     async def _stop(self) -> None:
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.aclose()
-        self._residence.left(self)
+        self._memory.release(self)
 
     @asynccontextmanager
-    async def _awake(self) -> AsyncIterator[Engine]:
+    async def using(self) -> AsyncIterator[Engine]:
         self._users += 1
-        self._residence.used(self)
+        self._memory.used(self)
         try:
             yield await self.wake()
         finally:
             self._users -= 1
             if self._users == 0:
-                self._residence.unused(self)
+                self._memory.unused(self)
 
     async def _wake(self) -> Engine:
-        async with self._moving:
+        async with self._changing:
             if self._closed:
                 raise EngineError("the engine is closed")
-            await self._residence.admit(self)
+            await self._memory.admit(self)
             try:
                 self._engine = await self._start()
             except BaseException:
-                self._residence.left(self)
+                self._memory.release(self)
                 raise
             self._info = self._engine.info
             if self._users == 0:
-                self._residence.unused(self)
+                self._memory.unused(self)
             return self._engine
 
 
-def forgiven(waking: asyncio.Task[Engine]) -> None:
-    """Those who wait are told of an error; when nobody does, the next call meets it again."""
+def _retrieve_error(waking: asyncio.Task[Engine]) -> None:
+    """Callers who wait get an error from the task; where none waits it must not be logged as never retrieved."""
     if not waking.cancelled():
         waking.exception()
 

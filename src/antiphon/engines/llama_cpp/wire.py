@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import msgspec
 
 from antiphon.conversation import TokenLogprob
+from antiphon.engines.engine import EngineEnd, Sampling, Step
+from antiphon.engines.http import EventLines
 
-from .engine import EngineEnd, Sampling, Step
 from .fragments import Fragments
-from .http import EventLines
 
 MAX_LOGPROBS = 20
 UNKNOWN_LOGPROB = -9999.0

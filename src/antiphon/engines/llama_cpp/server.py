@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
+from typing import ClassVar
 
 import aiohttp
 
+from antiphon.engines.engine import Embeddings, EngineInfo, Sampling, Step
+from antiphon.engines.kind import CHAT_AND_EMBED, ModelSpec, Task
+from antiphon.engines.probe import holds_grammars
+from antiphon.engines.server import ServerSettings
 from antiphon.errors import UnsupportedError
 from antiphon.tokens import Tokenizer
 
-from .engine import Embeddings, EngineInfo, Sampling, Step
+from .client import LlamaClient, ServedModel
 from .fragments import Fragments
-from .llama_client import LlamaClient, Model
-from .llama_wire import MAX_LOGPROBS
-from .probe import holds_grammars
+from .wire import MAX_LOGPROBS
+
+STREAMS = 16
+"""Replies asked for at once."""
 
 
 class LlamaServerEngine:
     """Made by `connect`, which asks the server what it is."""
 
-    def __init__(self, client: LlamaClient, model: Model, *, grammar: bool, embeddings: bool) -> None:
+    def __init__(self, client: LlamaClient, model: ServedModel, *, grammar: bool, embeddings: bool) -> None:
         self._client = client
         self._model = model
         self._info = declared(model, grammar=grammar, embeddings=embeddings)
@@ -35,7 +41,7 @@ class LlamaServerEngine:
         tokenizer: Tokenizer | None = None,
         grammar: bool | None = False,
         embeddings: bool = False,
-        streams: int = 16,
+        streams: int = STREAMS,
     ) -> LlamaServerEngine:
         """``url`` is the server's root. ``tokenizer`` (its model's) finds the ids of split characters.
 
@@ -94,7 +100,23 @@ class LlamaServerEngine:
         await self._client.aclose()
 
 
-def declared(model: Model, *, grammar: bool, embeddings: bool = False) -> EngineInfo:
+class LlamaServer(ServerSettings, frozen=True, kw_only=True, tag="llama_server"):
+    """A llama.cpp server that runs already; it has one model."""
+
+    tasks: ClassVar[frozenset[Task]] = CHAT_AND_EMBED
+
+    async def open(self, model: ModelSpec) -> LlamaServerEngine:
+        return await LlamaServerEngine.connect(
+            self.url,
+            key=await self.key(model),
+            tokenizer=model.tokenizer,
+            grammar=self.grammar,
+            embeddings=model.task == "embed",
+            streams=model.slots or STREAMS,
+        )
+
+
+def declared(model: ServedModel, *, grammar: bool, embeddings: bool = False) -> EngineInfo:
     """What this engine can do with a model."""
     return EngineInfo(
         name="llama_server",

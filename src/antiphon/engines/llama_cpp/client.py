@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import aiohttp
 import msgspec
 
+from antiphon.engines.engine import Embeddings, EngineEnd, Sampling, Step
+from antiphon.engines.http import NO_LIMIT, SHORT, check_context, open_reply, refused_key
 from antiphon.errors import (
     ContextError,
     EngineError,
@@ -18,14 +20,12 @@ from antiphon.errors import (
     UnsupportedError,
 )
 
-from .engine import Embeddings, EngineEnd, Sampling, Step
 from .fragments import Fragments
-from .http import NO_LIMIT, SHORT, check_context, open_reply, refused_key
-from .llama_wire import MAX_LOGPROBS, ChoiceReader, EventReader, Failure, Json, completion_body
+from .wire import MAX_LOGPROBS, ChoiceReader, EventReader, Failure, Json, completion_body
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ServedModel:
     """What a server says of itself. ``context`` is in tokens for one sequence; ``ends`` is its own list of ends."""
 
     context: int
@@ -52,7 +52,7 @@ class LlamaClient:
         self._calls = aiohttp.ClientSession(base, connector=side, headers=headers, timeout=SHORT)
         self._fragments = fragments
 
-    async def model(self, *, embeddings: bool = False) -> Model:
+    async def model(self, *, embeddings: bool = False) -> ServedModel:
         """Ask the server what it is. Its list of ends is told only by what `ignore_eos` bans."""
         props = await self._json("GET", "/props")
         models = await self._json("GET", "/v1/models")
@@ -60,19 +60,19 @@ class LlamaClient:
         context = _number(props, "default_generation_settings", "n_ctx")
         vocabulary = _number(models, "data", 0, "meta", "n_vocab")
         if embeddings:
-            return Model(context, slots, vocabulary, frozenset())
+            return ServedModel(context, slots, vocabulary, frozenset())
         probe: Json = {"prompt": [0], "n_predict": 1, "ignore_eos": True, "cache_prompt": False}
         probe["response_fields"] = ["generation_settings"]
         told = await self._json("POST", "/completion", probe)
         banned = _at(told, "generation_settings", "logit_bias")
         ends = frozenset(_number(ban, "token") for ban in banned) if isinstance(banned, list) else frozenset()
-        return Model(context, slots, vocabulary, ends)
+        return ServedModel(context, slots, vocabulary, ends)
 
     async def generate(
         self,
         prompt: Sequence[int],
         sampling: Sampling,
-        model: Model,
+        model: ServedModel,
         *,
         n: int,
         grammar: str | None,
@@ -102,7 +102,7 @@ class LlamaClient:
                     return
         raise EngineLostError("the engine ended its stream in the middle of a reply")
 
-    async def embed(self, inputs: Sequence[Sequence[int]], model: Model) -> Embeddings:
+    async def embed(self, inputs: Sequence[Sequence[int]], model: ServedModel) -> Embeddings:
         """One vector of length 1 for each input."""
         for input in inputs:
             check_context(input, model.context, room=0)
@@ -135,7 +135,7 @@ class LlamaClient:
             return found
 
 
-def check(prompt: Sequence[int], sampling: Sampling, model: Model, *, n: int, grammar: str | None) -> None:
+def check(prompt: Sequence[int], sampling: Sampling, model: ServedModel, *, n: int, grammar: str | None) -> None:
     """What the server would take in silence, or answer in words of its own."""
     check_context(prompt, model.context)
     if not 1 <= n <= model.slots:

@@ -1,0 +1,23 @@
+"""The table ``[engine]``: what all embedded models share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+
+class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """For every embedded model that does not say otherwise. 0: the engine's own choice.
+
+    ``fallback_format`` is for files without a chat template; empty, such a model is refused. ``idle_unload``, in
+    seconds: a model that nobody used for so long leaves the memory until it is asked for again (0: it stays).
+    ``memory_mib`` is what all of them may have together; the one that is longest unused makes room (0: no limit).
+    """
+
+    context: int = 0
+    slots: int = 4
+    threads: int = 0
+    fallback_format: str = "chatml"
+    idle_unload: Annotated[float, msgspec.Meta(ge=0, le=1e8)] = 0.0
+    memory_mib: Annotated[int, msgspec.Meta(ge=0)] = 0

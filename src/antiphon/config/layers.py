@@ -1,0 +1,159 @@
+"""Where values of the configuration come from: defaults of this machine, the TOML file, the environment, flags."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from antiphon.engines import EngineKinds, EngineSettings
+from antiphon.engines.registry import NO_KINDS
+from antiphon.errors import ConfigError, near
+from antiphon.store import MEMORY, store_name
+
+from .config import Config
+from .keys import KeyPath, dotted, flatten, known_keys
+from .model_table import check_keys, merged, nested, settings_of
+from .models import O200K
+from .shipped import shipped_tables
+
+PREFIX = "ANTIPHON_"
+HOME, FILE = "ANTIPHON_HOME", "ANTIPHON_CONFIG"
+NOT_KEYS = frozenset({HOME, FILE, "ANTIPHON_CORPORA", "ANTIPHON_TEST_MODEL"})
+"""Variables with our prefix that are no key of the configuration: two say where it is, two are for the tests."""
+
+NO_PATHS = frozenset({MEMORY, O200K, ""})
+"""What may stand where a path stands."""
+
+PATHS = frozenset("chat_template source folder keys store mcp pages packages tokenizer file tls_cert tls_key".split())
+"""A file's relative paths are relative to the file. Engines say which of their settings are paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layered:
+    """A value and where it came from: ``default``, a file's path, ``environment NAME`` or ``flag --name``."""
+
+    value: Any
+    origin: str
+
+
+Layer = dict[KeyPath, Layered]
+
+
+def config_file(environ: Mapping[str, str]) -> Path:
+    """The file that is read, whether it exists or not."""
+    if named := environ.get(FILE):
+        return Path(named).expanduser()
+    if home := environ.get(HOME):
+        return Path(home).expanduser() / "config.toml"
+    return platformdirs.user_config_path("antiphon", appauthor=False) / "config.toml"
+
+
+def home_layer(environ: Mapping[str, str]) -> Layer:
+    """Where models, keys and sessions are unless something says otherwise: below ANTIPHON_HOME, else in the user's."""
+    if home := environ.get(HOME):
+        cache = settings = data = Path(home).expanduser().absolute()
+        origin = f"environment {HOME}"
+    else:
+        cache = platformdirs.user_cache_path("antiphon", appauthor=False)
+        settings = platformdirs.user_config_path("antiphon", appauthor=False)
+        data = platformdirs.user_data_path("antiphon", appauthor=False)
+        origin = "default"
+    return {
+        ("store", "folder"): Layered(str(cache / "models"), origin),
+        ("server", "keys"): Layered(str(settings / "keys.json"), origin),
+        ("sessions", "store"): Layered(str(data / "sessions.db"), origin),
+    }
+
+
+def file_layer(file: Path, *, required: bool, kinds: EngineKinds = NO_KINDS) -> Layer:
+    """The file's values by key; nothing when there is no file and none was asked for.
+
+    Raises `ConfigError` for a file that is no TOML, an unknown key, or an unknown kind of engine.
+    """
+    table = _read(file, required=required)
+    tables = table.pop("models", {})
+    if not isinstance(tables, Mapping) or not all(isinstance(one, Mapping) for one in tables.values()):
+        raise _unknown(("models", *_loose(tables)), file)
+    layer: Layer = {}
+    for key, value in flatten(table).items():
+        if key not in known_keys(Config):
+            raise _unknown(key, file)
+        layer[key] = Layered(beside(file, key[-1], value) if key[-1] in PATHS else value, str(file))
+    for name, model in tables.items():
+        layer |= _model_layer(file, name, nested(model), kinds)
+    return layer
+
+
+def beside(file: Path, name: str, value: Any) -> Any:
+    """A relative path as seen from the configuration file; a source or a store of another kind as it is."""
+    if not isinstance(value, str) or value in NO_PATHS or value.startswith(("wheel:", "hf:", "~")):
+        return value
+    if name == "store" and store_name(value):
+        return value
+    return str(file.parent.absolute() / value)
+
+
+def environment_layer(environ: Mapping[str, str]) -> Layer:
+    """Each key but those of models has a variable: ``server.port`` is ``ANTIPHON_SERVER_PORT``."""
+    keys = {PREFIX + "_".join(key).upper(): key for key in known_keys(Config)}
+    layer = {}
+    for name, text in environ.items():
+        if not name.startswith(PREFIX) or name in NOT_KEYS:
+            continue
+        if name not in keys:
+            raise ConfigError(f"unknown environment variable {name}", code="unknown_key", hint=near(name, keys))
+        layer[keys[name]] = Layered(text, f"environment {name}")
+    return layer
+
+
+def flag_layer(flags: Mapping[str, Any]) -> Layer:
+    """``flags`` maps dotted keys to values; None means that a flag was not given."""
+    layer = {}
+    for name, value in flags.items():
+        if value is not None:
+            key = tuple(name.split("."))
+            layer[key] = Layered(value, f"flag --{key[-1].replace('_', '-')}")
+    return layer
+
+
+def _read(file: Path, *, required: bool) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        if required:
+            raise ConfigError(f"the configuration {file} does not exist", hint=f"{FILE} names it.") from None
+        return {}
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file} is not TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the configuration {file}: {error}") from None
+
+
+def _model_layer(file: Path, name: str, table: Mapping[str, Any], kinds: EngineKinds) -> Layer:
+    settings = settings_of(name, merged(shipped_tables().get(name, {}), table), kinds)
+    check_keys(name, table, settings, str(file))
+    return {
+        ("models", name, *key): Layered(beside(file, key[-1], value) if _is_path(key, settings) else value, str(file))
+        for key, value in flatten(table).items()
+    }
+
+
+def _is_path(key: KeyPath, settings: type[EngineSettings]) -> bool:
+    return key[-1] in (settings.paths if key[0] == "engine" else PATHS)
+
+
+def _loose(tables: object) -> KeyPath:
+    """The first name under ``models`` that is no table."""
+    if not isinstance(tables, Mapping):
+        return ()
+    return next((str(name),) for name, table in tables.items() if not isinstance(table, Mapping))
+
+
+def _unknown(key: KeyPath, file: Path) -> ConfigError:
+    known = [dotted(one) for one in known_keys(Config)]
+    return ConfigError(f"unknown key {dotted(key)!r} in {file}", code="unknown_key", hint=near(dotted(key), known))

@@ -1,0 +1,71 @@
+"""The configuration of a process: defaults, then the TOML file, then the environment, then flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from antiphon.engines import EngineKinds
+from antiphon.engines.registry import NO_KINDS
+
+from .config import Config
+from .keys import KeyPath, dotted, flatten, known_keys, nest, typed
+from .layers import FILE, Layer, Layered, config_file, environment_layer, file_layer, flag_layer, home_layer
+from .model_table import entry_of, merged
+from .shipped import shipped_tables
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration, the file that it looked for, and the layered value of every key that was given."""
+
+    config: Config
+    file: Path
+    given: Mapping[KeyPath, Layered]
+
+    def rows(self) -> list[tuple[str, Any, str]]:
+        """(key, value, origin) of every key."""
+        values = flatten(msgspec.to_builtins(self.config))
+        keys = [*known_keys(Config), *(key for key in self.given if key[0] == "models")]
+        return [(dotted(key), values.get(key), self.origin(key)) for key in keys]
+
+    def origin(self, key: KeyPath) -> str:
+        return self.given[key].origin if key in self.given else "default"
+
+
+def load_config(
+    environ: Mapping[str, str], flags: Mapping[str, Any] | None = None, *, engines: EngineKinds = NO_KINDS
+) -> LoadedConfig:
+    """The configuration of this process. ``flags`` maps dotted keys to values; None means that a flag was not given.
+
+    ``engines`` are kinds of engines by name that models may have, beside ours and those of installed packages. Raises
+    `ConfigError` for a file that is no TOML, an unknown key or engine (with the near ones), or a value of another type.
+    """
+    file = config_file(environ)
+    given = {
+        **home_layer(environ),
+        **file_layer(file, required=bool(environ.get(FILE)), kinds=engines),
+        **environment_layer(environ),
+        **flag_layer(flags or {}),
+    }
+    return LoadedConfig(configuration(given, engines), file, given)
+
+
+def configuration(given: Layer, kinds: EngineKinds = NO_KINDS) -> Config:
+    """The typed configuration of layered values. Raises `ConfigError` with the key and the origin of a wrong one."""
+    origins = {dotted(key): layered.origin for key, layered in given.items()}
+
+    def origin(key: str) -> str:
+        return origins.get(key, "")
+
+    tree = nest((key, layered.value) for key, layered in given.items())
+    models = {
+        name: entry_of(name, merged(shipped_tables().get(name, {}), table), kinds, origin=origin)
+        for name, table in tree.pop("models", {}).items()
+    }
+    config = typed(tree, Config, origin=origin)
+    return msgspec.structs.replace(config, models=models)

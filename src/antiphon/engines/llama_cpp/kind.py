@@ -1,0 +1,50 @@
+"""The embedded engine as a configuration names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from antiphon.engines.kind import CHAT_AND_EMBED, DEFAULT_CONTEXT, EngineSettings, ModelSpec, Task
+
+from .model_file import ModelFile
+from .settings import DEFAULT_SLOTS, LlamaCppSettings
+
+if TYPE_CHECKING:
+    from .engine import LlamaCppEngine
+
+
+class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
+    """llama.cpp inside, for a GGUF file. ``threads`` None: what the table ``[engine]`` says; 0: as many as help."""
+
+    threads: int | None = None
+
+    needs_file: ClassVar[bool] = True
+    tasks: ClassVar[frozenset[Task]] = CHAT_AND_EMBED
+
+    def memory(self, model: ModelSpec) -> int:
+        path = _path(model)
+        return ModelFile(path, path.stat().st_size, model.metadata).needs(self.settings(model))
+
+    def settings(self, model: ModelSpec) -> LlamaCppSettings:
+        """How the engine runs the model; never with more context than the model was trained for."""
+        context = model.context or DEFAULT_CONTEXT
+        trained = model.metadata.get(f"{model.metadata.get('general.architecture')}.context_length")
+        return LlamaCppSettings(
+            model=_path(model),
+            context=min(context, trained) if isinstance(trained, int) and trained > 0 else context,
+            slots=model.slots or DEFAULT_SLOTS,
+            threads=self.threads or model.threads,
+            embeddings=model.task == "embed",
+        )
+
+    async def open(self, model: ModelSpec) -> LlamaCppEngine:
+        # A configuration is read far more often than an engine is started, and this takes long to import.
+        from .engine import LlamaCppEngine
+
+        return await LlamaCppEngine.start(self.settings(model))
+
+
+def _path(model: ModelSpec) -> Path:
+    assert model.path is not None, "the catalog finds the file of an engine that needs one"
+    return model.path

@@ -1,0 +1,73 @@
+"""The settings that all engines behind HTTP share: where the server is, its key, and whether it holds grammars."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from antiphon.errors import ConfigError
+
+from .kind import EngineSettings, ModelSpec
+
+
+class ServerSettings(EngineSettings, frozen=True, kw_only=True):
+    """``url`` is the server's root. Its key is in the environment variable ``key_variable`` or the file ``key_file``;
+    neither: it takes none. ``grammar``: whether the server holds llguidance's grammars; None asks it."""
+
+    url: str = ""
+    key_variable: str = ""
+    key_file: str = ""
+    grammar: bool | None = None
+
+    remote: ClassVar[bool] = True
+    needs_tokenizer: ClassVar[bool] = True
+    paths: ClassVar[frozenset[str]] = frozenset({"key_file"})
+
+    @property
+    def address(self) -> str:
+        return self.url
+
+    def fault(self) -> tuple[str, str] | None:
+        if self.key_variable and self.key_file:
+            return "key_file", "key_variable and key_file cannot both be given"
+        if self.key_variable.startswith("ANTIPHON_"):
+            return "key_variable", "it begins with ANTIPHON_, as only keys of the configuration do"
+        wrong = url_fault(self.url)
+        return ("url", wrong) if wrong else None
+
+    async def key(self, model: ModelSpec) -> str | None:
+        """The server's key; never in a message or a log. Raises `ConfigError` when it is not where the settings say."""
+        if self.key_variable:
+            key, place = model.environ.get(self.key_variable, ""), f"the environment variable {self.key_variable}"
+        elif self.key_file:
+            key, place = await asyncio.to_thread(_read, self.key_file), f"the file {self.key_file}"
+        else:
+            return None
+        key = key.strip()
+        if not key or not key.isprintable() or not key.isascii():
+            raise ConfigError(f"there is no key for {model.name!r} in {place}", code="engine_key")
+        return key
+
+
+def url_fault(url: str) -> str | None:
+    """Why this is not the root of a server. What may be a secret in it is not repeated."""
+    try:
+        address = urlsplit(url)
+    except ValueError:
+        return "it is no URL"
+    if address.scheme not in ("http", "https") or not address.hostname:
+        return "it needs a url, as in http://127.0.0.1:8000"
+    if address.username or address.password or address.query or address.fragment:
+        return "it has more than an address; a key goes into key_variable or key_file"
+    if address.path not in ("", "/"):
+        return "it is the server's root, as in http://127.0.0.1:8000, without /v1"
+    return None
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).expanduser().read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
