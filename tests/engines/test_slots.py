@@ -16,7 +16,7 @@ def ran(slots: Slots, slot: int, ids: list[int], affinity: str | None = None) ->
 def wanted(slots: Slots, ids: list[int], affinity: str | None = None, n: int = 1) -> int | None:
     place: Placement = slots.enter(ids, affinity, n=n)
     slots.leave(place)
-    return place.wanted
+    return place.requested
 
 
 def test_a_prompt_that_goes_on_with_a_slot_s_content_asks_for_that_slot() -> None:

@@ -154,14 +154,6 @@ async def test_a_session_expires_after_its_last_turn(store: Store) -> None:
     assert await store.names("session", "") == []
 
 
-async def test_what_expired_is_swept(store: Store) -> None:
-    for name, expires in (("a", 5.0), ("b", 15.0), ("c", None)):
-        await store.put(Key("k", "", name), Record(b"", 0.0, expires), b"x")
-    assert await store.expire(10.0) == 1
-    assert await store.names("k", "") == ["b", "c"]
-    assert await store.entries(Key("k", "", "a")) == []
-
-
 async def test_a_history_that_grows_too_long_is_refused_and_kept_as_it_was(store: Store) -> None:
     sessions = Sessions(store, Clock(), SessionLimits(bytes=500))
     async with sessions.turn("s") as turn:
@@ -176,23 +168,6 @@ async def test_a_history_that_grows_too_long_is_refused_and_kept_as_it_was(store
 async def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
     with pytest.raises(RequestError, match="1 to 128"):
         await Sessions(MemoryStore(), Clock()).turn(name).__aenter__()
-
-
-async def test_a_record_keeps_its_birth_and_takes_its_new_value(store: Store) -> None:
-    key = Key("response", "ann", "r1")
-    await store.put(key, Record(b"one", 1.0), b"a")
-    await store.put(key, Record(b"two", 2.0, 9.0), b"b", b"c")
-    assert await store.get(key) == Record(b"two", 1.0, 9.0)
-    assert await store.entries(key) == [b"a", b"b", b"c"]
-    assert await store.delete(key)
-    assert await store.get(key) is None
-
-
-async def test_many_writers_at_once_lose_nothing(store: Store) -> None:
-    keys = [Key("k", "", str(i)) for i in range(20)]
-    await asyncio.gather(*(store.put(key, Record(b"", 0.0), str(n).encode()) for n in range(10) for key in keys))
-    for key in keys:
-        assert sorted(await store.entries(key)) == sorted(str(n).encode() for n in range(10))
 
 
 texts = st.text(max_size=20)

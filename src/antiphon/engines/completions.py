@@ -190,14 +190,14 @@ async def served_model(session: aiohttp.ClientSession, name: str | None) -> tupl
     return card.id, card.max_model_len
 
 
-class _ErrorBody(msgspec.Struct):
+class _Refusal(msgspec.Struct):
     error: ErrorMessage
 
 
 def refuse(status: int, body: bytes) -> Exception:
     """An answer that is not 200, as one of our errors."""
     try:
-        message = msgspec.json.decode(body, type=_ErrorBody).error.message
+        message = msgspec.json.decode(body, type=_Refusal).error.message
     except msgspec.MsgspecError:
         message = body[:200].decode("utf-8", "replace")
     match status:

@@ -56,7 +56,7 @@ async def open_reply(
 
 def refused_key(status: int) -> EngineError:
     """A server's answer to a wrong key, without its words: they may repeat the key."""
-    return EngineError(f"the engine does not take the key that it is asked with ({status})", code="engine_key")
+    return EngineError(f"the engine does not accept the key that it is called with ({status})", code="engine_key")
 
 
 class EventLines:

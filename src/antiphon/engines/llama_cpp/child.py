@@ -16,11 +16,11 @@ def main() -> None:
     # What a library prints must not look like our answer.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    told = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=leave_with_parent, args=(told["folder"],), daemon=True).start()
-    guard(told["memory"])
+    orders = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=leave_with_parent, args=(orders["folder"],), daemon=True).start()
+    guard(orders["memory"])
     try:
-        server = load(told)
+        server = load(orders)
     except Exception as error:  # noqa: BLE001 — whatever it is, the parent must hear it
         answer.write(json.dumps({"error": f"{type(error).__name__}: {error}"}) + "\n")
         answer.flush()
@@ -50,18 +50,18 @@ def guard(memory: int | None) -> None:
             file.write("800")
 
 
-def load(told: dict) -> object:  # type: ignore[type-arg]  # JSON
+def load(orders: dict) -> object:  # type: ignore[type-arg]  # JSON
     import xllamacpp
 
     params = xllamacpp.CommonParams()
-    for name, value in told["params"].items():
+    for name, value in orders["params"].items():
         setattr(params, name, value)
-    params.model.path = told["model"]
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = told["threads"]
-    if not told["flash_attention"]:
+    params.model.path = orders["model"]
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = orders["threads"]
+    if not orders["flash_attention"]:
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    if told["pooling"]:
-        params.pooling_type = getattr(xllamacpp.llama_pooling_type, told["pooling"])
+    if orders["pooling"]:
+        params.pooling_type = getattr(xllamacpp.llama_pooling_type, orders["pooling"])
     return xllamacpp.Server(params)
 
 

@@ -58,7 +58,7 @@ class ChildProcess:
         try:
             log.follow(process)
             async with asyncio.timeout(settings.load_seconds):
-                await child._load(_told(settings, file, folder, key, free))
+                await child._load(_orders(settings, file, folder, key, free))
                 fragments = await asyncio.to_thread(file.fragments)
                 child._client = _client(settings, fragments, folder, key)
                 child.model = await child._client.model(embeddings=settings.embeddings)
@@ -101,11 +101,11 @@ class ChildProcess:
         await self._log.finish()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def _load(self, told: dict[str, object]) -> None:
+    async def _load(self, orders: dict[str, object]) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            self._process.stdin.write(msgspec.json.encode(told) + b"\n")
+            self._process.stdin.write(msgspec.json.encode(orders) + b"\n")
             await self._process.stdin.drain()
         except (BrokenPipeError, ConnectionResetError):
             pass  # It is gone already; what it said is read below.
@@ -118,10 +118,10 @@ class ChildProcess:
             raise ModelError(f"the model cannot be loaded: {reason}", code="model_load")
 
 
-def _told(
+def _orders(
     settings: LlamaCppSettings, file: ModelFile, folder: Path, key: str, free: int | None
 ) -> dict[str, object]:  # fmt: skip
-    """What the child is told. Whatever the server would choose by itself is said here."""
+    """What the child is to load, and how. Whatever the server would choose by itself is named here."""
     need = file.needs(settings)
     spare = settings.cache_mib if free is None else max(0, free - need) // 2 // 2**20
     cache = min(settings.cache_mib, spare)

@@ -53,7 +53,7 @@ class LlamaClient:
         self._fragments = fragments
 
     async def model(self, *, embeddings: bool = False) -> ServedModel:
-        """Ask the server what it is. Its list of ends is told only by what `ignore_eos` bans."""
+        """Ask the server what it is. Its list of ends is known only by what `ignore_eos` bans."""
         props = await self._json("GET", "/props")
         models = await self._json("GET", "/v1/models")
         slots = _number(props, "total_slots")
@@ -63,8 +63,8 @@ class LlamaClient:
             return ServedModel(context, slots, vocabulary, frozenset())
         probe: Json = {"prompt": [0], "n_predict": 1, "ignore_eos": True, "cache_prompt": False}
         probe["response_fields"] = ["generation_settings"]
-        told = await self._json("POST", "/completion", probe)
-        banned = _at(told, "generation_settings", "logit_bias")
+        answer = await self._json("POST", "/completion", probe)
+        banned = _at(answer, "generation_settings", "logit_bias")
         ends = frozenset(_number(ban, "token") for ban in banned) if isinstance(banned, list) else frozenset()
         return ServedModel(context, slots, vocabulary, ends)
 
@@ -79,7 +79,7 @@ class LlamaClient:
         slot: int | None = None,
         placed: Callable[[int], None] = lambda slot: None,
     ) -> AsyncGenerator[Step, None]:
-        """The steps. ``slot`` is the one that the reply asks for; ``placed`` is told the one that it got."""
+        """The steps. ``slot`` is the one that the reply asks for; ``placed`` is called with the one that it got."""
         check(prompt, sampling, model, n=n, grammar=grammar)
         if sampling.max_tokens == 0:  # The server would make one id.
             for choice in range(n):
@@ -110,8 +110,8 @@ class LlamaClient:
             return Embeddings((), 0)
         body: Json = {"input": [list(input) for input in inputs], "encoding_format": "float"}
         async with open_reply(self._streams, "POST", "/v1/embeddings", body, refuse) as reply:
-            told: object = msgspec.json.decode(await reply.read())
-        rows = msgspec.convert(_at(told, "data"), list[_Vector])
+            answer: object = msgspec.json.decode(await reply.read())
+        rows = msgspec.convert(_at(answer, "data"), list[_Vector])
         vectors = tuple(row.embedding for row in sorted(rows, key=lambda row: row.index))
         return Embeddings(vectors, sum(map(len, inputs)))
 

@@ -66,7 +66,7 @@ class LlamaCppEngine:
         place = slots.enter(prompt, affinity, n=n)
         steps = child.client.generate(
             prompt, sampling, child.model, n=n, grammar=grammar,
-            slot=place.wanted, placed=lambda slot: slots.settle(place, slot),
+            slot=place.requested, placed=lambda slot: slots.settle(place, slot),
         )  # fmt: skip
         try:
             async with aclosing(steps):

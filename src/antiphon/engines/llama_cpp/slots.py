@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-KEPT = 0.8
+SHARED = 0.8
 """A prompt continues a slot if at least this share of the slot's content stays."""
 
 
@@ -20,41 +20,41 @@ class Placement:
 
     affinity: str | None
     ids: list[int]
-    wanted: int | None = None
+    requested: int | None = None
     slot: int | None = None
 
 
 @dataclass(slots=True)
 class Slots:
-    """What the slots of one child hold, as far as this process has seen."""
+    """What the slots of one child contain, as far as this process has seen."""
 
-    _held: dict[int, Placement] = field(default_factory=dict)
+    _contents: dict[int, Placement] = field(default_factory=dict)
     _active: list[Placement] = field(default_factory=list)
 
     def enter(self, prompt: Sequence[int], affinity: str | None, *, n: int) -> Placement:
         place = Placement(affinity, list(prompt))
         # While the server has not said where it put another request, a slot that looks idle may not be.
         if n == 1 and all(other.slot is not None for other in self._active):
-            place.wanted = self._best(place)
+            place.requested = self._best(place)
         self._active.append(place)
         return place
 
     def settle(self, place: Placement, slot: int) -> None:
-        """The server said where the request is."""
+        """Notes the slot that the server gave to the request."""
         place.slot = slot
-        self._held[slot] = place
+        self._contents[slot] = place
 
     def leave(self, place: Placement) -> None:
         self._active.remove(place)
 
     def _best(self, place: Placement) -> int | None:
         busy = {other.slot for other in self._active}
-        idle = {slot: held for slot, held in self._held.items() if slot not in busy}
-        own = [slot for slot, held in idle.items() if place.affinity and held.affinity == place.affinity]
+        idle = {slot: content for slot, content in self._contents.items() if slot not in busy}
+        own = [slot for slot, content in idle.items() if place.affinity and content.affinity == place.affinity]
         if own:
             return own[-1]
-        common = {slot: _common(held.ids, place.ids) for slot, held in idle.items()}
-        fitting = [slot for slot, length in common.items() if length >= KEPT * len(idle[slot].ids)]
+        common = {slot: _common(content.ids, place.ids) for slot, content in idle.items()}
+        fitting = [slot for slot, length in common.items() if length >= SHARED * len(idle[slot].ids)]
         return max(fitting, key=common.__getitem__, default=None)
 
 

@@ -1,0 +1,25 @@
+"""The contract of all stores, held by each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from antiphon.store import MemoryStore, SqliteStore, Store
+from kit.store_contract import StoreContract
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    def subject(self) -> Store:
+        return MemoryStore()
+
+
+class TestSqliteStore(StoreContract):
+    @pytest.fixture
+    async def subject(self, tmp_path: Path) -> AsyncIterator[Store]:
+        store = SqliteStore(tmp_path / "sessions.db")
+        yield store
+        await store.aclose()
