@@ -48,7 +48,7 @@ def pull_missing(config: Config) -> None:
     """Fetches the default model when the catalogue knows where from and it is not here."""
     name, entry = find_entry(config.model, config.entries)
     store = ModelStore(Path(config.store.folder))
-    if entry.source and store.path(name, entry) is None:
+    if entry.engine.needs_file and entry.source and store.path(name, entry) is None:
         print(f"fetching {name} ({megabytes(entry.size) or entry.source}) once", file=sys.stderr)
         pull(store, name, entry)
 

@@ -43,10 +43,11 @@ def open_model(
     """A model, opened by ``with`` (a `ChatModel`) or ``async with`` (an `AsyncChatModel`), closed when that is left.
 
     ``source`` None is the configuration's default model. ``engine`` is a kind of engine, or the settings of one
-    (``Scripted(reply="Hi.")``); a URL needs that of its server ("vllm" or "llama_server") and the ``tokenizer`` of its model (a GGUF file, a folder with a tokenizer.json, "o200k_harmony").
-    ``format`` and ``chat_template`` are instead of the model's own. ``settings`` are more keys of a model's table in
-    the configuration (``context``, ``threads``, ``key_variable`` …). ``config`` None reads the configuration of this
-    process (file and environment). With ``fetch`` a model that is not on this machine is downloaded first.
+    (``Scripted(reply="Hi.")``). A URL needs the one of its server ("vllm" or "llama_server") and the ``tokenizer`` of
+    its model (a GGUF file, a folder with a tokenizer.json, "o200k_harmony"). ``format`` and ``chat_template`` are
+    instead of the model's own. ``settings`` are more keys of a model's table in the configuration (``context``,
+    ``threads``, ``key_variable`` …). ``config`` None reads the configuration of this process (file and environment).
+    With ``fetch`` a model that is not on this machine is downloaded first.
 
     Entering raises `NotFoundError` for an unknown name, with near ones, `ConfigError` for settings that cannot be
     meant, `ModelError` for a model that cannot be loaded, and `OverloadedError` for a server that does not answer.
@@ -100,7 +101,7 @@ class Opening:
         config = self._config or load_config(os.environ).config
         name, entry = entry_of(source, self._engine, self._settings, config)
         store = ModelStore(Path(config.store.folder))
-        if self._fetch and entry.source and store.path(name, entry) is None:
+        if self._fetch and entry.engine.needs_file and entry.source and store.path(name, entry) is None:
             store.pull(name, entry)
         return replace(config, model=name, models={**config.models, name: entry})
 

@@ -1,0 +1,49 @@
+"""What `open_model` makes of its arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.config import Config, ModelEntry
+from antiphon.engines import Engine, EngineSettings, ModelSpec, Scripted, ScriptedEngine
+from antiphon.engines.llama_cpp import LlamaCpp
+from antiphon.engines.vllm import Vllm
+from antiphon.errors import ConfigError
+from antiphon.library.opening import entry_of, open_model
+
+
+class Parrot(EngineSettings, frozen=True, kw_only=True, tag="parrot"):
+    says: str = "Hello!"
+
+    async def open(self, model: ModelSpec) -> Engine:
+        return ScriptedEngine(model.tokenizer.encode(self.says))
+
+
+def test_a_server_is_named_by_its_url_kind_and_settings() -> None:
+    settings = {"tokenizer": "o200k_harmony", "served_name": "big", "slots": 3}
+    name, entry = entry_of("http://gpu:8000", "vllm", settings, Config())
+    assert name == "gpu:8000"
+    engine = Vllm(url="http://gpu:8000", served_name="big")
+    assert entry == ModelEntry(engine=engine, tokenizer="o200k_harmony", slots=3)
+
+
+def test_settings_change_those_of_the_model_s_entry() -> None:
+    name, entry = entry_of("smollm2", None, {"threads": 2, "context": 99}, Config())
+    assert (name, entry.engine, entry.context, entry.format) == ("smollm2", LlamaCpp(threads=2), 99, "chatml")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"url": "x"}, "llama_server and vllm"), ({"kontext": 1}, "context"), ({"slots": "x"}, "int")],
+)
+def test_a_setting_that_cannot_be_meant_is_told(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        entry_of("smollm2", None, settings, Config())
+
+
+@pytest.mark.parametrize("engine", [Parrot(says="Good day."), Scripted(reply="Good day.")])
+def test_an_engine_of_one_s_own_is_handed_in(engine: EngineSettings, tmp_path: Path) -> None:
+    with open_model("smollm2", engine=engine, config=Config()) as model:
+        assert model.chat("Hi").text == "Good day."
