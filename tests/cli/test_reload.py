@@ -124,7 +124,7 @@ def test_what_can_change_does_and_streams_that_run_are_not_disturbed(server: Ser
     deltas = [json.loads(event.strip().removeprefix("data: "))["choices"][0]["delta"] for event in events if event]
     assert "".join(delta.get("content", "") for delta in deltas).endswith("as long as it takes.")
     assert "limits.requests_per_minute" in told
-    assert "models.other.reply" in told
+    assert "models.other.engine.reply" in told
     assert "keys: 1" in told
     assert "only a restart" not in told  # a flag says the port
     server.key = ""
