@@ -1,4 +1,4 @@
-"""llama.cpp: its server core in a supervised child process, a server that runs elsewhere, and the wire that both speak."""
+"""llama.cpp: its core in a supervised child process, a server that runs elsewhere, and the wire that both speak."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
