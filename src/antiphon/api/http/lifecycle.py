@@ -19,14 +19,13 @@ class Work:
         self._error: AntiphonError | None = None
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of ``work``, which is a task of its own, or the error that `stop` gave, now or before."""
+        """The result of ``work``, or the error that `stop` gave, now or before."""
         if self._error is not None:
             work.close()
             raise self._error
-        task: asyncio.Task[Result] = asyncio.ensure_future(work)
-        self._task = task
+        self._task = asyncio.current_task()
         try:
-            return await task
+            return await work
         except asyncio.CancelledError:
             if self._error is None:
                 raise
