@@ -1,4 +1,4 @@
-"""What installed packages add to the tables of engines, formats, stores and tools, by entry points.
+"""What installed packages add to the tables of engines, formats, stores, tools and wires, by entry points.
 
 Nothing is imported until it is asked for by its name, so a package that nobody uses costs no start-up time.
 """
@@ -13,6 +13,7 @@ ENGINES = "antiphon.engines"
 FORMATS = "antiphon.formats"
 STORES = "antiphon.stores"
 TOOLS = "antiphon.tools"
+WIRES = "antiphon.wires"
 
 
 def plugin_names(group: str) -> tuple[str, ...]:

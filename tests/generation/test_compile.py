@@ -50,7 +50,7 @@ async def test_a_reply_that_continues_a_message_is_not_kept() -> None:
 
 
 async def test_no_more_are_kept_than_fit() -> None:
-    replies = compiler(kept=1)
+    replies = compiler(capacity=1)
     one = await replies.compile(shaped({"type": "integer"}))
     await replies.compile(shaped({"type": "boolean"}))
     assert await replies.compile(shaped({"type": "integer"})) is not one

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
 from antiphon.errors import ConfigError, near
+from antiphon.plugins import WIRES, load_plugin, plugin_names
 from antiphon.wire.errors import OPENAI_ERRORS, ErrorShape
 
 if TYPE_CHECKING:  # a context has what the application's settings say, and they name wires
     from .context import Context
-
-GROUP = "antiphon.wires"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,20 +33,16 @@ def load_wires(names: Iterable[str]) -> tuple[Wire, ...]:
     """The wires of installed packages that are named; a package that is not named is not imported.
 
     A package has an entry point of the group ``antiphon.wires`` for each of its wires, whose object is a `Wire`.
-    Raises `ConfigError` (``wire_not_found``, ``wire_broken``).
+    Raises `ConfigError` (``wire_not_found``, ``plugin_unusable``, ``plugin_ambiguous``).
     """
-    known = {point.name: point for point in entry_points(group=GROUP)}
-    return tuple(_loaded(name, known) for name in names)
+    return tuple(map(_loaded, names))
 
 
-def _loaded(name: str, known: dict[str, EntryPoint]) -> Wire:
-    if name not in known:
-        hint = near(name, list(known)) or "No installed package brings one of that name."
+def _loaded(name: str) -> Wire:
+    wire = load_plugin(WIRES, name)
+    if wire is None:
+        hint = near(name, plugin_names(WIRES)) or "No installed package brings one of that name."
         raise ConfigError(f"server.wires: there is no wire {name!r}", code="wire_not_found", hint=hint)
-    try:
-        wire = known[name].load()
-    except Exception as error:
-        raise ConfigError(f"the wire {name!r} cannot be imported: {error}", code="wire_broken") from error
     if not isinstance(wire, Wire):
-        raise ConfigError(f"{known[name].value}, the wire {name!r}, is no Wire", code="wire_broken")
+        raise ConfigError(f"the {WIRES} entry {name!r} is no Wire", code="plugin_unusable")
     return wire

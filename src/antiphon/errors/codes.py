@@ -238,7 +238,6 @@ CONFIGURATION = {
     "engine_unknown": error(500, "There is no engine of this name.", ConfigError),
     "store_unknown": error(500, "There is no session store of this name.", ConfigError),
     "wire_not_found": error(500, "No installed package has a wire of this name.", ConfigError),
-    "wire_broken": error(500, "A wire's package cannot be imported, or has no wire.", ConfigError),
     "config_error": error(500, "The configuration cannot be used.", ConfigError),
     "unknown_key": error(500, "The configuration has a key that does not exist.", ConfigError),
     "key_file": error(500, "The file of API keys cannot be read or written.", ConfigError),
