@@ -144,6 +144,11 @@ def test_an_engine_that_gives_text_is_read_like_one_that_gives_ids() -> None:
     assert reader.over
 
 
+async def test_a_long_turn_is_planned_beside_the_event_loop_and_is_the_same_plan() -> None:
+    answering, request = model(ScriptedEngine([])), TurnRequest(conversation=HI)
+    assert await prepare_turn(answering, request, off_loop=True) == await prepare_turn(answering, request)
+
+
 async def test_closing_a_turn_stops_the_engine() -> None:
     engine = ScriptedEngine(ids("x" * 100))
     events = run_turn(await prepare_turn(model(engine), TurnRequest(conversation=HI)))

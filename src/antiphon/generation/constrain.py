@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
@@ -20,12 +22,15 @@ CALLS = 4
 """Calls at most in one constrained reply; the ids of their frames are given by us, in order."""
 
 
-async def prepare_turn(model: Model, request: TurnRequest, *, most: int | None = None) -> Plan:
+async def prepare_turn(model: Model, request: TurnRequest, *, most: int | None = None, off_loop: bool = False) -> Plan:
     """What `run_turn` runs: the prompt and the sampling of ``request``, and the grammar that its reply must follow.
+
+    ``off_loop``: a long prompt is rendered and encoded in a thread, beside the event loop.
 
     Raises what `plan_turn` raises, and `RequestError` for a schema, pattern or choice that no grammar can enforce.
     """
-    return await constrain(plan_turn(model, request, most=most))
+    draft = partial(plan_turn, model, request, most=most)
+    return await constrain(await asyncio.to_thread(draft) if off_loop else draft())
 
 
 async def constrain(draft: Draft) -> Plan:

@@ -67,9 +67,9 @@ async def steps(
     plan: Plan, meter: Meter = UNMETERED, deadline: Deadline | None = None, *, first_choice: int = 0
 ) -> AsyncGenerator[StepEvents[Event], None]:
     """The events of a turn, step by step of its engine; its choices are numbered from ``first_choice`` on."""
-    watch = Watch(plan, meter, deadline)
-    readers = [ChoiceReader(plan, choice, guard_of(plan)) for choice in range(plan.request.n)]
+    metering = Metering(plan, meter, deadline)
     try:
+        readers = [ChoiceReader(plan, choice, guard_of(plan)) for choice in range(plan.request.n)]
         if plan.sampling.max_tokens > 0:
             sampling = plan.model.engine.generate(
                 plan.prompt_ids,
@@ -83,29 +83,29 @@ async def steps(
                     choice, reader = first_choice + step.choice, readers[step.choice]
                     if events := reader.read(step):
                         now, tokens = time.perf_counter(), reader.counts.completion
-                        more = tokens - watch.tokens.get(choice, 0)
-                        watch.tokens[choice] = tokens
-                        if watch.last and more:
-                            watch.between((now - watch.last) / more)
-                            watch.last = now
+                        more = tokens - metering.tokens.get(choice, 0)
+                        metering.tokens[choice] = tokens
+                        if metering.last and more:
+                            metering.between((now - metering.last) / more)
+                            metering.last = now
                         # What is noted of text is its time, here: a call for each token costs as much as reading it.
-                        if not watch.last or len(events) > 1 or not isinstance(events[0], TextDelta):
-                            watch.note(events, choice)
+                        if not metering.last or len(events) > 1 or not isinstance(events[0], TextDelta):
+                            metering.note(events, choice)
                         yield StepEvents(choice, events, tokens)
                     if reader.over and all(other.over for other in readers):
                         break
         for choice, reader in enumerate(readers, first_choice):
             if events := reader.close():
-                watch.note(events, choice)
-                watch.tokens[choice] = reader.counts.completion
+                metering.note(events, choice)
+                metering.tokens[choice] = reader.counts.completion
                 yield StepEvents(choice, events, reader.counts.completion)
     except BaseException as error:
-        watch.end(error)
+        metering.end(error)
         raise
-    watch.end(None)
+    metering.end(None)
 
 
-class Watch:
+class Metering:
     """Tells the meter and the deadline of one turn what they are there for."""
 
     def __init__(self, plan: Plan, meter: Meter, deadline: Deadline | None) -> None:
