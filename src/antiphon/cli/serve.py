@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from antiphon import __version__
 from antiphon.api.http.server import on_loop, serving
 from antiphon.api.http.tls import certificate
-from antiphon.config import find_entry
+from antiphon.config import Config, find_entry
 from antiphon.library.app import assembled
 
 from .options import (
@@ -76,25 +77,26 @@ def command(
     )  # fmt: skip
     loaded = read().config
     pull_missing(loaded)
-    name, _ = find_entry(loaded.model, loaded.entries)
-    server = loaded.server
     set_up(loaded)
+    on_loop(run(loaded, lambda: read().config, as_json=json))
+
+
+async def run(config: Config, read: Callable[[], Config], *, as_json: bool) -> None:
+    """Serves ``config`` until the program is told to stop; ``read`` reads the configuration anew at each SIGHUP."""
+    server = config.server
     tls = certificate(server.tls_cert, server.tls_key)
-
-    async def run() -> None:
-        async with assembled(loaded) as parts:
-            await serving(
-                parts.app,
-                host=server.host,
-                port=server.port,
-                drain=server.drain,
-                without_keys=server.without_keys,
-                tls=tls,
-                on_hangup=Reload(parts.app, parts.catalog, loaded, lambda: read().config),
-                on_ready=lambda url: print_json({"url": url, "model": name}) if json else greet(url, name),
-            )
-
-    on_loop(run())
+    name, _ = find_entry(config.model, config.entries)
+    async with assembled(config) as parts:
+        await serving(
+            parts.app,
+            host=server.host,
+            port=server.port,
+            drain=server.drain,
+            without_keys=server.without_keys,
+            tls=tls,
+            on_hangup=Reload(parts.app, parts.catalog, config, read),
+            on_ready=lambda url: print_json({"url": url, "model": name}) if as_json else greet(url, name),
+        )
 
 
 def greet(url: str, model: str) -> None:

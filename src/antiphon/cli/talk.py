@@ -20,8 +20,7 @@ from antiphon.conversation import (
     TextDelta,
     TurnEnded,
 )
-from antiphon.generation import Model, TurnRequest, prepare_turn, run_turn
-from antiphon.generation.rounds import RoundEvent, Rounds
+from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, run_rounds, run_turn
 from antiphon.tools import Toolbox, ToolCancelled, ToolEnded, ToolStarted
 
 
@@ -110,8 +109,8 @@ async def answering(partner: Partner, talk: Talk) -> AsyncGenerator[RoundEvent, 
         return
     offer = partner.toolbox.offered(builtins=model.format.framed)
     offered = replace(talk.conversation, tools=offer.specs, builtins=offer.builtins)
-    rounds = Rounds(model, replace(request, conversation=offered), offer.router, prepare_turn, session="chat")
-    async with aclosing(rounds.run()) as events:
+    plan = await prepare_turn(model, replace(request, conversation=offered))
+    async with aclosing(run_rounds(plan, offer.router, session="chat")) as events:
         async for event in events:
             yield event
 

@@ -20,7 +20,7 @@ from antiphon.conversation import (
     visible_to_user,
 )
 from antiphon.errors import AntiphonError
-from antiphon.generation.rounds import RoundEvent
+from antiphon.generation import RoundEvent
 from antiphon.tokens import spell
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 

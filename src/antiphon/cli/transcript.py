@@ -20,7 +20,7 @@ from antiphon.conversation import (
 )
 from antiphon.conversation.json import MessageJson, message_json, message_of
 from antiphon.errors import ParseError, Position
-from antiphon.generation.rounds import RoundEvent
+from antiphon.generation import RoundEvent
 
 from .talk import messages_of
 

@@ -19,8 +19,7 @@ from antiphon.conversation import (
     TurnEnded,
     visible_to_user,
 )
-from antiphon.generation import Model, TurnRequest, prepare_turn
-from antiphon.generation.rounds import RoundEvent, Rounds
+from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, run_rounds
 from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolStarted
 
 from .reply import Delta, Reply
@@ -110,7 +109,8 @@ async def answered(
     Raises what planning, the engine, or a value of another type raise. Closing the generator stops engine and tools.
     """
     answer = Answer(request.conversation, shape)
-    async with aclosing(Rounds(model, request, router, prepare_turn, session="library").run()) as events:
+    plan = await prepare_turn(model, request)
+    async with aclosing(run_rounds(plan, router)) as events:
         async for event in events:
             delta = answer.feed(event)
             if delta is not None:

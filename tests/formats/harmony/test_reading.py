@@ -365,3 +365,11 @@ def test_the_content_is_empty_until_its_message_starts_however_the_ids_come(chun
     for start in range(0, len(reply), chunk):
         parser.feed(reply[start : start + chunk])
     assert (parser.role, parser.content) == (None, "")
+
+
+def test_text_where_ids_are_read_is_refused_with_the_way_to_read_text() -> None:
+    parser = StreamParser(BYTES)
+    with pytest.raises(TypeError, match=r"antiphon\.parse"):
+        parser.feed("<|channel|>")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"antiphon\.parse"):
+        parse_completion("<|channel|>", BYTES)  # type: ignore[arg-type]

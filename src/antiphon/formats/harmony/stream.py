@@ -174,7 +174,12 @@ def parse_completion(
 
 
 def read_ids(ids: Sequence[int], size: int, decoder: PieceDecoder, reader: HarmonyParser) -> list[ParserEvent]:
-    """The events of the ids; an id outside the vocabulary has no text and is an incident (F-14)."""
+    """The events of the ids; an id outside the vocabulary has no text and is an incident (F-14).
+
+    Raises `TypeError` for text, which has no ids yet.
+    """
+    if isinstance(ids, str | bytes):
+        raise TypeError('token ids are expected, not text; for text use antiphon.parse(text, "harmony")')
     if not ids or (min(ids) >= 0 and max(ids) < size):
         return reader.feed(decoder.feed(ids))
     events: list[ParserEvent] = []
