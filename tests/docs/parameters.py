@@ -19,7 +19,7 @@ from antiphon.engines import EngineInfo
 from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.completions.schema import CompletionRequest
 from antiphon.wire.dialect import OPENAI, Dialect
-from antiphon.wire.dialects import spoken
+from antiphon.wire.dialects import configured_dialects
 from antiphon.wire.embeddings.schema import EmbeddingRequest
 from antiphon.wire.interactive.schema import InteractiveRequest
 from antiphon.wire.responses.schema import ResponsesRequest
@@ -86,7 +86,7 @@ class Page:
 
     def __init__(self) -> None:
         self._kinds = list(kinds())
-        self._plain, self._strict = spoken(), spoken(strict=True)
+        self._plain, self._strict = configured_dialects(), configured_dialects(strict=True)
         self._servers = Servers()
 
     async def text(self) -> str:

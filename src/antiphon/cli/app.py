@@ -34,9 +34,9 @@ OK, FAILED, USAGE, BROKEN = 0, 1, 2, 3
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line; the exit code. Errors of ours are told in words, never as a traceback."""
-    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    requested = next((word for word in arguments if not word.startswith("-")), None)
     try:
-        build_app(wanted)(list(arguments), prog_name="antiphon")
+        build_app(requested)(list(arguments), prog_name="antiphon")
     except SystemExit as done:  # how Typer ends, whatever the outcome
         return done.code if isinstance(done.code, int) else OK
     except AntiphonError as error:
@@ -45,8 +45,8 @@ def run(arguments: Sequence[str]) -> int:
     return OK
 
 
-def build_app(wanted: str | None) -> typer.Typer:
-    """All commands by name and summary; only ``wanted`` is more than that."""
+def build_app(requested: str | None) -> typer.Typer:
+    """All commands by name and summary; only ``requested`` is more than that."""
     app = typer.Typer(
         help="The conversation layer for language models.",
         add_completion=False,
@@ -55,7 +55,7 @@ def build_app(wanted: str | None) -> typer.Typer:
     )
     app.callback()(version_option)
     for name, summary in COMMANDS.items():
-        command = import_module(f"antiphon.cli.{name}").command if name == wanted else unloaded
+        command = import_module(f"antiphon.cli.{name}").command if name == requested else unloaded
         app.command(name, help=summary)(command)
     return app
 

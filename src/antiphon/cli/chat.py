@@ -49,7 +49,7 @@ def command(
     )
     pull_missing(loaded.config)
     settings = Answers(temperature=temperature, max_tokens=max_tokens, seed=seed)
-    talk = Talk(answers=settings).told(system or "")
+    talk = Talk(answers=settings).with_system(system or "")
 
     async def run() -> None:
         async with AsyncExitStack() as stack:

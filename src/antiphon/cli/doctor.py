@@ -81,8 +81,8 @@ def sandbox(config: Config) -> Finding:
     try:
         return Finding(State.OK, f"python tool: sandboxed by {Bubblewrap().program}")
     except ConfigError as error:
-        wanted = "python" in tool_settings(config.tools).names
-        return Finding(State.FAIL if wanted else State.WARN, f"python tool: {error.message}", error.hint or "")
+        configured = "python" in tool_settings(config.tools).names
+        return Finding(State.FAIL if configured else State.WARN, f"python tool: {error.message}", error.hint or "")
 
 
 def store(config: Config) -> Finding:
@@ -124,9 +124,9 @@ def elsewhere(config: Config, name: str, entry: ModelEntry) -> Finding:
         async with aclosing(open_catalog(config)) as catalog:
             info = (await catalog.get(name)).engine.info
         grammars = "holds grammars" if info.grammar else "holds no grammars"
-        told = f"model {name} at {entry.engine.address}, {info.context} tokens, {grammars}"
+        summary = f"model {name} at {entry.engine.address}, {info.context} tokens, {grammars}"
         hint = "" if info.grammar or entry.task == "embed" else "forced tool calls and schemas will be refused"
-        return Finding(State.WARN if hint else State.OK, told, hint)
+        return Finding(State.WARN if hint else State.OK, summary, hint)
 
     try:
         return asyncio.run(ask())

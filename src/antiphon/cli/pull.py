@@ -27,8 +27,8 @@ def command(
     """Fetch models into the store. What is there already is not fetched again."""
     settings = configure(config).config
     store = ModelStore(Path(settings.store.folder))
-    for wanted in names or [settings.model]:
-        name, entry = find_entry(wanted, settings.entries)
+    for given in names or [settings.model]:
+        name, entry = find_entry(given, settings.entries)
         model = pull(store, name, entry)
         if json:
             print_json(model)

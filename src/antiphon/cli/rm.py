@@ -22,8 +22,8 @@ def command(
     """Remove models from the store. Files that were never copied there stay where they are."""
     settings = configure(config).config
     store = ModelStore(Path(settings.store.folder))
-    for wanted in names:
-        name = wanted if store.find(wanted) else find_entry(wanted, settings.entries)[0]
+    for given in names:
+        name = given if store.find(given) else find_entry(given, settings.entries)[0]
         if not store.remove(name):
             raise NotFoundError(
                 f"{name!r} is not in the store", code="model_not_found", hint="antiphon models lists it."

@@ -40,13 +40,13 @@ class Talk:
     conversation: Conversation = field(default_factory=Conversation)
     answers: Answers = field(default_factory=Answers)
 
-    def told(self, system: str) -> Talk:
+    def with_system(self, system: str) -> Talk:
         """With another system text, or none when it is empty; what was said stays."""
-        said = tuple(message for message in self.conversation.messages if message.role is not Role.SYSTEM)
+        others = tuple(message for message in self.conversation.messages if message.role is not Role.SYSTEM)
         first = (Message(role=Role.SYSTEM, text=system),) if system else ()
-        return replace(self, conversation=replace(self.conversation, messages=first + said))
+        return replace(self, conversation=replace(self.conversation, messages=first + others))
 
-    def asked(self, question: str) -> Talk:
+    def with_question(self, question: str) -> Talk:
         return replace(self, conversation=self.conversation.add(Message(role=Role.USER, text=question)))
 
     def answered(self, *messages: Message) -> Talk:

@@ -90,7 +90,7 @@ class Screen:
 
 async def ask_once(partner: Partner, talk: Talk, question: str, *, as_json: bool) -> bool:
     """One question and its answer; False when it was stopped before its end."""
-    talk = talk.asked(question)
+    talk = talk.with_question(question)
     _, heard = await hear(partner, talk, quiet if as_json else Screen().show)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(answer_form(heard))).decode())
@@ -121,7 +121,7 @@ async def act(partner: Partner, talk: Talk, word: str, rest: str, line: str, *, 
         case "/help":
             print(HELP)
         case "/system":
-            return talk.told(rest)
+            return talk.with_system(rest)
         case "/raw":
             print(spell(tuple(partner.model.format.render(talk.conversation, reply_as=None))))
         case "/save":
@@ -140,7 +140,7 @@ async def act(partner: Partner, talk: Talk, word: str, rest: str, line: str, *, 
 
 async def ask(partner: Partner, talk: Talk, question: str, *, as_json: bool) -> Talk:
     """The talk after one more question and what was answered; as it was, when the answer failed."""
-    talk, heard = await hear(partner, talk.asked(question), quiet if as_json else Screen().show)
+    talk, heard = await hear(partner, talk.with_question(question), quiet if as_json else Screen().show)
     if as_json:
         print(msgspec.json.encode(answer_form(heard)).decode(), flush=True)
     elif not any(isinstance(event, TurnEnded) for event in heard):

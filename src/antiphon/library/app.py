@@ -21,7 +21,7 @@ from antiphon.catalog.toolbox import open_toolbox, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_config
 from antiphon.observe import Exported, Tracing
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.dialects import spoken
+from antiphon.wire.dialects import configured_dialects
 from antiphon.wire.encrypted import stored_key
 
 
@@ -159,7 +159,7 @@ def words(text: str) -> tuple[str, ...]:
 
 def dialects_of(own: DialectConfig) -> dict[str, Dialect]:
     """Every dialect by its name."""
-    return spoken(
+    return configured_dialects(
         strict=own.strict,
         max_seq_len=own.max_seq_len,
         max_iter_times=own.max_iter_times,

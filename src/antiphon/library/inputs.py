@@ -11,7 +11,7 @@ from antiphon.errors import RequestError
 from antiphon.wire.chat.conversation import read_chat
 
 ChatInput = str | Message | Conversation | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
-"""A question; messages, ours or as chat APIs write them; a conversation; the body of a chat request."""
+"""A question; messages, values or as chat APIs write them; a conversation; the body of a chat request."""
 
 
 def read_input(given: ChatInput, *, system: str | None = None, history: Conversation | None = None) -> Conversation:
@@ -39,9 +39,9 @@ def _conversation(given: ChatInput) -> Conversation:
 
 
 def _messages(given: Sequence[Message | Mapping[str, Any]]) -> Conversation:
-    ours = [message for message in given if isinstance(message, Message)]
-    if len(ours) == len(given):
-        return Conversation(tuple(ours))
-    if ours:
+    values = [message for message in given if isinstance(message, Message)]
+    if len(values) == len(given):
+        return Conversation(tuple(values))
+    if values:
         raise RequestError("messages: either all are Message values, or all are chat JSON.", code="invalid_type")
     return read_chat({"messages": list(given)})

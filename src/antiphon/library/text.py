@@ -62,13 +62,13 @@ def render(
 ) -> Prompt:
     """The exact prompt of a conversation in a format, by its name ("harmony", "openchatml", "chatml", "qwen" …).
 
-    ``reply`` False leaves out the beginning of the model's answer. ``history`` says which earlier reasoning is kept.
+    ``reply`` False leaves out the beginning of the model's answer. ``history`` says which earlier reasoning stays.
     For gpt-oss ("harmony") the prompt has ids. Raises `NotFoundError` for an unknown format, `RequestError` or
-    `RenderError` for a conversation that it cannot say.
+    `RenderError` for a conversation that it cannot represent.
     """
-    spoken, tokenizer = _named(format)
+    chosen, tokenizer = _named(format)
     reply_as = Role.ASSISTANT if reply else None
-    pieces = tuple(spoken.render(read_input(messages, system=system), reply_as=reply_as, history=history))
+    pieces = tuple(chosen.render(read_input(messages, system=system), reply_as=reply_as, history=history))
     return Prompt(pieces, None if tokenizer is None else tuple(encode_pieces(pieces, tokenizer)))
 
 
@@ -86,11 +86,11 @@ def parse(
     instead of one reply. What is malformed is repaired and listed in ``incidents``; with ``strict`` it raises
     `ParseError`.
     """
-    spoken, tokenizer = _named(format)
-    parser = spoken.parser(
+    chosen, tokenizer = _named(format)
+    parser = chosen.parser(
         reply_as=None if whole else Role.ASSISTANT, prompt=prompt.pieces if prompt else (), strict=strict
     )
-    events: list[ParserEvent] = [*parser.feed(_pieces(reply, spoken, tokenizer)), *parser.close()]
+    events: list[ParserEvent] = [*parser.feed(_pieces(reply, chosen, tokenizer)), *parser.close()]
     return Parsed(
         tuple(event.message for event in events if isinstance(event, MessageEnded)),
         tuple(event for event in events if isinstance(event, Incident)),

@@ -27,7 +27,7 @@ PARAGRAPH = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class VisibleText:
     """More of the visible answer."""
 
     text: str
@@ -35,14 +35,14 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
+class ReasoningText:
     """More reasoning, for servers that expose it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CallStarted:
     """A tool call began; ``index`` counts the calls of its choice."""
 
     index: int
@@ -51,7 +51,7 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Argued:
+class CallArguments:
     """More of the arguments of call ``index``, byte for byte as the model wrote them."""
 
     index: int
@@ -64,7 +64,7 @@ class Finished:
     usage: Usage
 
 
-Change = Said | Thought | Called | Argued | Finished
+Change = VisibleText | ReasoningText | CallStarted | CallArguments | Finished
 
 
 class Projection:
@@ -72,17 +72,17 @@ class Projection:
 
     def __init__(self, *, expose_reasoning: bool = False) -> None:
         self._expose_reasoning = expose_reasoning
-        self._field: type[Said] | type[Thought] | type[Argued] | None = None
+        self._field: type[VisibleText] | type[ReasoningText] | type[CallArguments] | None = None
         self._calls = 0
-        self._shown: set[type[Said] | type[Thought]] = set()
+        self._shown: set[type[VisibleText] | type[ReasoningText]] = set()
         self._fresh = False
 
     def feed(self, event: Event) -> Change | None:
         """What ``event`` changes for the client; None: nothing."""
         match event:
             case TextDelta(text, logprobs):
-                if self._field is Said and not self._fresh:
-                    return Said(text, logprobs)  # Nearly every event of nearly every turn.
+                if self._field is VisibleText and not self._fresh:
+                    return VisibleText(text, logprobs)  # Nearly every event of nearly every turn.
                 return self._text(text, logprobs)
             case MessageStarted(message):
                 return self._start(message)
@@ -99,29 +99,29 @@ class Projection:
     def _start(self, message: Message) -> Change | None:
         self._fresh = True
         if message.is_call:
-            self._field = Argued
+            self._field = CallArguments
             self._calls += 1
-            return Called(self._calls - 1, message.call_id or f"call_{self._calls - 1}", chat_name(message))
+            return CallStarted(self._calls - 1, message.call_id or f"call_{self._calls - 1}", chat_name(message))
         self._field = None
         if visible_to_user(message):
-            self._field = Said
+            self._field = VisibleText
         elif message.channel == Channel.ANALYSIS and self._expose_reasoning:
-            self._field = Thought
+            self._field = ReasoningText
         return None
 
     def _text(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> Change | None:
         field = self._field
         if field is None:
             return None
-        if field is Argued:
-            return Argued(self._calls - 1, text)
+        if field is CallArguments:
+            return CallArguments(self._calls - 1, text)
         apart = PARAGRAPH if self._fresh and field in self._shown else ""
         self._fresh = False
-        if field is Said:
-            self._shown.add(Said)
-            return Said(apart + text, logprobs)
-        self._shown.add(Thought)
-        return Thought(apart + text)
+        if field is VisibleText:
+            self._shown.add(VisibleText)
+            return VisibleText(apart + text, logprobs)
+        self._shown.add(ReasoningText)
+        return ReasoningText(apart + text)
 
 
 def chat_name(message: Message) -> str:
@@ -149,14 +149,14 @@ class Whole:
 
     def add(self, change: Change) -> None:
         match change:
-            case Said(text, logprobs):
+            case VisibleText(text, logprobs):
                 self.text.append(text)
                 self.logprobs += logprobs
-            case Thought(text):
+            case ReasoningText(text):
                 self.reasoning.append(text)
-            case Called(_, id, name):
+            case CallStarted(_, id, name):
                 self.calls.append(WholeCall(id, name))
-            case Argued(index, text):
+            case CallArguments(index, text):
                 self.calls[index].arguments.append(text)
             case Finished():
                 self.finished = change

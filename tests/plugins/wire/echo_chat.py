@@ -15,7 +15,7 @@ from antiphon.errors import AntiphonError
 from antiphon.generation import StepEvents, TurnRequest, plan_turn
 from antiphon.wire.errors import ApiError, ErrorShape
 from antiphon.wire.json import encode
-from antiphon.wire.projection import Finished, Projection, Said
+from antiphon.wire.projection import Finished, Projection, VisibleText
 from antiphon.wire.writer import JSON, StreamForm
 
 # What its JSON looks like
@@ -64,7 +64,7 @@ class EchoWriter:
         changes = (self._projection.feed(event) for event in step.events)
         echoes: list[Echo] = []
         for change in changes:
-            if isinstance(change, Said):
+            if isinstance(change, VisibleText):
                 echoes.append(Echo(heard=change.text))
             elif isinstance(change, Finished):
                 echoes.append(Echo(end=change.reason.value))

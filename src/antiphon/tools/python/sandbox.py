@@ -219,9 +219,9 @@ class Interpreter:
         assert self._process.stdout is not None, "started with pipes"
         line = await self._process.stdout.readline()
         try:
-            said: dict[str, Any] = json.loads(line)
-            images = tuple(str(image) for image in said["images"])
-            return Cell(bool(said["ok"]), str(said["text"])[: self._limits.output], int(said["bytes"]), images)
+            reply: dict[str, Any] = json.loads(line)
+            images = tuple(str(image) for image in reply["images"])
+            return Cell(bool(reply["ok"]), str(reply["text"])[: self._limits.output], int(reply["bytes"]), images)
         except (ValueError, KeyError, TypeError):  # it ended, or the code wrote to our descriptor
             return await self._lose("the interpreter ended (too much memory, too many files, or its own doing)")
 

@@ -12,7 +12,16 @@ from antiphon.conversation import Event, TokenLogprob, Usage
 from antiphon.generation import StepEvents, merge_usage
 from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.json import encode
-from antiphon.wire.projection import Argued, Called, Change, Finished, Projection, Said, Thought, Whole
+from antiphon.wire.projection import (
+    CallArguments,
+    CallStarted,
+    Change,
+    Finished,
+    Projection,
+    ReasoningText,
+    VisibleText,
+    Whole,
+)
 from antiphon.wire.sse import DONE, event
 from antiphon.wire.writer import JSON, StreamForm
 
@@ -71,21 +80,21 @@ class ChunkWriter:
 
     def change(self, index: int, change: Change, usage: Usage | None = None) -> bytes:
         """The chunk of one change, with ``usage`` where it is given."""
-        if usage is None and isinstance(change, Said) and not change.logprobs:
+        if usage is None and isinstance(change, VisibleText) and not change.logprobs:
             before, after = self._texts[index]  # Nearly every chunk of nearly every stream.
             return before + encode(change.text) + after
         role = self._role
         match change:
-            case Said(text, logprobs):
+            case VisibleText(text, logprobs):
                 entries = ChoiceLogprobs(logprob_entries(logprobs)) if logprobs else None
                 return self._chunk(index, Delta(role=role, content=text), logprobs=entries, usage=usage)
-            case Thought(text):
+            case ReasoningText(text):
                 return self._chunk(index, Delta(role=role, reasoning=text, reasoning_content=text), usage=usage)
-            case Called(call, id, name):
+            case CallStarted(call, id, name):
                 function = FunctionDelta(name=name, arguments="")
                 begun = ToolCallDelta(index=call, id=id, type="function", function=function)
                 return self._chunk(index, Delta(role=role, tool_calls=[begun]), usage=usage)
-            case Argued(call, text):
+            case CallArguments(call, text):
                 more = ToolCallDelta(index=call, function=FunctionDelta(arguments=text))
                 return self._chunk(index, Delta(role=role, tool_calls=[more]), usage=usage)
             case Finished(reason, _):

@@ -15,7 +15,7 @@ from antiphon.wire.chat.schema import CompletionUsage
 from antiphon.wire.chat.write import completion_usage, finite
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.json import encode
-from antiphon.wire.projection import Finished, Projection, Said
+from antiphon.wire.projection import Finished, Projection, VisibleText
 from antiphon.wire.sse import DONE, event
 from antiphon.wire.writer import JSON, StreamForm
 
@@ -47,7 +47,7 @@ class ChoiceText:
         echo, self._echo = self._echo, ""
         begun = [Part(echo)] if echo else []
         match self._projection.feed(event):
-            case Said(text, logprobs):
+            case VisibleText(text, logprobs):
                 return [*begun, Part(text, logprobs)]
             case Finished() as finished:
                 suffix = [Part(self._suffix)] if self._suffix else []

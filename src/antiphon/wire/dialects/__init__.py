@@ -9,7 +9,7 @@ from .lmdeploy import lmdeploy
 from .mindie import mindie
 
 
-def spoken(
+def configured_dialects(
     *,
     strict: bool = False,
     max_seq_len: int = 2560,
@@ -27,7 +27,7 @@ def spoken(
     return {dialect.name: dialect for dialect in dialects}
 
 
-DIALECTS: tuple[Dialect, ...] = tuple(spoken().values())
+DIALECTS: tuple[Dialect, ...] = tuple(configured_dialects().values())
 """Each as it is without configuration."""
 
-__all__ = ["DIALECTS", "databricks", "lmdeploy", "mindie", "spoken"]
+__all__ = ["DIALECTS", "databricks", "lmdeploy", "mindie", "configured_dialects"]

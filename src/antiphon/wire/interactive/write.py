@@ -11,7 +11,7 @@ from antiphon.errors import AntiphonError
 from antiphon.generation import StepEvents
 from antiphon.wire.errors import ErrorDetail
 from antiphon.wire.json import encode
-from antiphon.wire.projection import Finished, Projection, Said
+from antiphon.wire.projection import Finished, Projection, VisibleText
 from antiphon.wire.writer import JSON, StreamForm
 
 from .schema import InteractiveAnswer, InteractiveRequest
@@ -51,7 +51,7 @@ class InteractiveWriter:
         parts: list[InteractiveAnswer] = []
         for event in step.events:
             match self._projection.feed(event):
-                case Said(text):
+                case VisibleText(text):
                     parts.append(self._now(text=text, tokens=step.completion_tokens))
                 case Finished(reason, usage):
                     parts.append(
