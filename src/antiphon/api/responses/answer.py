@@ -22,7 +22,7 @@ from antiphon.wire.responses.schema import (
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import EVENT_STREAM, StreamForm
 
-from .respond import Responder
+from .make import Responder
 from .runs import ResponseCancelled, Run
 
 

@@ -26,7 +26,7 @@ from antiphon.wire.responses.schema import (
 from antiphon.wire.responses.write import View
 
 from .archive import Past
-from .respond import Order
+from .make import Order
 
 
 class Reader:

@@ -15,8 +15,8 @@ from antiphon.api.http.exchange import KEY, Exchange
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.responses.answer import EventsResponse, ResponseAnswer, again, json_response, replayed, settled
 from antiphon.api.responses.listing import listed
+from antiphon.api.responses.make import Responder
 from antiphon.api.responses.request import Reader
-from antiphon.api.responses.respond import Responder
 from antiphon.api.responses.runs import Run
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.read import (

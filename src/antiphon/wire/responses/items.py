@@ -15,7 +15,7 @@ from antiphon.wire.chat.messages import recipient_of
 from antiphon.wire.errors import refused
 
 from .item_schema import Content, InputItem, InputPart
-from .output import CUSTOM_INPUT
+from .open_items import CUSTOM_INPUT
 
 TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 CALLS = ("function_call", "custom_tool_call")

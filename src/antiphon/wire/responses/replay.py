@@ -51,7 +51,7 @@ from .item_schema import (
     ReasoningText,
     WebSearchCallItem,
 )
-from .output import Place
+from .open_items import Place
 from .schema import Response
 
 

@@ -13,7 +13,7 @@ from antiphon.tools import Offer, Router
 from antiphon.wire.definitions import NAME, read_function
 from antiphon.wire.errors import refused
 
-from .output import CUSTOM_INPUT, ClientTool
+from .open_items import CUSTOM_INPUT, ClientTool
 from .schema import ChosenTool, NamespacedTool, ResponsesTool, ResponsesToolChoice, TokensRequest
 
 _NAMESPACES = {"web_search": "browser", "code_interpreter": "python"}

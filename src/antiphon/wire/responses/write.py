@@ -26,7 +26,6 @@ from antiphon.errors import AntiphonError, RequestError
 from antiphon.generation.rounds import RoundEvent
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 
-from .calls import CodeInterpreter, McpCall, ServerCall, WebSearch
 from .ending import ENDINGS, LAST, LastStatus, message_of, response_error, response_usage
 from .event_schema import (
     OutputItemDone,
@@ -39,12 +38,13 @@ from .event_schema import (
     StreamEvent,
 )
 from .item_schema import Annotation, OutputItem, Status
-from .output import Answer, ClientFunctionCall, ClientTool, CustomCall, OpenItem, Phase, Place, Reasoning
+from .open_items import Answer, ClientFunctionCall, ClientTool, CustomCall, OpenItem, Phase, Place, Reasoning
 from .schema import (
     IncompleteDetails,
     Response,
     ResponseError,
 )
+from .server_calls import CodeInterpreter, McpCall, ServerCall, WebSearch
 
 PREFIXES = {
     Reasoning: "rs",

@@ -32,7 +32,7 @@ from .item_schema import (
     Status,
     WebSearchCallItem,
 )
-from .output import OpenItem, Place, added, done, json_object
+from .open_items import OpenItem, Place, added, done, json_object
 
 
 class ServerCall(OpenItem, Protocol):
