@@ -49,6 +49,11 @@ class Turn:
     messages: list[Message] = field(default_factory=list)
     ended: TurnEnded = UNENDED
 
+    @property
+    def calls(self) -> list[Message]:
+        """Those that are whole."""
+        return [message for message in self.messages if message.is_call and message.end is not End.NONE]
+
     def note(self, events: Sequence[Event]) -> list[RoundEvent]:
         """The events without the turn's end."""
         passed: list[RoundEvent] = []
@@ -103,13 +108,16 @@ class Rounds:
         usage = Usage()
         seconds = self.limits.tool_seconds
         for _ in range(self.limits.rounds):
-            turn = Turn()
-            async with aclosing(self._turn(turn, deadline)) as steps_of_turn:
-                async for step in steps_of_turn:
-                    yield step
+            turn, before = Turn(), self.completion_tokens
+            plan, self.first = self.first or await self.plan(self.model, self.request), None
+            async with aclosing(steps(plan, self.meter, deadline)) as sampled:
+                async for step in sampled:
+                    self.completion_tokens = before + step.completion_tokens
+                    if events := turn.note(step.events):
+                        yield StepEvents(0, events, self.completion_tokens)
             ended = turn.ended
             usage = _sum(usage, ended.usage)
-            calls = [message for message in turn.messages if message.is_call and message.end is not End.NONE]
+            calls = turn.calls
             served = [message for message in calls if self.router.serves(message.recipient or "")]
             if ended.reason is not FinishReason.TOOL_CALL or not served:
                 self._grow(turn.messages)
@@ -128,16 +136,6 @@ class Rounds:
                 return
         yield self._step(Incident("tool_rounds_exceeded", self.limits.rounds))
         yield self._step(TurnEnded(FinishReason.LENGTH_OUTPUT, usage))
-
-    async def _turn(self, turn: Turn, deadline: Deadline | None) -> AsyncGenerator[StepEvents[RoundEvent], None]:
-        """One turn without its end, which is noted in ``turn``: more turns may follow."""
-        plan, self.first = self.first, None
-        before = self.completion_tokens
-        async with aclosing(steps(plan or await self.plan(self.model, self.request), self.meter, deadline)) as sampled:
-            async for _, events, tokens in sampled:
-                self.completion_tokens = before + tokens
-                if passed := turn.note(events):
-                    yield StepEvents(0, passed, self.completion_tokens)
 
     def _step(self, event: RoundEvent) -> StepEvents[RoundEvent]:
         return StepEvents(0, (event,), self.completion_tokens)
