@@ -87,7 +87,7 @@ class Items:
         call = self._waiting.get(item.call_id or "")
         reader = ItemReader(
             token="convert",  # noqa: S106 - a part of ids
-            unseal=_sealed,
+            decrypt=_sealed,
             before=(call,) if call else (),
             path=self._path,
             first=self._number,

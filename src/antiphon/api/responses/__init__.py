@@ -1,1 +1,1 @@
-"""Responses and conversations while they are made, and as they are kept."""
+"""Responses and conversations: how they are requested, made and stored."""

@@ -1,4 +1,4 @@
-"""Responses and conversations that are kept between requests, each for its owner alone."""
+"""Responses and conversations as they are stored, each for its owner alone."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from antiphon.conversation import Message
 from antiphon.errors import ConflictError, NotFoundError, Position, RequestError
 from antiphon.store import Key, Record, Store, pack, unpack
 from antiphon.wire.json import encode
 from antiphon.wire.responses.items import Entry
-from antiphon.wire.responses.schema import Response
+from antiphon.wire.responses.schema import Response, ResponseError
 
 DAY = 24 * 3600.0
 SWEEP = 3600.0
 
 
 class StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item and its messages. ``output``: the model said it. ``gone``: the id of an item that was deleted."""
+    """An item and its messages. ``output``: the model wrote it. ``gone``: the id of an item that was deleted."""
 
     item: dict[str, Any] | None = None
     messages: list[bytes] = []
@@ -41,18 +43,22 @@ class StoredConversation(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """What was said before a request, oldest first."""
+class History:
+    """The items before a request, oldest first; ``thread`` is `StoredResponse`'s, None where there is none yet."""
 
     entries: tuple[Entry, ...] = ()
     thread: str | None = None
 
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(message for entry in self.entries for message in entry.messages)
+
 
 @dataclass(slots=True)
 class Archive:
-    """``clock`` gives Unix time in seconds; a response is kept for ``lifetime`` seconds after it was last gone on from.
+    """``clock`` gives Unix time in seconds; a response expires ``lifetime`` seconds after it was last gone on from.
 
-    Another owner's things are not there: every read says `NotFoundError` for them, as for what never was.
+    Another owner's things are not there: every read raises `NotFoundError` for them, as for what never was.
     """
 
     store: Store
@@ -61,7 +67,7 @@ class Archive:
     _busy: set[Key] = field(default_factory=set)
     _swept: float = 0.0
 
-    async def keep(
+    async def store_response(
         self,
         owner: str,
         stored: StoredResponse,
@@ -85,16 +91,24 @@ class Archive:
     async def has(self, owner: str, id: str) -> bool:
         return await self._record(Key("response", owner, id)) is not None
 
-    async def forget(self, owner: str, id: str) -> None:
+    async def finished(self, owner: str, id: str) -> Response:
+        """A stored response that nobody makes any more; failed where the server stopped, or died, while it did."""
+        response = (await self.response(owner, id)).response
+        if response.status not in ("queued", "in_progress"):
+            return response
+        error = ResponseError("server_error", "The server stopped before the response was whole.")
+        return replace(response, status="failed", error=error)
+
+    async def delete_response(self, owner: str, id: str) -> None:
         await self.response(owner, id)
         await self.store.delete(Key("response", owner, id))
 
     async def items(self, owner: str, id: str, *, output: bool | None = None) -> list[Entry]:
-        """A response's own items: what was sent, what was said, or both."""
+        """A response's own items: its input (``output`` false), its output (true), or both."""
         stored = await self._entries(Key("response", owner, id))
         return [_unpacked(entry) for entry in stored if output is None or entry.output is output]
 
-    async def past(self, owner: str, id: str) -> Past:
+    async def history(self, owner: str, id: str) -> History:
         """Everything up to the end of response ``id``, through all that it went on from."""
         chain: list[list[Entry]] = []
         thread, next = None, id
@@ -103,7 +117,7 @@ class Archive:
             thread = stored.thread
             chain.append(await self.items(owner, next))
             next = stored.response.previous_response_id or ""
-        return Past(tuple(entry for entries in reversed(chain) for entry in entries), thread)
+        return History(tuple(entry for entries in reversed(chain) for entry in entries), thread)
 
     async def _earlier(self, owner: str, id: str) -> StoredResponse:
         key = Key("response", owner, id)
@@ -136,12 +150,12 @@ class Archive:
     async def update_conversation(self, owner: str, id: str, metadata: dict[str, str]) -> None:
         await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), self.clock()))
 
-    async def forget_conversation(self, owner: str, id: str) -> None:
+    async def delete_conversation(self, owner: str, id: str) -> None:
         await self.conversation(owner, id)
         await self.store.delete(Key("conversation", owner, id))
 
     async def conversation_items(self, owner: str, id: str) -> list[Entry]:
-        """What is in it, oldest first."""
+        """Its items, oldest first."""
         await self.conversation(owner, id)
         stored = await self._entries(Key("conversation", owner, id))
         gone = {entry.gone for entry in stored if entry.gone}
@@ -154,7 +168,7 @@ class Archive:
         await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), created), *packed)
 
     async def delete_item(self, owner: str, id: str, item: str) -> None:
-        """What is appended stays, so a deletion is appended too."""
+        """Deletes one item. Entries are only ever appended, so the deletion is appended too."""
         metadata, created = await self.conversation(owner, id)
         gone = msgspec.msgpack.encode(StoredEntry(gone=item))
         await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), created), gone)
@@ -180,7 +194,7 @@ class Archive:
             self._busy.discard(key)
 
     async def _sweep(self, now: float) -> None:
-        """What expired goes, now and then."""
+        """Deletes what expired, at most once in ``SWEEP`` seconds."""
         if now - self._swept >= SWEEP:
             self._swept = now
             await self.store.expire(now)

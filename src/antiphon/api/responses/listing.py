@@ -12,11 +12,12 @@ from antiphon.wire.responses.item_schema import ItemList
 from antiphon.wire.responses.items import Entry
 
 MOST = 100
+"""Items of one page."""
 USUAL = 20
 
 
-def listed(entries: Sequence[Entry], query: Mapping[str, str], *, newest_first: bool) -> ItemList:
-    """One page: ``limit`` items (20 unless told, at most 100) after the item ``after``, in the ``order`` asked for."""
+def page_of(entries: Sequence[Entry], query: Mapping[str, str], *, newest_first: bool) -> ItemList:
+    """One page: ``limit`` items (1 to 100, by default 20) after the item ``after``, in the ``order`` asc or desc."""
     items = [entry.item for entry in entries if entry.item is not None]
     order = query.get("order", "desc" if newest_first else "asc")
     if order not in ("asc", "desc"):
@@ -38,12 +39,12 @@ def listed(entries: Sequence[Entry], query: Mapping[str, str], *, newest_first: 
     )
 
 
-def _limit(told: str | None) -> int:
-    if told is None:
+def _limit(limit: str | None) -> int:
+    if limit is None:
         return USUAL
-    if not told.isascii() or not told.isdecimal() or not 1 <= int(told[:4]) <= MOST or len(told) > 3:
+    if not limit.isascii() or not limit.isdecimal() or not 1 <= int(limit[:4]) <= MOST or len(limit) > 3:
         raise _refused("limit", f"must be a number from 1 to {MOST}.")
-    return int(told)
+    return int(limit)
 
 
 def _refused(name: str, message: str) -> RequestError:

@@ -1,138 +1,165 @@
-"""One response on its way: turns, what they are to the client, and what is kept of them."""
+"""Makes one response, for a client that waits or in the background, and stores it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 
 import msgspec
+from starlette.responses import Response as HttpResponse
 
+from antiphon.api.http.sse import Outbox
 from antiphon.api.post import Post
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
-from antiphon.generation import Model, Plan, RoundEvent, Rounds, StepEvents, TurnRequest
-from antiphon.generation.turn import Source, drive, steps
+from antiphon.generation import RoundEvent, Rounds, StepEvents
+from antiphon.generation.turn import Send, Source, Written, drive, steps
+from antiphon.wire.responses.ending import ResponseCancelled
 from antiphon.wire.responses.event_schema import StreamEvent
 from antiphon.wire.responses.items import Entry
-from antiphon.wire.responses.read import Asked, prepare_response
-from antiphon.wire.responses.schema import Response
-from antiphon.wire.responses.write import ItemMessages, Projector, View
+from antiphon.wire.responses.output import ItemMessages
+from antiphon.wire.responses.read import plan_response
+from antiphon.wire.responses.write import ResponseWriter
 
-from .archive import StoredResponse
-from .runs import ResponseCancelled, Run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """All that was decided before the first token. ``inputs`` are the items that this request brought."""
-
-    owner: str
-    asked: Asked
-    plan: Plan
-    head: Response
-    view: View
-    inputs: tuple[Entry, ...]
-    thread: str
-    conversation: str = ""
+from .archive import Archive, StoredResponse
+from .request import ResponsePlan
+from .runs import EventsResponse, Run, json_response
 
 
-class Responder:
-    """Makes one response. `run_to` is the only road: what streams, what does not, and what runs in the background."""
+class ResponseMaker:
+    """Makes the response of one plan. Streamed, whole or in the background, its turns are driven by `_drive` alone."""
 
-    def __init__(self, post: Post, order: Order) -> None:
+    def __init__(self, post: Post, plan: ResponsePlan) -> None:
         self._post = post
-        self._context = context = post.context
-        self._order = order
-        self._projector = Projector(order.head, order.view, context.clock)
-        self._kept_inputs = self._settled = self._begun = False
-        self.run = Run(order.head.id, order.owner, order.head)
+        self._runs = post.context.runs
+        self._plan = plan
+        self._writer = ResponseWriter(plan.head, plan.view, post.context.clock)
+        self._record = ResponseRecord(post.context.archive, plan, self._writer)
+        self._run = Run(plan.head.id, plan.owner, plan.head)
 
-    @property
-    def response(self) -> Response:
-        return self._projector.response
+    async def answer(self) -> None:
+        """Makes it while the client waits; a client that hangs up ends it."""
+        self._runs.add(self._run)
+        try:
+            await (self._stream() if self._post.exchange.stream else self._whole())
+        finally:
+            self._run.response = self._writer.response
+            self._runs.remove(self._run)
 
-    async def queue(self) -> list[StreamEvent]:
-        """Keeps the response as queued, so that it is there before anybody is told of it."""
-        await self._keep_record()
-        return self._noted(self._projector.queued())
+    async def answer_queued(self, resources: AsyncExitStack) -> None:
+        """Makes it whether the client stays or not; the client gets the queued response, or follows the events.
 
-    async def run_to(self, send: Callable[[list[StreamEvent]], Awaitable[None] | None]) -> None:
-        """Makes the response and sends its events. The last is sent when the response is kept.
-
-        Errors of queue and engine are raised.
+        ``resources`` are released when the response is over; until then it counts among its key's requests.
         """
-        if self.run.cancelled:
-            raise ResponseCancelled("The response was cancelled.")
+        run = self._run
+        async with resources:
+            self._runs.add(run)
+            resources.callback(self._runs.remove, run)
+            resources.enter_context(self._post.context.rates.behind(run.owner))
+            await self._record.store()
+            self._publish(self._writer.queued())
+            queued = run.response
+            self._runs.spawn(self._in_background(resources.pop_all()))
+        stream = self._post.exchange.stream
+        await self._post.send_response(EventsResponse(run.follow()) if stream else json_response(queued))
 
-        def sent(events: list[StreamEvent]) -> Awaitable[None] | None:
-            return send(self._noted(events))
+    async def _stream(self) -> None:
+        writer = self._writer
 
+        def write(outbox: Outbox) -> Coroutine[None, None, None]:
+            return self._drive(writer.change, outbox.write)
+
+        try:
+            await self._post.stream(write, writer.end, writer.form, self._run.work)
+        except ResponseCancelled as error:
+            writer.fail(error)
+            raise
+        finally:
+            await self._record.settle()
+
+    async def _whole(self) -> None:
+        writer = self._writer
+        try:
+            await self._post.run(self._drive(writer.add, _nothing), self._run.work)
+        except ResponseCancelled as error:
+            writer.fail(error)
+            await self._record.settle()
+        await self._post.send_response(HttpResponse(writer.whole(), media_type=writer.media_type))
+
+    async def _in_background(self, resources: AsyncExitStack) -> None:
+        try:
+            await self._post.run(self._drive(self._writer.events, self._publish), self._run.work)
+        except AntiphonError as error:
+            self._publish(self._writer.fail(error))
+        except Exception as error:  # noqa: BLE001 - nobody waits: the response itself must carry the error
+            self._publish(self._writer.fail(self._post.unforeseen(error)))
+        finally:
+            await self._record.settle()
+            await resources.aclose()
+
+    def _publish(self, events: list[StreamEvent]) -> None:
+        """Hands events to those who follow a response in the background."""
+        self._run.add(events, self._writer.response)
+
+    async def _drive(self, write: Callable[[StepEvents[RoundEvent]], Written], send: Send[Written]) -> None:
+        """Runs the turns when it is this request's turn. The last step is sent when the response is stored."""
         async with self._post.admitted():
-            await drive(self._source(), self._written, sent, limits=self._post.time_limits, keep=self._keep)
-
-    def _written(self, step: StepEvents[RoundEvent]) -> list[StreamEvent]:
-        events = [] if self._begun else self._projector.begin()
-        self._begun = True
-        for happened in step.events:
-            events += self._projector.feed(happened)
-        return events
-
-    async def _keep(self, messages: Sequence[Message]) -> None:
-        await self.settle()
-
-    def broken(self, error: AntiphonError) -> list[StreamEvent]:
-        """The last events of a response that did not get to its end; `settle` is to follow."""
-        if self._projector.over:
-            return []
-        cancelled = isinstance(error, ResponseCancelled)
-        return self._noted(self._projector.cancel() if cancelled else self._projector.fail(error))
-
-    def _noted(self, events: list[StreamEvent]) -> list[StreamEvent]:
-        kept = events if self.response.background else []
-        self.run.tell(kept, self.response)
-        return events
+            await drive(self._source(), write, send, limits=self._post.time_limits, keep=self._record.settle)
 
     def _source(self) -> Source[RoundEvent]:
-        requested, plan, meter = self._order.asked, self._order.plan, self._post.meter()
-        if not requested.tools.served or requested.tools.router is None:
+        """The one turn of the plan, or all that it takes with tools of the server."""
+        plan, tools, meter = self._plan.first, self._plan.requested.tools, self._post.meter()
+        if not tools.served or tools.router is None:
             return partial(steps, plan, meter)
-
-        async def planned(model: Model, request: TurnRequest) -> Plan:
-            return await prepare_response(model, replace(requested, turn=request))
-
         rounds = Rounds(
             plan.model,
             plan.request,
-            requested.tools.router.only(requested.tools.served, most=self._order.head.max_tool_calls),
-            planned,
-            session=f"{self._order.owner}/{self._order.thread}",
+            tools.router.only(tools.served, most=self._plan.head.max_tool_calls),
+            partial(plan_response, truncate=self._plan.requested.truncate),
+            session=self._plan.session,
             first=plan,
             meter=meter,
         )
         return rounds.steps
 
-    async def settle(self) -> None:
-        """Once the response is over: what was said goes to the conversation and to the archive."""
-        if self._settled or not self._projector.over:
+
+def _nothing(written: None) -> None:
+    """A whole answer is sent at its end."""
+
+
+class ResponseRecord:
+    """What is stored of one response: its inputs once, and when it is over its outputs."""
+
+    def __init__(self, archive: Archive, plan: ResponsePlan, writer: ResponseWriter) -> None:
+        self._archive = archive
+        self._plan = plan
+        self._writer = writer
+        self._inputs = plan.inputs
+        self._settled = False
+
+    async def settle(self, messages: Sequence[Message] = ()) -> None:
+        """Once the response is over, stores it and adds its items to its conversation; a second time does nothing.
+
+        The writer has collected what is stored, so ``messages`` are not needed.
+        """
+        if self._settled or not self._writer.over:
             return
         self._settled = True
-        order, archive = self._order, self._context.archive
-        outputs = [_entry(said) for said in self._projector.said]
-        if order.conversation and self.response.status in ("completed", "incomplete"):
-            await archive.add_items(order.owner, order.conversation, [*order.inputs, *outputs])
-        await self._keep_record(outputs)
+        plan, outputs = self._plan, [_entry(entry) for entry in self._writer.entries]
+        if plan.conversation and self._writer.response.status in ("completed", "incomplete"):
+            await self._archive.add_items(plan.owner, plan.conversation, [*plan.inputs, *outputs])
+        await self.store(outputs)
 
-    async def _keep_record(self, outputs: Sequence[Entry] = ()) -> None:
-        order = self._order
-        if not self.response.store:
+    async def store(self, outputs: Sequence[Entry] = ()) -> None:
+        """Stores the response as it stands, unless its request has ``store: false``."""
+        if not self._writer.response.store:
             return
-        inputs = () if self._kept_inputs else order.inputs
-        self._kept_inputs = True
-        stored = StoredResponse(self.response, order.thread, order.conversation)
-        await self._context.archive.keep(order.owner, stored, inputs=inputs, outputs=outputs)
+        inputs, self._inputs = self._inputs, ()
+        stored = StoredResponse(self._writer.response, self._plan.thread, self._plan.conversation)
+        await self._archive.store_response(self._plan.owner, stored, inputs=inputs, outputs=outputs)
 
 
-def _entry(said: ItemMessages) -> Entry:
-    item = None if said.item is None else msgspec.to_builtins(said.item)
-    return Entry(item, tuple(said.messages))
+def _entry(entry: ItemMessages) -> Entry:
+    item = None if entry.item is None else msgspec.to_builtins(entry.item)
+    return Entry(item, tuple(entry.messages))

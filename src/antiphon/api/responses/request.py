@@ -1,36 +1,54 @@
-"""One Responses request: what was said before it, its items, its turn."""
+"""Reads a request for a response: the conversation before it, its own items, its plan."""
 
 from __future__ import annotations
 
-from starlette.datastructures import Headers
+from dataclasses import dataclass
 
 from antiphon.api.context import Context
 from antiphon.api.http.exchange import Exchange
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
-from antiphon.generation import Model
+from antiphon.generation import Model, Plan
+from antiphon.wire.responses.head import head_of
 from antiphon.wire.responses.item_schema import Annotation, InputItem
 from antiphon.wire.responses.items import Entry, ItemReader
+from antiphon.wire.responses.output import ResponseView
 from antiphon.wire.responses.read import (
-    Asked,
+    RequestedResponse,
     conversation_id,
-    head_of,
-    prepare_response,
+    plan_response,
     read_request,
     with_sampling,
 )
-from antiphon.wire.responses.schema import (
-    ResponsesRequest,
-    TokensRequest,
-)
-from antiphon.wire.responses.write import View
+from antiphon.wire.responses.schema import Response, ResponsesRequest, TokensRequest
 
-from .archive import Past
-from .make import Order
+from .archive import History
 
 
-class Reader:
-    """Reads one request: what was said before it, its items, its turn."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponsePlan:
+    """All that is decided before the first token. ``first`` is the plan of the first turn.
+
+    ``inputs`` are the items that this request brought; ``thread`` is `StoredResponse`'s.
+    """
+
+    owner: str
+    requested: RequestedResponse
+    first: Plan
+    head: Response
+    view: ResponseView
+    inputs: tuple[Entry, ...]
+    thread: str
+    conversation: str = ""
+
+    @property
+    def session(self) -> str:
+        """Names the state that tools keep between the calls of this thread."""
+        return session_of(self.owner, self.thread)
+
+
+class RequestReader:
+    """Reads one request. ``token`` is what its ids are made of."""
 
     def __init__(self, context: Context, exchange: Exchange, token: str) -> None:
         self._context = context
@@ -38,43 +56,45 @@ class Reader:
         self._owner = exchange.owner
         self._token = token
 
-    async def past(self, wire: TokensRequest) -> Past:
+    async def history(self, wire: TokensRequest) -> History:
+        """The items before the request: of the response, or of the conversation, that it goes on from."""
         archive = self._context.archive
         if wire.previous_response_id:
-            return await archive.past(self._owner, wire.previous_response_id)
+            return await archive.history(self._owner, wire.previous_response_id)
         if conversation := conversation_id(wire):
-            return Past(tuple(await archive.conversation_items(self._owner, conversation)), conversation)
-        return Past()
+            return History(tuple(await archive.conversation_items(self._owner, conversation)), conversation)
+        return History()
 
-    async def entries(self, wire: TokensRequest, past: Past) -> tuple[Entry, ...]:
+    async def entries(self, wire: TokensRequest, history: History) -> tuple[Entry, ...]:
+        """The items of the request itself."""
         items = [InputItem(role="user", content=wire.input)] if isinstance(wire.input, str) else wire.input
-        if not items and not past.entries:
+        if not items and not history.entries:
             raise RequestError(
                 "input must say something.", code="missing_required_parameter", position=Position(path="input")
             )
         reader = ItemReader(
             token=self._token,
-            unseal=lambda sealed, path: self._context.cipher.decrypt(sealed, self._owner, path),
-            before=[message for entry in past.entries for message in entry.messages],
-            known=await self._known(items or [], past),
+            decrypt=lambda encrypted, path: self._context.cipher.decrypt(encrypted, self._owner, path),
+            before=history.messages,
+            known=await self._referenced(items or [], history),
         )
         return tuple(reader.read(items or []))
 
-    async def _known(self, items: list[InputItem], past: Past) -> dict[str, Entry]:
-        """The items that are only referred to: of this conversation, or of a response that is kept."""
-        wanted = {item.id or "" for item in items if item.type == "item_reference"}
-        known = {entry.id: entry for entry in past.entries if entry.id in wanted}
-        for id in sorted(wanted - known.keys()):
+    async def _referenced(self, items: list[InputItem], history: History) -> dict[str, Entry]:
+        """The items that are only referred to: of this conversation, or of a stored response."""
+        ids = {item.id or "" for item in items if item.type == "item_reference"}
+        found = {entry.id: entry for entry in history.entries if entry.id in ids}
+        for id in sorted(ids - found.keys()):
             response = f"resp_{id.partition('_')[2][:24]}"
-            kept = await self._context.archive.items(self._owner, response)
-            known |= {entry.id: entry for entry in kept if entry.id == id}
-        return known
+            stored = await self._context.archive.items(self._owner, response)
+            found |= {entry.id: entry for entry in stored if entry.id == id}
+        return found
 
-    def asked(
-        self, model: Model, wire: TokensRequest, past: Past, entries: tuple[Entry, ...], *, affinity: str | None
-    ) -> Asked:
+    def requested(
+        self, model: Model, wire: TokensRequest, messages: tuple[Message, ...], *, affinity: str | None
+    ) -> RequestedResponse:
+        """The turn after ``messages``, with this server's tools and limits."""
         context = self._context
-        messages: list[Message] = [message for entry in (*past.entries, *entries) for message in entry.messages]
         return read_request(
             wire,
             messages,
@@ -86,38 +106,46 @@ class Reader:
             affinity=affinity,
         )
 
-    async def order(self, wire: ResponsesRequest, model: Model, headers: Headers) -> Order:
+    async def plan(self, wire: ResponsesRequest, model: Model) -> ResponsePlan:
         """All that is decided before the first token. Raises `RequestError` naming the field."""
-        context, exchange, id = self._context, self._exchange, f"resp_{self._token}"
-        past = await self.past(wire)
-        entries = await self.entries(wire, past)
-        thread = past.thread or id
-        affinity = wire.prompt_cache_key or headers.get("x-session-affinity") or f"{exchange.owner}/{thread}"
-        asked = with_sampling(self.asked(model, wire, past, entries, affinity=affinity), wire)
-        plan = await prepare_response(model, asked)
-        head = head_of(wire, asked, plan, id=id, created=int(context.clock()))
-        include = wire.include or ()
-        sealed = "reasoning.encrypted_content" in include
-        view = View(
-            expose_reasoning=context.reveals(exchange),
-            seal=(lambda message: context.cipher.encrypt(message, exchange.owner)) if sealed else None,
-            code_outputs="code_interpreter_call.outputs" in include,
-            container_id=f"cntr_{thread.partition('_')[2]}",
-            offers=asked.tools.offers,
-            served=asked.tools.served,
-            cite=lambda text: self._citations(f"{exchange.owner}/{thread}", text),
-        )
-        return Order(
-            owner=exchange.owner,
-            asked=asked,
-            plan=plan,
-            head=head,
-            view=view,
-            inputs=entries,
+        id, owner = f"resp_{self._token}", self._owner
+        history = await self.history(wire)
+        inputs = await self.entries(wire, history)
+        thread = history.thread or id
+        affinity = wire.prompt_cache_key or self._exchange.headers.get("x-session-affinity")
+        messages = History((*history.entries, *inputs)).messages
+        requested = self.requested(model, wire, messages, affinity=affinity or session_of(owner, thread))
+        requested = with_sampling(requested, wire)
+        first = await plan_response(model, requested.turn, truncate=requested.truncate)
+        return ResponsePlan(
+            owner=owner,
+            requested=requested,
+            first=first,
+            head=head_of(wire, requested, first, id=id, created=int(self._context.clock())),
+            view=self._view(wire, requested, thread),
+            inputs=inputs,
             thread=thread,
             conversation=conversation_id(wire),
+        )
+
+    def _view(self, wire: ResponsesRequest, requested: RequestedResponse, thread: str) -> ResponseView:
+        context, owner, include = self._context, self._owner, wire.include or ()
+        encrypted = "reasoning.encrypted_content" in include
+        return ResponseView(
+            expose_reasoning=context.reveals(self._exchange),
+            encrypt=(lambda message: context.cipher.encrypt(message, owner)) if encrypted else None,
+            code_outputs="code_interpreter_call.outputs" in include,
+            container_id=f"cntr_{thread.partition('_')[2]}",
+            offers=requested.tools.offers,
+            served=requested.tools.served,
+            cite=lambda text: self._citations(session_of(owner, thread), text),
         )
 
     def _citations(self, session: str, text: str) -> list[Annotation]:
         found = self._context.tools.citations(session, text) if self._context.tools else ()
         return [Annotation(start_index=one.start, end_index=one.end, url=one.url, title=one.title) for one in found]
+
+
+def session_of(owner: str, thread: str) -> str:
+    """The name of a thread's state in tools, and of its cache in the engine."""
+    return f"{owner}/{thread}"

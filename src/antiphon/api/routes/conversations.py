@@ -1,4 +1,4 @@
-"""/v1/conversations: histories that the server keeps, to which responses add."""
+"""/v1/conversations: stored histories, to which responses add."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from starlette.routing import Route
 from antiphon.api.context import Context
 from antiphon.api.http.client import read_json
 from antiphon.api.http.exchange import KEY, Exchange
-from antiphon.api.responses.listing import listed
+from antiphon.api.responses.listing import page_of
+from antiphon.api.responses.runs import json_response
 from antiphon.conversation import Message
 from antiphon.errors import NotFoundError, Position, RequestError
-from antiphon.wire.json import decode, encode
+from antiphon.wire.json import decode
 from antiphon.wire.responses.item_schema import InputItem
 from antiphon.wire.responses.items import Entry, ItemReader
 from antiphon.wire.responses.read import check_metadata
@@ -29,13 +30,13 @@ from antiphon.wire.responses.schema import (
 )
 
 MOST_ITEMS = 20
-"""As many as one request may add."""
+"""At most, in one request."""
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class Conversations:
-    """Made, read, changed, deleted; and so their items."""
+    """The routes of conversations and of their items: creating, reading, changing, deleting."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -59,10 +60,10 @@ class Conversations:
         id = f"conv_{secrets.token_hex(12)}"
         entries = self._read(body.items or [], owner, before=())
         created = await self._context.archive.create_conversation(owner, id, body.metadata or {}, entries)
-        return _json(Conversation(id=id, created_at=created, metadata=body.metadata or {}))
+        return json_response(Conversation(id=id, created_at=created, metadata=body.metadata or {}))
 
     async def retrieve(self, request: Request) -> Response:
-        return _json(await self._conversation(request))
+        return json_response(await self._conversation(request))
 
     async def update(self, request: Request) -> Response:
         body = await self._body(request, ConversationUpdate)
@@ -70,17 +71,17 @@ class Conversations:
         await self._conversation(request)
         owner, id = _owner(request), request.path_params["id"]
         await self._context.archive.update_conversation(owner, id, body.metadata or {})
-        return _json(await self._conversation(request))
+        return json_response(await self._conversation(request))
 
     async def delete(self, request: Request) -> Response:
         """Its items go with it."""
         owner, id = _owner(request), request.path_params["id"]
         async with self._context.archive.alone(owner, id):
-            await self._context.archive.forget_conversation(owner, id)
-        return _json(DeletedConversation(id=id))
+            await self._context.archive.delete_conversation(owner, id)
+        return json_response(DeletedConversation(id=id))
 
     async def items(self, request: Request) -> Response:
-        return _json(listed(await self._entries(request), request.query_params, newest_first=True))
+        return json_response(page_of(await self._entries(request), request.query_params, newest_first=True))
 
     async def add(self, request: Request) -> Response:
         owner, id = _owner(request), request.path_params["id"]
@@ -90,17 +91,17 @@ class Conversations:
             before = tuple(message for entry in known for message in entry.messages)
             entries = self._read(body.items, owner, before=before)
             await self._context.archive.add_items(owner, id, entries)
-        return _json(listed(entries, {"limit": "100"}, newest_first=False))
+        return json_response(page_of(entries, {"limit": "100"}, newest_first=False))
 
     async def item(self, request: Request) -> Response:
-        return _json((await self._entry(request)).item)
+        return json_response((await self._entry(request)).item)
 
     async def delete_item(self, request: Request) -> Response:
         owner, id = _owner(request), request.path_params["id"]
         async with self._context.archive.alone(owner, id):
             entry = await self._entry(request)
             await self._context.archive.delete_item(owner, id, entry.id)
-        return _json(await self._conversation(request))
+        return json_response(await self._conversation(request))
 
     async def _conversation(self, request: Request) -> Conversation:
         id = request.path_params["id"]
@@ -111,11 +112,11 @@ class Conversations:
         return await self._context.archive.conversation_items(_owner(request), request.path_params["id"])
 
     async def _entry(self, request: Request) -> Entry:
-        wanted = request.path_params["item"]
+        id = request.path_params["item"]
         for entry in await self._entries(request):
-            if entry.id == wanted:
+            if entry.id == id:
                 return entry
-        raise NotFoundError(f"There is no item {wanted[:80]!r}.", position=Position(path="item_id"))
+        raise NotFoundError(f"There is no item {id[:80]!r}.", position=Position(path="item_id"))
 
     def _read(self, items: list[InputItem], owner: str, *, before: tuple[Message, ...]) -> list[Entry]:
         if len(items) > MOST_ITEMS:
@@ -124,10 +125,9 @@ class Conversations:
                 code="invalid_value",
                 position=Position(path="items"),
             )
-        cipher = self._context.cipher
         reader = ItemReader(
             token=secrets.token_hex(12),
-            unseal=lambda sealed, path: cipher.decrypt(sealed, owner, path),
+            decrypt=lambda encrypted, path: self._context.cipher.decrypt(encrypted, owner, path),
             before=before,
             path="items",
         )
@@ -144,7 +144,3 @@ class Conversations:
 def _owner(request: Request) -> str:
     exchange: Exchange = request.scope[KEY]
     return exchange.owner
-
-
-def _json(value: object) -> Response:
-    return Response(encode(value), media_type="application/json")

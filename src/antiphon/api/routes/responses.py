@@ -1,4 +1,4 @@
-"""/v1/responses and what hangs on it."""
+"""/v1/responses and the routes below it."""
 
 from __future__ import annotations
 
@@ -13,28 +13,19 @@ from starlette.routing import Route
 from antiphon.api.context import Context
 from antiphon.api.http.exchange import KEY, Exchange
 from antiphon.api.post import Post, PostRoute
-from antiphon.api.responses.answer import EventsResponse, ResponseAnswer, again, json_response, replayed, settled
-from antiphon.api.responses.listing import listed
-from antiphon.api.responses.make import Responder
-from antiphon.api.responses.request import Reader
-from antiphon.api.responses.runs import Run
+from antiphon.api.responses.archive import History
+from antiphon.api.responses.listing import page_of
+from antiphon.api.responses.make import ResponseMaker
+from antiphon.api.responses.request import RequestReader
+from antiphon.api.responses.runs import EventsResponse, json_response, replayed
+from antiphon.errors import ConflictError
 from antiphon.wire.errors import refused
-from antiphon.wire.responses.read import (
-    check_possible,
-    conversation_id,
-    plan_response,
-)
-from antiphon.wire.responses.schema import (
-    DeletedResponse,
-    Response,
-    ResponsesRequest,
-    TokenCount,
-    TokensRequest,
-)
+from antiphon.wire.responses.read import check_possible, conversation_id, draft_response
+from antiphon.wire.responses.schema import DeletedResponse, Response, ResponsesRequest, TokenCount, TokensRequest
 
 
 class Responses:
-    """Makes responses, and keeps those that are to be kept."""
+    """The routes of responses: making, reading, following, cancelling and deleting them."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -42,7 +33,7 @@ class Responses:
     def routes(self, prefix: str) -> list[Route]:
         path = f"{prefix}/responses"
         return [
-            Route(path, Create(self._context), methods=["POST"]),
+            Route(path, CreateResponse(self._context), methods=["POST"]),
             Route(f"{path}/input_tokens", CountTokens(self._context), methods=["POST"]),
             Route(f"{path}/{{id}}", self.retrieve, methods=["GET"]),
             Route(f"{path}/{{id}}", self.delete, methods=["DELETE"]),
@@ -52,84 +43,92 @@ class Responses:
 
     async def retrieve(self, request: Request) -> HttpResponse:
         """The response; with ``stream=true`` its events, from number ``starting_after`` on while it is being made."""
-        owner, id = _whose(request)
-        run = self._context.runs.get(owner, id)
+        owner, id = _owner_and_id(request)
         if request.query_params.get("stream") == "true":
-            return await self._events(request, run)
-        if run is not None and run.response.background:
-            return json_response(run.response)
-        return json_response(await self._kept(owner, id))
+            return await self._events(request)
+        return json_response(await _latest(self._context, owner, id))
 
-    async def _events(self, request: Request, run: Run | None) -> HttpResponse:
-        owner, id = _whose(request)
+    async def _events(self, request: Request) -> HttpResponse:
+        owner, id = _owner_and_id(request)
         after = request.query_params.get("starting_after", "")
         if after and not (after.isascii() and after.isdecimal() and len(after) < 10):
             raise refused("starting_after", "must be the number of an event.")
-        if run is not None and run.response.background:
+        run = self._context.runs.in_background(owner, id)
+        if run is not None:
             return EventsResponse(run.follow(int(after or -1)))
-        response = await self._kept(owner, id)
+        response = await self._context.archive.finished(owner, id)
         if after:
-            raise refused("starting_after", "the response is finished: its events are told from the first on.")
+            raise refused("starting_after", "the response is finished: its events are sent from the first on.")
         return EventsResponse(replayed(response))
 
-    async def _kept(self, owner: str, id: str) -> Response:
-        return settled((await self._context.archive.response(owner, id)).response)
-
     async def delete(self, request: Request) -> HttpResponse:
-        owner, id = _whose(request)
+        """Deletes a stored response; one that is being made is stopped first."""
+        owner, id = _owner_and_id(request)
         run = self._context.runs.get(owner, id)
         if run is not None:
             await run.cancel()
-        await self._context.archive.forget(owner, id)
+        await self._context.archive.delete_response(owner, id)
         return json_response(DeletedResponse(id=id))
 
     async def cancel(self, request: Request) -> HttpResponse:
-        """Stops a response that is being made; one that is finished is told as it is."""
-        owner, id = _whose(request)
+        """Stops a response that is being made; one that is finished is returned as it is."""
+        owner, id = _owner_and_id(request)
         run = self._context.runs.get(owner, id)
         if run is not None:
             await run.cancel()
             return json_response(run.response)
-        return json_response(await self._kept(owner, id))
+        return json_response(await self._context.archive.finished(owner, id))
 
     async def input_items(self, request: Request) -> HttpResponse:
-        owner, id = _whose(request)
+        owner, id = _owner_and_id(request)
         await self._context.archive.response(owner, id)
         entries = await self._context.archive.items(owner, id, output=False)
-        return json_response(listed(entries, request.query_params, newest_first=True))
+        return json_response(page_of(entries, request.query_params, newest_first=True))
 
 
-class Create(PostRoute):
-    """POST /v1/responses: reads, plans, waits for its turn, answers: streamed, whole, or later."""
+class CreateResponse(PostRoute):
+    """POST /v1/responses: reads, plans, waits until it is its turn, answers: streamed, whole, or in the background."""
 
     async def answer(self, post: Post) -> None:
         context, exchange = self._context, post.exchange
         wire = post.read(ResponsesRequest)
         exchange.stream = bool(wire.stream)
         check_possible(wire)
-        id, key = f"resp_{secrets.token_hex(12)}", exchange.headers.get("idempotency-key")
+        token, key = secrets.token_hex(12), exchange.headers.get("idempotency-key")
+        id = f"resp_{token}"
         with context.idempotency.making(exchange.owner, id):
             if key is not None and wire.store is not False:
-                claimed = await context.idempotency.claim(exchange.owner, key, post.body, id)
-                if claimed != id:
-                    await again(post, claimed)
+                first = await context.idempotency.claim(exchange.owner, key, post.body, id)
+                if first != id:
+                    await self._repeat(post, first)
                     return
-            await self._make(post, wire, id)
+            await self._make(post, wire, token)
 
-    async def _make(self, post: Post, wire: ResponsesRequest, id: str) -> None:
+    async def _make(self, post: Post, wire: ResponsesRequest, token: str) -> None:
         context, exchange = self._context, post.exchange
         model = await post.model(wire.model)
-        async with AsyncExitStack() as own:
-            await own.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
-            reader = Reader(context, exchange, id.removeprefix("resp_"))
-            order = await reader.order(wire, model, exchange.headers)
-            exchange.ignored = (*exchange.ignored, *order.asked.ignored)
-            context.traffic.ignored_fields += len(order.asked.ignored)
-            answer = ResponseAnswer(post, Responder(post, order))
-            if wire.background:
-                await answer.later(own.pop_all(), stream=exchange.stream)
-            else:
-                await answer.now(stream=exchange.stream)
+        async with AsyncExitStack() as resources:
+            await resources.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
+            plan = await RequestReader(context, exchange, token).plan(wire, model)
+            ignored = plan.requested.ignored
+            exchange.ignored = (*exchange.ignored, *ignored)
+            context.traffic.ignored_fields += len(ignored)
+            maker = ResponseMaker(post, plan)
+            await (maker.answer_queued(resources.pop_all()) if wire.background else maker.answer())
+
+    async def _repeat(self, post: Post, id: str) -> None:
+        """Answers with the response ``id``, which a request under the same idempotency key made before."""
+        context, owner = self._context, post.exchange.owner
+        run = context.runs.in_background(owner, id)
+        if run is None and not await context.archive.has(owner, id):
+            raise ConflictError(
+                "The first request with this idempotency-key is still being answered.", code="idempotency_in_progress"
+            )
+        if not post.exchange.stream:
+            await post.send_json(await _latest(context, owner, id))
+            return
+        events = run.follow() if run is not None else replayed(await context.archive.finished(owner, id))
+        await post.send_response(EventsResponse(events))
 
 
 class CountTokens(PostRoute):
@@ -138,13 +137,20 @@ class CountTokens(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = post.read(TokensRequest)
         model = await self._context.model(wire.model)
-        reader = Reader(self._context, post.exchange, secrets.token_hex(12))
-        past = await reader.past(wire)
-        asked = reader.asked(model, wire, past, await reader.entries(wire, past), affinity=None)
-        plan = await asyncio.to_thread(plan_response, model, asked)
-        await post.send_json(TokenCount(input_tokens=len(plan.prompt_ids)))
+        reader = RequestReader(self._context, post.exchange, secrets.token_hex(12))
+        history = await reader.history(wire)
+        messages = History((*history.entries, *await reader.entries(wire, history))).messages
+        requested = reader.requested(model, wire, messages, affinity=None)
+        draft = await asyncio.to_thread(draft_response, model, requested.turn, truncate=requested.truncate)
+        await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))
 
 
-def _whose(request: Request) -> tuple[str, str]:
+async def _latest(context: Context, owner: str, id: str) -> Response:
+    """The response as far as it is made. Raises `NotFoundError` where it is neither in the background nor stored."""
+    run = context.runs.in_background(owner, id)
+    return await context.archive.finished(owner, id) if run is None else run.response
+
+
+def _owner_and_id(request: Request) -> tuple[str, str]:
     exchange: Exchange = request.scope[KEY]
     return exchange.owner, request.path_params["id"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from antiphon.conversation import FinishReason, Usage
-from antiphon.errors import AntiphonError, ContextError, OverloadedError, RequestError
+from antiphon.errors import AntiphonError, ConflictError, ContextError, OverloadedError, RequestError
 
 from .event_schema import ResponseCompleted, ResponseFailed, ResponseIncomplete
 from .schema import (
@@ -25,7 +25,13 @@ LAST: Mapping[LastStatus, type[ResponseCompleted] | type[ResponseIncomplete] | t
     "cancelled": ResponseIncomplete,
     "failed": ResponseFailed,
 }
-"""The last event of a response. Clients know none for a cancelled one: its status tells."""
+"""The last event of a response. Clients know none for a cancelled one: only its status differs."""
+
+
+class ResponseCancelled(ConflictError):
+    """A client cancelled the response; raised to those who wait for it."""
+
+    default_code = "response_cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ ENDINGS: Mapping[FinishReason, Ending] = {
 
 
 def response_usage(usage: Usage) -> ResponseUsage:
-    """Cached tokens are 0 where the engine does not tell."""
+    """Cached tokens are 0 where the engine does not count them."""
     return ResponseUsage(
         input_tokens=usage.prompt_tokens,
         input_tokens_details=InputDetails(usage.cached_tokens or 0),
@@ -63,7 +69,7 @@ def response_usage(usage: Usage) -> ResponseUsage:
 
 
 def response_error(error: AntiphonError) -> ResponseError:
-    """The error in the words that clients act on."""
+    """The error under the code that clients act on."""
     return ResponseError(_code(error), message_of(error))
 
 

@@ -11,7 +11,7 @@ from .schema import Response
 
 
 class StreamEvent(msgspec.Struct, kw_only=True, tag_field="type"):
-    """``sequence_number`` counts a response's events from 0; the projector sets it."""
+    """``sequence_number`` counts a response's events from 0; the writer sets it."""
 
     sequence_number: int = -1
 

@@ -73,7 +73,7 @@ class SummaryText(msgspec.Struct, frozen=True, tag_field="type", tag="summary_te
 
 
 class ReasoningItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="reasoning"):
-    """``content`` only where the server's owner exposes reasoning; ``encrypted_content`` only where it is asked for."""
+    """``content`` only where the server's owner exposes reasoning; ``encrypted_content`` only where it is requested."""
 
     id: str
     summary: list[SummaryText] = []
@@ -121,7 +121,7 @@ class CodeLogs(msgspec.Struct, frozen=True, tag_field="type", tag="logs"):
 
 
 class CodeInterpreterCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="code_interpreter_call"):
-    """``outputs`` only where they are asked for."""
+    """``outputs`` only where they are requested."""
 
     id: str
     code: str

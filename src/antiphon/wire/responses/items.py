@@ -20,8 +20,8 @@ from .open_items import CUSTOM_INPUT
 TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 CALLS = ("function_call", "custom_tool_call")
 ANSWERS = ("function_call_output", "custom_tool_call_output")
-UNSAID = ("web_search_call", "mcp_list_tools")
-"""Items that tell the client something and the model nothing."""
+UNREAD = ("web_search_call", "mcp_list_tools")
+"""Items for the client alone: the model gets nothing of them."""
 PREFIXES = {
     "message": "msg",
     "reasoning": "rs",
@@ -52,12 +52,12 @@ class Entry:
 class ItemReader:
     """Reads items that go on with ``before``. ``token`` makes ids for those that have none, unique with ``first``.
 
-    ``unseal`` opens ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are the items
+    ``decrypt`` opens ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are the items
     that references may name. ``first`` is the number that errors give the first item.
     """
 
     token: str
-    unseal: Callable[[str, str], Message]
+    decrypt: Callable[[str, str], Message]
     before: Sequence[Message] = ()
     known: Mapping[str, Entry] = field(default_factory=dict)
     path: str = "input"
@@ -99,7 +99,7 @@ class ItemReader:
                 yield _output(item, path, calls)
             case "code_interpreter_call" | "mcp_call":
                 yield from _past_call(item, path)
-            case kind if kind in UNSAID:
+            case kind if kind in UNREAD:
                 return
             case kind:
                 raise UnsupportedError(
@@ -109,9 +109,9 @@ class ItemReader:
                 )
 
     def _reasoning(self, item: InputItem, path: str) -> Iterator[Message]:
-        """The sealed copy where there is one, because it is exact; else the text; else the summary."""
+        """``encrypted_content`` where there is some, because it is exact; else the text; else the summary."""
         if item.encrypted_content:
-            yield self.unseal(item.encrypted_content, f"{path}.encrypted_content")
+            yield self.decrypt(item.encrypted_content, f"{path}.encrypted_content")
             return
         parts = _parts(item.content, f"{path}.content") or _parts(item.summary, f"{path}.summary")
         if parts:
@@ -197,7 +197,7 @@ def _answer(recipient: str, call_id: str | None, parts: tuple[TextPart, ...]) ->
 
 
 def _past_call(item: InputItem, path: str) -> Iterator[Message]:
-    """A call that ran on a server's side, with its answer, as far as the item tells it."""
+    """A call that a server ran, with its answer, as far as it stands in the item."""
     call_id = item.call_id or item.id
     if item.type == "code_interpreter_call":
         recipient, text, content_type = "python", item.code or "", None

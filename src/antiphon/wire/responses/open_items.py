@@ -67,43 +67,46 @@ class Place:
 
 
 class OpenItem(Protocol):
-    """An item that is being written: the model begins it, says more of it, and ends it."""
+    """An item that is being written: each step gives the events that it is to the client.
+
+    ``item`` is the item as it stands, under the status that is given.
+    """
 
     place: Place
 
     def begin(self) -> list[StreamEvent]: ...
 
-    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]: ...
+    def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]: ...
 
     def end(self, message: Message, status: Status) -> list[StreamEvent]: ...
 
-    def whole(self, status: Status) -> OutputItem: ...
+    def item(self, status: Status) -> OutputItem: ...
 
 
-class Reasoning:
-    """What the model thought: its text where it is exposed, a sealed copy where it is asked for, else only that."""
+class OpenReasoning:
+    """Reasoning: its text where it is exposed, ``encrypted_content`` where requested, else only that there was some."""
 
-    def __init__(self, place: Place, *, exposed: bool, seal: Callable[[Message], str] | None) -> None:
+    def __init__(self, place: Place, *, exposed: bool, encrypt: Callable[[Message], str] | None) -> None:
         self.place = place
         self._exposed = exposed
-        self._seal = seal
-        self._sealed: str | msgspec.UnsetType = msgspec.UNSET
+        self._encrypt = encrypt
+        self._encrypted: str | msgspec.UnsetType = msgspec.UNSET
         self._text: list[str] = []
 
     def begin(self) -> list[StreamEvent]:
         if not self._exposed:
-            return [added(self)]
-        return [added(self), ContentPartAdded(**self.place.at, part=ReasoningText(""))]
+            return [item_added(self)]
+        return [item_added(self), ContentPartAdded(**self.place.at, part=ReasoningText(""))]
 
-    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+    def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
         if not self._exposed:
             return []
         self._text.append(text)
         return [ReasoningTextDelta(**self.place.at, delta=text)]
 
     def end(self, message: Message, status: Status) -> list[StreamEvent]:
-        self._sealed = self._seal(message) if self._seal else msgspec.UNSET
-        ended = done(self, status)
+        self._encrypted = self._encrypt(message) if self._encrypt else msgspec.UNSET
+        ended = item_done(self, status)
         if not self._exposed:
             return [ended]
         text = "".join(self._text)
@@ -113,13 +116,13 @@ class Reasoning:
             ended,
         ]
 
-    def whole(self, status: Status) -> ReasoningItem:
-        said = self._exposed and status != "in_progress"
-        content = [ReasoningText("".join(self._text))] if said else []
-        return ReasoningItem(id=self.place.id, content=content, encrypted_content=self._sealed, status=status)
+    def item(self, status: Status) -> ReasoningItem:
+        visible = self._exposed and status != "in_progress"
+        content = [ReasoningText("".join(self._text))] if visible else []
+        return ReasoningItem(id=self.place.id, content=content, encrypted_content=self._encrypted, status=status)
 
 
-class Answer:
+class OpenMessage:
     """A message to the user: the answer, or a preamble before a call. ``cite`` finds the pages that a text names."""
 
     def __init__(self, place: Place, phase: Phase, *, cite: Callable[[str], list[Annotation]]) -> None:
@@ -131,9 +134,9 @@ class Answer:
         self._logprobs: list[TokenLogprob] = []
 
     def begin(self) -> list[StreamEvent]:
-        return [added(self), ContentPartAdded(**self.place.at, part=OutputText(text=""))]
+        return [item_added(self), ContentPartAdded(**self.place.at, part=OutputText(text=""))]
 
-    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+    def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
         self._text.append(text)
         self._logprobs += logprobs
         return [OutputTextDelta(**self.place.at, delta=text, logprobs=logprob_entries(logprobs))]
@@ -141,18 +144,18 @@ class Answer:
     def end(self, message: Message, status: Status) -> list[StreamEvent]:
         self._annotations = self._cite("".join(self._text))
         part = self._part()
-        told: list[StreamEvent] = [
+        events: list[StreamEvent] = [
             OutputTextAnnotationAdded(**self.place.at, annotation_index=i, annotation=annotation)
             for i, annotation in enumerate(self._annotations)
         ]
-        told += [
+        events += [
             OutputTextDone(**self.place.at, text=part.text, logprobs=part.logprobs),
             ContentPartDone(**self.place.at, part=part),
-            done(self, status),
+            item_done(self, status),
         ]
-        return told
+        return events
 
-    def whole(self, status: Status) -> MessageItem:
+    def item(self, status: Status) -> MessageItem:
         content = [] if status == "in_progress" else [self._part()]
         return MessageItem(id=self.place.id, status=status, content=content, phase=self._phase)
 
@@ -162,8 +165,8 @@ class Answer:
         )
 
 
-class ClientFunctionCall:
-    """A call of the client's own function; the arguments are the model's text, byte for byte."""
+class OpenFunctionCall:
+    """A call of a function of the client's; the arguments are the model's text, byte for byte."""
 
     def __init__(self, place: Place, call_id: str, offer: ClientTool) -> None:
         self.place = place
@@ -172,9 +175,9 @@ class ClientFunctionCall:
         self._arguments: list[str] = []
 
     def begin(self) -> list[StreamEvent]:
-        return [added(self)]
+        return [item_added(self)]
 
-    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+    def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
         self._arguments.append(text)
         return [FunctionCallArgumentsDelta(**self.place.at, delta=text)]
 
@@ -182,10 +185,10 @@ class ClientFunctionCall:
         arguments = "".join(self._arguments)
         return [
             FunctionCallArgumentsDone(**self.place.at, name=self._offer.name, arguments=arguments),
-            done(self, status),
+            item_done(self, status),
         ]
 
-    def whole(self, status: Status) -> FunctionCallItem:
+    def item(self, status: Status) -> FunctionCallItem:
         return FunctionCallItem(
             id=self.place.id,
             call_id=self._call_id,
@@ -196,8 +199,8 @@ class ClientFunctionCall:
         )
 
 
-class CustomCall:
-    """A call of the client's custom tool. Its free text comes wrapped in JSON, so it is told when it is whole."""
+class OpenCustomCall:
+    """A call of the client's custom tool. Its free text comes wrapped in JSON, so it is sent when it is whole."""
 
     def __init__(self, place: Place, call_id: str, offer: ClientTool) -> None:
         self.place = place
@@ -206,19 +209,19 @@ class CustomCall:
         self._input = ""
 
     def begin(self) -> list[StreamEvent]:
-        return [added(self)]
+        return [item_added(self)]
 
-    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+    def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
         return []
 
     def end(self, message: Message, status: Status) -> list[StreamEvent]:
         self._input = custom_input(message.text)
-        told: list[StreamEvent] = [CustomToolCallInputDone(**self.place.at, input=self._input)]
+        events: list[StreamEvent] = [CustomToolCallInputDone(**self.place.at, input=self._input)]
         if self._input:
-            told.insert(0, CustomToolCallInputDelta(**self.place.at, delta=self._input))
-        return [*told, done(self, status)]
+            events.insert(0, CustomToolCallInputDelta(**self.place.at, delta=self._input))
+        return [*events, item_done(self, status)]
 
-    def whole(self, status: Status) -> CustomToolCallItem:
+    def item(self, status: Status) -> CustomToolCallItem:
         return CustomToolCallItem(
             id=self.place.id,
             call_id=self._call_id,
@@ -235,12 +238,12 @@ def custom_input(arguments: str) -> str:
     return text if isinstance(text, str) else str(arguments)
 
 
-def added(item: OpenItem) -> OutputItemAdded:
-    return OutputItemAdded(output_index=item.place.index, item=item.whole("in_progress"))
+def item_added(item: OpenItem) -> OutputItemAdded:
+    return OutputItemAdded(output_index=item.place.index, item=item.item("in_progress"))
 
 
-def done(item: OpenItem, status: Status) -> OutputItemDone:
-    return OutputItemDone(output_index=item.place.index, item=item.whole(status))
+def item_done(item: OpenItem, status: Status) -> OutputItemDone:
+    return OutputItemDone(output_index=item.place.index, item=item.item(status))
 
 
 def json_object(text: str) -> Mapping[str, Any]:

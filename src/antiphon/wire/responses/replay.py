@@ -1,4 +1,4 @@
-"""A response that is finished, told again as events: each text in one piece."""
+"""The events of a finished response once more: each text in one piece."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _inside(item: OutputItem, place: Place) -> Iterator[StreamEvent]:
                 yield ReasoningTextDone(**at, text=part.text)
                 yield ContentPartDone(**at, part=part)
         case MessageItem():
-            for said in item.content:
-                yield from _text(said, place)
+            for text in item.content:
+                yield from _text(text, place)
         case FunctionCallItem():
             yield FunctionCallArgumentsDelta(**at, delta=item.arguments)
             yield FunctionCallArgumentsDone(**at, name=item.name, arguments=item.arguments)

@@ -1,4 +1,4 @@
-"""Output items of the calls that run on this side: the browser, the sandbox, every other tool."""
+"""Output items of calls that the server runs: the browser, the sandbox, every other tool."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from .item_schema import (
     Status,
     WebSearchCallItem,
 )
-from .open_items import OpenItem, Place, added, done, json_object
+from .open_items import OpenItem, Place, item_added, item_done, json_object
 
 
-class ServerCall(OpenItem, Protocol):
-    """A call that runs on this side: after the model has written it, a tool takes it and answers."""
+class OpenServerCall(OpenItem, Protocol):
+    """A call that the server runs: after the model has written it, a tool takes it and answers."""
 
     def running(self) -> list[StreamEvent]: ...
 
     def answered(self, result: ToolResult) -> list[StreamEvent]: ...
 
 
-class WebSearch:
+class OpenWebSearch:
     """A call of the browser. What it does is known once its arguments are whole, so it begins then."""
 
     def __init__(self, place: Place, function: str) -> None:
@@ -54,12 +54,12 @@ class WebSearch:
     def begin(self) -> list[StreamEvent]:
         return []
 
-    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+    def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
         return []
 
     def end(self, message: Message, status: Status) -> list[StreamEvent]:
         self._action = _action(self._function, json_object(message.text))
-        return [added(self), WebSearchCallInProgress(**self.place.at)]
+        return [item_added(self), WebSearchCallInProgress(**self.place.at)]
 
     def running(self) -> list[StreamEvent]:
         return [WebSearchCallSearching(**self.place.at)]
@@ -69,52 +69,52 @@ class WebSearch:
         if isinstance(source, str) and self._action["type"] != "search":
             self._action = {**self._action, "url": source}
         status: Status = "completed" if result.ok else "failed"
-        return [WebSearchCallCompleted(**self.place.at), done(self, status)]
+        return [WebSearchCallCompleted(**self.place.at), item_done(self, status)]
 
-    def whole(self, status: Status) -> WebSearchCallItem:
+    def item(self, status: Status) -> WebSearchCallItem:
         return WebSearchCallItem(id=self.place.id, status=status, action=self._action)
 
 
-class CodeInterpreter:
-    """Code that the model ran in the sandbox. ``outputs``: whether the client asked to see what it printed.
+class OpenCodeInterpreter:
+    """Code that the model ran in the sandbox. ``outputs``: whether the client requested what it printed.
 
-    ``wrapped``: the code comes as a function's argument, so it is told when it is whole.
+    ``wrapped``: the code comes as a function's argument, so it is sent when it is whole.
     """
 
     def __init__(self, place: Place, container_id: str, *, outputs: bool, wrapped: bool = False) -> None:
         self.place = place
         self._wrapped = wrapped
         self._container_id = container_id
-        self._wants_outputs = outputs
+        self._includes_outputs = outputs
         self._outputs: list[CodeLogs] | None = None
         self._code: list[str] = []
 
     def begin(self) -> list[StreamEvent]:
-        return [added(self), CodeInterpreterCallInProgress(**self.place.at)]
+        return [item_added(self), CodeInterpreterCallInProgress(**self.place.at)]
 
-    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+    def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
         if self._wrapped:
             return []
         self._code.append(text)
         return [CodeInterpreterCallCodeDelta(**self.place.at, delta=text)]
 
     def end(self, message: Message, status: Status) -> list[StreamEvent]:
-        told: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         if self._wrapped:
             self._code = [str(json_object(message.text).get("code", message.text))]
-            told.append(CodeInterpreterCallCodeDelta(**self.place.at, delta=self._code[0]))
-        return [*told, CodeInterpreterCallCodeDone(**self.place.at, code="".join(self._code))]
+            events.append(CodeInterpreterCallCodeDelta(**self.place.at, delta=self._code[0]))
+        return [*events, CodeInterpreterCallCodeDone(**self.place.at, code="".join(self._code))]
 
     def running(self) -> list[StreamEvent]:
         return [CodeInterpreterCallInterpreting(**self.place.at)]
 
     def answered(self, result: ToolResult) -> list[StreamEvent]:
-        if self._wants_outputs:
+        if self._includes_outputs:
             self._outputs = [CodeLogs(result.text(envelope=False))]
         status: Status = "completed" if result.ok else "failed"
-        return [CodeInterpreterCallCompleted(**self.place.at), done(self, status)]
+        return [CodeInterpreterCallCompleted(**self.place.at), item_done(self, status)]
 
-    def whole(self, status: Status) -> CodeInterpreterCallItem:
+    def item(self, status: Status) -> CodeInterpreterCallItem:
         return CodeInterpreterCallItem(
             id=self.place.id,
             code="".join(self._code),
@@ -124,8 +124,8 @@ class CodeInterpreter:
         )
 
 
-class McpCall:
-    """A call of any other tool on this side."""
+class OpenMcpCall:
+    """A call of any other tool of the server's."""
 
     def __init__(self, place: Place, server_label: str, name: str) -> None:
         self.place = place
@@ -136,9 +136,9 @@ class McpCall:
         self._error: McpFailure | None = None
 
     def begin(self) -> list[StreamEvent]:
-        return [added(self), McpCallInProgress(**self.place.at)]
+        return [item_added(self), McpCallInProgress(**self.place.at)]
 
-    def say(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+    def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
         self._arguments.append(text)
         return [McpCallArgumentsDelta(**self.place.at, delta=text)]
 
@@ -151,11 +151,11 @@ class McpCall:
     def answered(self, result: ToolResult) -> list[StreamEvent]:
         if result.error is not None:
             self._error = McpFailure(result.error.message)
-            return [McpCallFailed(**self.place.at), done(self, "failed")]
+            return [McpCallFailed(**self.place.at), item_done(self, "failed")]
         self._output = result.text(envelope=False)
-        return [McpCallCompleted(**self.place.at), done(self, "completed")]
+        return [McpCallCompleted(**self.place.at), item_done(self, "completed")]
 
-    def whole(self, status: Status) -> McpCallItem:
+    def item(self, status: Status) -> McpCallItem:
         return McpCallItem(
             id=self.place.id,
             server_label=self._server_label,

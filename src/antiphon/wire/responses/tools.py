@@ -27,7 +27,7 @@ _CUSTOM_PARAMETERS = {
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a request offers the model. ``served``: recipients that run in the server. ``dropped``: paths left out."""
+    """What a request offers the model. ``served``: recipients that the server runs. ``dropped``: paths left out."""
 
     specs: tuple[ToolSpec, ...]
     builtins: tuple[ToolNamespace, ...]

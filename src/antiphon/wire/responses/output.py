@@ -1,0 +1,219 @@
+"""Events of a turn → events of the output items of a response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from antiphon.conversation import (
+    FUNCTIONS,
+    Channel,
+    End,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    TextDelta,
+    TurnEnded,
+    visible_to_user,
+)
+from antiphon.generation.rounds import RoundEvent
+from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
+
+from .ending import ENDINGS
+from .event_schema import OutputItemDone, StreamEvent
+from .item_schema import Annotation, OutputItem, Status
+from .open_items import ClientTool, OpenCustomCall, OpenFunctionCall, OpenItem, OpenMessage, OpenReasoning, Phase, Place
+from .server_calls import OpenCodeInterpreter, OpenMcpCall, OpenServerCall, OpenWebSearch
+
+PREFIXES: Mapping[type[OpenItem], str] = {
+    OpenReasoning: "rs",
+    OpenMessage: "msg",
+    OpenFunctionCall: "fc",
+    OpenCustomCall: "ctc",
+    OpenWebSearch: "ws",
+    OpenCodeInterpreter: "ci",
+    OpenMcpCall: "mcp",
+}
+"""How the ids of items begin."""
+
+
+def _no_citations(text: str) -> list[Annotation]:
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseView:
+    """What a client may see and requested. ``offers``: its own tools by the name that the model calls them by.
+
+    ``served``: recipients that the server runs. ``encrypt`` makes ``encrypted_content`` of reasoning, where requested.
+    ``cite`` finds the pages that a text names.
+    """
+
+    expose_reasoning: bool = False
+    encrypt: Callable[[Message], str] | None = None
+    code_outputs: bool = False
+    container_id: str = "cntr_0"
+    offers: Mapping[str, ClientTool] = field(default_factory=dict)
+    served: frozenset[str] = frozenset()
+    cite: Callable[[str], list[Annotation]] = _no_citations
+
+
+@dataclass(slots=True)
+class ItemMessages:
+    """One item, None where clients see none, and the messages of the conversation that it is."""
+
+    item: OutputItem | None
+    messages: list[Message]
+
+
+class Output:
+    """The output of one response. ``token`` makes the ids of its items.
+
+    ``entries`` are all messages of its turns so far, with the item that each became.
+    """
+
+    def __init__(self, token: str, view: ResponseView) -> None:
+        self.entries: list[ItemMessages] = []
+        self._token = token
+        self._view = view
+        self._open: OpenItem | None = None
+        self._undecided: tuple[OpenItem, ItemMessages] | None = None
+        self._running: dict[str, tuple[OpenServerCall, ItemMessages]] = {}
+        self._items: list[OpenItem] = []
+        self._done: dict[int, OutputItem] = {}
+
+    @property
+    def items(self) -> list[OutputItem]:
+        """Those that are done, in the order in which they began."""
+        return [self._done[index] for index in sorted(self._done)]
+
+    def feed(self, event: RoundEvent) -> list[StreamEvent]:
+        """What ``event`` is to the client."""
+        return self._feed(event) if self._undecided is None else [*self._decide(event), *self._feed(event)]
+
+    def close(self) -> list[StreamEvent]:
+        """What was begun and never ended is done too, as incomplete."""
+        entries = {id(item): entry for item, entry in self._running.values()}
+        events: list[StreamEvent] = []
+        for item in self._items:
+            if item.place.index not in self._done:
+                done = OutputItemDone(output_index=item.place.index, item=item.item("incomplete"))
+                events += self._noted([done], entries.get(id(item)))
+        self._running.clear()
+        self._open = self._undecided = None
+        return events
+
+    def _feed(self, event: RoundEvent) -> list[StreamEvent]:
+        match event:
+            case TextDelta(text, logprobs):
+                return self._open.add(text, logprobs) if self._open and text else []
+            case MessageStarted(message):
+                self._open = self._item(message)
+                return self._open.begin() if self._open else []
+            case MessageEnded(message):
+                return self._message_ended(message)
+            case ToolStarted(call):
+                return self._running[call.call_id][0].running() if call.call_id in self._running else []
+            case ToolEnded(result):
+                return self._answered(result.call.call_id, event)
+            case TurnEnded():
+                return self.close()
+            case ToolCancelled() | Incident():
+                return []
+            case _:
+                assert_never(event)
+
+    def _item(self, message: Message) -> OpenItem | None:
+        """The item that a message becomes; None for what clients do not see."""
+        view = self._view
+        if message.is_call:
+            return self._call(message, message.recipient or "")
+        if visible_to_user(message):
+            return self._new(lambda place: OpenMessage(place, _phase(message), cite=view.cite), OpenMessage)
+        if message.channel == Channel.ANALYSIS:
+            return self._new(
+                lambda place: OpenReasoning(place, exposed=view.expose_reasoning, encrypt=view.encrypt),
+                OpenReasoning,
+            )
+        return None
+
+    def _call(self, message: Message, recipient: str) -> OpenItem:
+        if recipient in self._view.served:
+            return self._server_call(recipient)
+        name = recipient.removeprefix(f"{FUNCTIONS}.")
+        offer = self._view.offers.get(name, ClientTool(name))
+        kind = OpenCustomCall if offer.custom else OpenFunctionCall
+        return self._new(lambda place: kind(place, message.call_id or "", offer), kind)
+
+    def _server_call(self, recipient: str) -> OpenItem:
+        view = self._view
+        namespace, _, function = recipient.rpartition(".")
+        name = recipient.removeprefix(f"{FUNCTIONS}.")
+        label, _, tool = name.partition("__")
+        if namespace == "browser" or label == "browser":
+            return self._new(lambda place: OpenWebSearch(place, tool or function), OpenWebSearch)
+        if label == "python":
+            return self._new(
+                lambda place: OpenCodeInterpreter(
+                    place, view.container_id, outputs=view.code_outputs, wrapped=name != recipient
+                ),
+                OpenCodeInterpreter,
+            )
+        if not tool:
+            label, tool = FUNCTIONS, name
+        return self._new(lambda place: OpenMcpCall(place, label, tool), OpenMcpCall)
+
+    def _new(self, make: Callable[[Place], OpenItem], kind: type[OpenItem]) -> OpenItem:
+        index = len(self._items)
+        item = make(Place(f"{PREFIXES[kind]}_{self._token}{index:04x}", index))
+        self._items.append(item)
+        return item
+
+    def _message_ended(self, message: Message) -> list[StreamEvent]:
+        """A message that nothing ended is judged by what comes next: cut off, or just at its end."""
+        item, self._open = self._open, None
+        entry = ItemMessages(None, [message])
+        self.entries.append(entry)
+        if item is None:
+            return []
+        if message.end is End.NONE and not message.is_call:
+            self._undecided = item, entry
+            return []
+        return self._end(item, entry, "incomplete" if message.end is End.NONE else "completed")
+
+    def _decide(self, event: RoundEvent) -> list[StreamEvent]:
+        """Ends the item whose message nothing ended, now that its next event has come."""
+        if self._undecided is None:
+            return []
+        (item, entry), self._undecided = self._undecided, None
+        cut = isinstance(event, TurnEnded) and ENDINGS[event.reason].status != "completed"
+        return self._end(item, entry, "incomplete" if cut else "completed")
+
+    def _end(self, item: OpenItem, entry: ItemMessages, status: Status) -> list[StreamEvent]:
+        (message,) = entry.messages
+        events = self._noted(item.end(message, status), entry)
+        if isinstance(item, OpenWebSearch | OpenCodeInterpreter | OpenMcpCall):
+            self._running[message.call_id or ""] = item, entry
+        return events
+
+    def _answered(self, call_id: str, event: ToolEnded) -> list[StreamEvent]:
+        if call_id not in self._running:
+            return []
+        item, entry = self._running.pop(call_id)
+        entry.messages.append(event.result.message())
+        return self._noted(item.answered(event.result), entry)
+
+    def _noted(self, events: list[StreamEvent], entry: ItemMessages | None) -> list[StreamEvent]:
+        """The events; items that are done by them are noted under their index."""
+        for event in events:
+            if isinstance(event, OutputItemDone):
+                self._done[event.output_index] = event.item
+                if entry is not None:
+                    entry.item = event.item
+        return events
+
+
+def _phase(message: Message) -> Phase:
+    return "commentary" if message.is_preamble else "final_answer"
