@@ -56,7 +56,7 @@ class History:
 
 @dataclass(slots=True)
 class Archive:
-    """``clock`` gives Unix time in seconds; a response expires ``lifetime`` seconds after it was last gone on from.
+    """``clock`` gives Unix time in seconds; a response expires ``lifetime`` seconds after a request last continued it.
 
     Another owner's things are not there: every read raises `NotFoundError` for them, as for what never was.
     """
@@ -123,7 +123,7 @@ class Archive:
         key = Key("response", owner, id)
         record = await self._record(key)
         if record is None:
-            raise _unusable(id, "is not kept here", code="previous_response_not_found")
+            raise _unusable(id, "is not stored here", code="previous_response_not_found")
         stored = msgspec.json.decode(record.value, type=StoredResponse)
         if stored.response.status in ("queued", "in_progress"):
             raise _unusable(id, "is not finished yet", code="previous_response_not_finished")
@@ -175,7 +175,7 @@ class Archive:
 
     @asynccontextmanager
     async def alone(self, owner: str, id: str) -> AsyncIterator[None]:
-        """One request at a time goes on with a conversation. Raises `ConflictError` for a second."""
+        """Only one request at a time continues a conversation. Raises `ConflictError` for a second."""
         key = Key("conversation", owner, id)
         if not id:
             yield

@@ -57,7 +57,7 @@ class RequestReader:
         self._token = token
 
     async def history(self, wire: TokensRequest) -> History:
-        """The items before the request: of the response, or of the conversation, that it goes on from."""
+        """The items before the request: of the response, or of the conversation, that it continues."""
         archive = self._context.archive
         if wire.previous_response_id:
             return await archive.history(self._owner, wire.previous_response_id)

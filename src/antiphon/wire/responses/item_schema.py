@@ -1,4 +1,4 @@
-"""Items of the Responses API: what a request says, and what an answer is made of."""
+"""Items of the Responses API: the input of a request, and the output of a response."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ReasoningItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type",
 
 
 class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
-    """``phase`` tells a preamble (``commentary``) from the answer."""
+    """``phase`` distinguishes a preamble (``commentary``) from the answer."""
 
     id: str
     role: Literal["assistant"] = "assistant"

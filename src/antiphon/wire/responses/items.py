@@ -50,9 +50,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemReader:
-    """Reads items that go on with ``before``. ``token`` makes ids for those that have none, unique with ``first``.
+    """Reads items that follow ``before``. ``token`` makes ids for those that have none, unique with ``first``.
 
-    ``decrypt`` opens ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are the items
+    ``decrypt`` reads ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are the items
     that references may name. ``first`` is the number that errors give the first item.
     """
 

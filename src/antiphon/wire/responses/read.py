@@ -123,7 +123,7 @@ def wants_logprobs(wire: ResponsesRequest) -> bool:
 def check_possible(wire: ResponsesRequest) -> None:
     """What cannot be honoured is refused by name: ignoring it would be an answer to another question."""
     impossible: dict[str, tuple[object, str | None]] = {
-        "prompt": (wire.prompt, "Prompt templates are not kept here: send input."),
+        "prompt": (wire.prompt, "Prompt templates are not stored here: send input."),
         "modalities": (set(wire.modalities or ()) - {"text"}, "The models here write text."),
     }
     for name, (requested, hint) in impossible.items():
@@ -161,7 +161,7 @@ def check_metadata(metadata: dict[str, str] | None) -> None:
     if metadata is None:
         return
     if len(metadata) > MAX_METADATA:
-        raise refused("metadata", f"there are {len(metadata)} pairs; at most {MAX_METADATA} are kept.")
+        raise refused("metadata", f"there are {len(metadata)} pairs; at most {MAX_METADATA} are stored.")
     for key, value in metadata.items():
         if len(key) > MAX_KEY or len(value) > MAX_VALUE:
             raise refused("metadata", f"a key has at most {MAX_KEY} characters and a value at most {MAX_VALUE}.")
