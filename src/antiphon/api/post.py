@@ -9,15 +9,17 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from antiphon.conversation import Event
 from antiphon.errors import AntiphonError
-from antiphon.generation import Draft, Model, Plan, TimeLimits, constrain
+from antiphon.generation import Draft, Model, Plan, StepEvents, TimeLimits, constrain
 from antiphon.generation.together import drive_all
+from antiphon.generation.turn import Send as SendStep
 from antiphon.generation.turn import steps
 from antiphon.observe import RequestMeter
 from antiphon.wire.fields import check_fields, warnings
@@ -36,6 +38,17 @@ from .session import SessionTurn
 
 Wire = TypeVar("Wire", bound=msgspec.Struct)
 Result = TypeVar("Result")
+Happened = TypeVar("Happened")
+Happened_co = TypeVar("Happened_co", covariant=True)
+Written = TypeVar("Written")
+
+
+class Drive(Protocol[Happened_co]):
+    """Runs a request to its end, as `antiphon.generation.turn.drive` does with the events of a source."""
+
+    def __call__(
+        self, write: Callable[[StepEvents[Happened_co]], Written], send: SendStep[Written]
+    ) -> Coroutine[Any, Any, None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +110,7 @@ class Post:
     async def answer(
         self,
         plans: Sequence[Plan],
-        writer: Writer,
+        writer: Writer[Event],
         *,
         session: SessionTurn | None = None,
         tools: ServerToolUse | None = None,
@@ -120,11 +133,19 @@ class Post:
         )
         work = session.work if session else Work()
         async with session.admitted(self.admitted()) if session else self.admitted():
-            if self.exchange.stream:
-                await self.stream(lambda outbox: run(writer.change, outbox.write), writer.end, writer.form, work)
-            else:
-                await self.run(run(writer.add, _nothing), work)
-                await self.send_response(Response(writer.whole(), media_type=writer.media_type))
+            await self.deliver(run, writer, work)
+
+    async def deliver(self, run: Drive[Happened], writer: Writer[Happened], work: Work) -> None:
+        """Sends what ``writer`` makes of the steps that ``run`` drives: each as it comes, or all of them at the end."""
+        if self.exchange.stream:
+            await self.stream(lambda outbox: run(writer.change, outbox.write), writer.end, writer.form, work)
+        else:
+            await self.run(run(writer.add, _nothing), work)
+            await self.send_whole(writer)
+
+    async def send_whole(self, writer: Writer[Happened]) -> None:
+        """The answer that ``writer`` has collected."""
+        await self.send_response(Response(writer.whole(), media_type=writer.media_type))
 
     @asynccontextmanager
     async def admitted(self) -> AsyncIterator[None]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from antiphon.conversation import Event
 from antiphon.errors import AntiphonError
 from antiphon.generation import StepEvents
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 KEEP_ALIVE = b": keep-alive\n\n"
 JSON = "application/json"
+
+Happened_contra = TypeVar("Happened_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,11 @@ class StreamForm:
     keep_alive: bytes = KEEP_ALIVE
 
 
-class Writer(Protocol):
+class Writer(Protocol[Happened_contra]):
     """One answer in one wire's form. A stream is each `change` and then `end`; a whole answer each `add`, then `whole`.
 
-    Both get the same steps of the same turn, so they cannot disagree.
+    Both get the same steps of the same turn, so they cannot disagree. A writer is of the events that it takes:
+    of a turn's, or of a turn's and its tools'.
     """
 
     @property
@@ -40,13 +42,13 @@ class Writer(Protocol):
     def media_type(self) -> str:
         """Of the whole answer."""
 
-    def change(self, step: StepEvents[Event]) -> bytes:
+    def change(self, step: StepEvents[Happened_contra]) -> bytes:
         """What one step changes for the client; empty where it sees nothing of it."""
 
     def end(self) -> bytes:
         """The last bytes, after the last step."""
 
-    def add(self, step: StepEvents[Event]) -> None:
+    def add(self, step: StepEvents[Happened_contra]) -> None:
         """Collects one step."""
 
     def whole(self) -> bytes:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
 import msgspec
-from starlette.responses import Response as HttpResponse
 
-from antiphon.api.http.sse import Outbox
 from antiphon.api.post import Post
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
@@ -39,13 +37,24 @@ class ResponseMaker:
         self._run = Run(plan.head.id, plan.owner, plan.head)
 
     async def answer(self) -> None:
-        """Makes it while the client waits; a client that hangs up ends it."""
-        self._runs.add(self._run)
+        """Makes it while the client waits; a client that hangs up ends it. A cancelled one is stored as far as it is.
+
+        Raises `ResponseCancelled` where a stream has not begun.
+        """
+        run, writer = self._run, self._writer
+        self._runs.add(run)
         try:
-            await (self._stream() if self._post.exchange.stream else self._whole())
+            await self._post.deliver(self._drive, writer, run.work)
+        except ResponseCancelled as error:
+            writer.fail(error)
+            await self._record.settle()
+            if self._post.exchange.stream:
+                raise
+            await self._post.send_whole(writer)
         finally:
-            self._run.response = self._writer.response
-            self._runs.remove(self._run)
+            await self._record.settle()
+            run.response = writer.response
+            self._runs.remove(run)
 
     async def answer_queued(self, resources: AsyncExitStack) -> None:
         """Makes it whether the client stays or not; the client gets the queued response, or follows the events.
@@ -63,29 +72,6 @@ class ResponseMaker:
             self._runs.spawn(self._in_background(resources.pop_all()))
         stream = self._post.exchange.stream
         await self._post.send_response(EventsResponse(run.follow()) if stream else json_response(queued))
-
-    async def _stream(self) -> None:
-        writer = self._writer
-
-        def write(outbox: Outbox) -> Coroutine[None, None, None]:
-            return self._drive(writer.change, outbox.write)
-
-        try:
-            await self._post.stream(write, writer.end, writer.form, self._run.work)
-        except ResponseCancelled as error:
-            writer.fail(error)
-            raise
-        finally:
-            await self._record.settle()
-
-    async def _whole(self) -> None:
-        writer = self._writer
-        try:
-            await self._post.run(self._drive(writer.add, _nothing), self._run.work)
-        except ResponseCancelled as error:
-            writer.fail(error)
-            await self._record.settle()
-        await self._post.send_response(HttpResponse(writer.whole(), media_type=writer.media_type))
 
     async def _in_background(self, resources: AsyncExitStack) -> None:
         try:
@@ -122,10 +108,6 @@ class ResponseMaker:
             meter=meter,
         )
         return rounds.steps
-
-
-def _nothing(written: None) -> None:
-    """A whole answer is sent at its end."""
 
 
 class ResponseRecord:
