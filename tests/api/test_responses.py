@@ -35,9 +35,9 @@ MESSAGE_EVENTS = [
 
 
 def types(events: list[Any]) -> list[str]:
-    """The events' types, a run of equal ones told once."""
-    told = [event["type"] for event in events]
-    return [kind for i, kind in enumerate(told) if i == 0 or told[i - 1] != kind]
+    """The events' types, a run of equal ones once."""
+    kinds = [event["type"] for event in events]
+    return [kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind]
 
 
 def test_a_text_is_streamed_in_the_order_that_clients_need() -> None:
@@ -75,11 +75,11 @@ def test_reasoning_preamble_call_and_answer_are_items_in_their_order() -> None:
         "response.output_item.done",
         "response.completed",
     ]
-    thought, preamble, wanted = events[-1]["response"]["output"]
+    thought, preamble, call = events[-1]["response"]["output"]
     assert thought["content"] == [{"type": "reasoning_text", "text": "The user wants the weather."}]
     assert (preamble["phase"], preamble["content"][0]["text"]) == ("commentary", "Let me look.")
-    assert (wanted["name"], wanted["arguments"]) == ("weather", '{"city": "Bern"}')
-    assert wanted["call_id"]
+    assert (call["name"], call["arguments"]) == ("weather", '{"city": "Bern"}')
+    assert call["call_id"]
 
 
 def test_what_is_added_is_what_is_done_and_what_the_response_holds() -> None:
@@ -130,7 +130,7 @@ def test_an_answer_that_is_cut_is_incomplete() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_response_tells_the_settings_it_was_made_with(stream: bool) -> None:
-    asked: dict[str, Any] = {
+    requested: dict[str, Any] = {
         "instructions": "Be brief.",
         "temperature": 0.5,
         "top_p": 0.9,
@@ -147,10 +147,10 @@ def test_the_response_tells_the_settings_it_was_made_with(stream: bool) -> None:
         "store": False,
     }
     with running(responses_app(small=scripted(HELLO))) as base:
-        got = respond(base, {**asked, "stream": stream})
+        got = respond(base, {**requested, "stream": stream})
     response = events_of(got)[-1]["response"] if stream else checked_response(got.json)
-    assert {name: response[name] for name in asked if name != "reasoning"} == {
-        name: value for name, value in asked.items() if name != "reasoning"
+    assert {name: response[name] for name in requested if name != "reasoning"} == {
+        name: value for name, value in requested.items() if name != "reasoning"
     }
     assert response["reasoning"] == {"effort": "low", "summary": None}
 
@@ -161,6 +161,6 @@ def test_log_probabilities_come_when_they_are_included() -> None:
             respond(base, {"stream": True, "include": ["message.output_text.logprobs"], "top_logprobs": 2})
         )
     deltas = [event for event in events if event["type"] == "response.output_text.delta"]
-    assert all(len(told["top_logprobs"]) == 2 for delta in deltas for told in delta["logprobs"])
+    assert all(len(entry["top_logprobs"]) == 2 for delta in deltas for entry in delta["logprobs"])
     part = events[-1]["response"]["output"][0]["content"][0]
-    assert "".join(told["token"] for told in part["logprobs"]) == "Hello there, friend."
+    assert "".join(entry["token"] for entry in part["logprobs"]) == "Hello there, friend."

@@ -107,10 +107,10 @@ def test_a_prompt_that_is_too_long_is_refused_or_loses_its_oldest_turns() -> Non
         hopeless = respond(base, {"input": "x" * 400, "truncation": "auto"})
     assert (refused.status, refused.error["code"], refused.error["param"]) == (400, "context_length_exceeded", "input")
     assert cut.status == 200
-    told = bytes(id for id in engine.requests[0][0] if id < 256).decode()
-    assert "Stay." in told
-    assert "turn 0" not in told
-    assert "turn 8" in told
+    prompt = bytes(id for id in engine.requests[0][0] if id < 256).decode()
+    assert "Stay." in prompt
+    assert "turn 0" not in prompt
+    assert "turn 8" in prompt
     assert (hopeless.status, hopeless.error["code"]) == (400, "context_length_exceeded")
 
 
@@ -136,7 +136,7 @@ def test_a_body_of_ten_megabytes_is_refused(base: str) -> None:
         ("PUT", "/v1/responses/resp_0", None),
     ],
 )
-def test_what_is_not_there_is_said_to_be_missing(base: str, method: str, path: str, param: str | None) -> None:
+def test_what_is_not_there_is_404(base: str, method: str, path: str, param: str | None) -> None:
     got = request(base, method, path)
     assert got.status in (404, 405)
     assert got.error["param"] == param
@@ -192,16 +192,16 @@ def test_another_keys_responses_and_conversations_do_not_exist() -> None:
         assert respond(base, {"input": reference}, **as_("bob")).status == 400
 
 
-def test_sealed_reasoning_opens_for_its_owner_and_server_alone() -> None:
+def test_encrypted_reasoning_is_readable_for_its_owner_and_server_alone() -> None:
     thought = Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text="secret")
     cipher = ReasoningCipher(b"k" * 32)
-    sealed = cipher.encrypt(thought, "alice")
-    assert "secret" not in sealed
-    assert ReasoningCipher(b"k" * 32).decrypt(sealed, "alice", "p") == thought
-    flipped = sealed[:20] + ("A" if sealed[20] != "A" else "B") + sealed[21:]
+    encrypted = cipher.encrypt(thought, "alice")
+    assert "secret" not in encrypted
+    assert ReasoningCipher(b"k" * 32).decrypt(encrypted, "alice", "p") == thought
+    flipped = encrypted[:20] + ("A" if encrypted[20] != "A" else "B") + encrypted[21:]
     for other, owner, text in [
-        (cipher, "bob", sealed),
-        (ReasoningCipher(b"j" * 32), "alice", sealed),
+        (cipher, "bob", encrypted),
+        (ReasoningCipher(b"j" * 32), "alice", encrypted),
         (cipher, "alice", flipped),
         (cipher, "alice", ""),
         (cipher, "alice", "not base64!"),
@@ -212,13 +212,13 @@ def test_sealed_reasoning_opens_for_its_owner_and_server_alone() -> None:
         assert (caught.value.code, caught.value.param) == ("invalid_encrypted_content", "p")
 
 
-def test_sealed_reasoning_goes_back_to_the_model_as_it_was() -> None:
+def test_encrypted_reasoning_goes_back_to_the_model_as_it_was() -> None:
     engine = scripted(harmony_ids(*THOUGHT, *FINAL))
     with running(responses_app(oss=engine)) as base:
         first = respond(base, {"include": ["reasoning.encrypted_content"], "store": False}).json
-        sealed = first["output"][0]
-        assert sealed["content"] == []
-        history = [{"role": "user", "content": "Hi"}, sealed, CALL, OUTPUT]
+        encrypted = first["output"][0]
+        assert encrypted["content"] == []
+        history = [{"role": "user", "content": "Hi"}, encrypted, CALL, OUTPUT]
         assert respond(base, {"input": history, "store": False}).status == 200
     assert "The user wants the weather." in bytes(id for id in engine.requests[-1][0] if id < 256).decode()
 

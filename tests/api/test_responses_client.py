@@ -24,14 +24,14 @@ ANSWERED = harmony_ids(*FINAL)
 
 def oss(prompt: Sequence[int], sampling: object, choice: int) -> list[int]:
     """Calls the weather first, and answers when it has the weather."""
-    said = bytes(id for id in prompt if id < 256).decode()
-    return ANSWERED if "18 degrees" in said else CALLED
+    text = bytes(id for id in prompt if id < 256).decode()
+    return ANSWERED if "18 degrees" in text else CALLED
 
 
 def small(prompt: Sequence[int], sampling: object, choice: int) -> list[int]:
     """Counts the words that it reads of its user."""
-    said = bytes(id for id in prompt if id < 256).decode()
-    return ids(f"I have read {said.count('word')} of them.", CHATML_END)
+    text = bytes(id for id in prompt if id < 256).decode()
+    return ids(f"I have read {text.count('word')} of them.", CHATML_END)
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +103,8 @@ def test_a_client_may_keep_the_history_itself(client: openai.OpenAI) -> None:
 
 def test_it_retrieves_lists_and_deletes(client: openai.OpenAI) -> None:
     made = client.responses.create(model="small", input=[{"role": "user", "content": "word"}], metadata={"a": "b"})
-    kept = client.responses.retrieve(made.id)
-    assert (kept.output_text, kept.metadata, kept.to_dict()) == (made.output_text, {"a": "b"}, made.to_dict())
+    stored = client.responses.retrieve(made.id)
+    assert (stored.output_text, stored.metadata, stored.to_dict()) == (made.output_text, {"a": "b"}, made.to_dict())
     (item,) = client.responses.input_items.list(made.id)
     assert item.type == "message"
     assert item.content[0].to_dict() == {"type": "input_text", "text": "word"}
@@ -123,7 +123,7 @@ def test_it_counts_the_tokens_of_an_input(client: openai.OpenAI) -> None:
     assert counted.input_tokens == response.usage.input_tokens
 
 
-def test_a_conversation_is_kept_by_the_server(client: openai.OpenAI) -> None:
+def test_a_conversation_is_stored_by_the_server(client: openai.OpenAI) -> None:
     made = client.conversations.create(
         metadata={"topic": "words"}, items=[{"type": "message", "role": "user", "content": "word"}]
     )
@@ -158,8 +158,8 @@ def test_a_conversation_and_its_items_are_read_changed_and_deleted(client: opena
 def test_pages_of_items_follow_each_other(client: openai.OpenAI) -> None:
     made = client.conversations.create(items=[{"role": "user", "content": f"{i}"} for i in range(7)])
     pages = list(client.conversations.items.list(made.id, limit=3, order="asc").iter_pages())
-    told = [[item.content[0].to_dict()["text"] for item in page.data if item.type == "message"] for page in pages]
-    assert told == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    texts = [[item.content[0].to_dict()["text"] for item in page.data if item.type == "message"] for page in pages]
+    assert texts == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
 
 
 class Weather(BaseModel):
@@ -167,18 +167,18 @@ class Weather(BaseModel):
 
 
 @contextmanager
-def structured(said: str) -> Iterator[openai.OpenAI]:
-    """A client of a model that says ``said`` and is held to what is asked of it."""
-    engine = scripted(ids(said, CHATML_END), end_ids=frozenset({TOKENIZER.controls[CHATML_END]}))
-    held = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, {TOKENIZER.controls[CHATML_END]}))
+def structured(reply: str) -> Iterator[openai.OpenAI]:
+    """A client of a model whose reply is ``reply``, constrained by what is requested."""
+    engine = scripted(ids(reply, CHATML_END), end_ids=frozenset({TOKENIZER.controls[CHATML_END]}))
+    constrained = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, {TOKENIZER.controls[CHATML_END]}))
     with (
-        running(create_app(StaticCatalog({"small": held}))) as base,
+        running(create_app(StaticCatalog({"small": constrained}))) as base,
         openai.OpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client,
     ):
         yield client
 
 
-def test_it_parses_what_is_held_to_a_schema() -> None:
+def test_it_parses_what_a_schema_constrains() -> None:
     with structured('{"city":"Bern"}') as client:
         parsed = client.responses.parse(model="small", input="Where?", text_format=Weather)
         assert parsed.output_parsed == Weather(city="Bern")
@@ -186,7 +186,7 @@ def test_it_parses_what_is_held_to_a_schema() -> None:
             assert stream.get_final_response().output_parsed == Weather(city="Bern")
 
 
-def test_a_schema_that_cannot_be_held_is_refused_where_it_stands() -> None:
+def test_a_schema_that_cannot_be_enforced_is_refused_where_it_stands() -> None:
     with structured("{}") as client:
         for schema, param in [
             ({"type": "strin"}, "text.format.schema.type"),

@@ -17,12 +17,12 @@ def read(prompt: Sequence[int]) -> str:
 
 
 def script(prompt: Sequence[int], sampling: object, choice: int) -> list[int]:
-    said = read(prompt)
-    if "weather like" in said:
+    text = read(prompt)
+    if "weather like" in text:
         return ids(*call("weather", '{"city": "San Francisco"}'), CHATML_END)
-    if "my name" in said:
-        return ids("Alice" if "I am Alice" in said else "I do not know", CHATML_END)
-    return ids("Ahoy!" if "pirate" in said else "Hello.", CHATML_END)
+    if "my name" in text:
+        return ids("Alice" if "I am Alice" in text else "I do not know", CHATML_END)
+    return ids("Ahoy!" if "pirate" in text else "Hello.", CHATML_END)
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +56,14 @@ def test_a_streamed_response(base: str) -> None:
 
 
 def test_a_system_prompt(base: str) -> None:
-    asked = [message("system", "You are a pirate."), message("user", "Greet.")]
-    assert text_of(completed(base, {"input": asked})) == "Ahoy!"
+    requested = [message("system", "You are a pirate."), message("user", "Greet.")]
+    assert text_of(completed(base, {"input": requested})) == "Ahoy!"
     assert text_of(completed(base, {"input": "Greet.", "instructions": "You are a pirate."})) == "Ahoy!"
 
 
 def test_tool_calling(base: str) -> None:
-    asked = {"input": [message("user", "What is the weather like?")], "tools": [WEATHER_TOOL]}
-    (item,) = completed(base, asked)["output"]
+    requested = {"input": [message("user", "What is the weather like?")], "tools": [WEATHER_TOOL]}
+    (item,) = completed(base, requested)["output"]
     assert (item["type"], item["name"], item["arguments"]) == (
         "function_call",
         "weather",
@@ -72,15 +72,15 @@ def test_tool_calling(base: str) -> None:
 
 
 def test_streamed_tool_calling(base: str) -> None:
-    asked = {"input": [message("user", "What is the weather like?")], "tools": [WEATHER_TOOL], "stream": True}
-    told = [event["type"] for event in events_of(respond(base, asked))]
+    requested = {"input": [message("user", "What is the weather like?")], "tools": [WEATHER_TOOL], "stream": True}
+    kinds = [event["type"] for event in events_of(respond(base, requested))]
     for needed in (
         "response.output_item.added",
         "response.function_call_arguments.delta",
         "response.function_call_arguments.done",
         "response.output_item.done",
     ):
-        assert needed in told
+        assert needed in kinds
 
 
 def test_an_image_is_refused_by_a_model_that_reads_text(base: str) -> None:
@@ -90,8 +90,8 @@ def test_an_image_is_refused_by_a_model_that_reads_text(base: str) -> None:
 
 
 def test_several_turns(base: str) -> None:
-    asked = [message("user", "I am Alice."), message("assistant", "Hello Alice."), message("user", "Say my name.")]
-    assert text_of(completed(base, {"input": asked})) == "Alice"
+    requested = [message("user", "I am Alice."), message("assistant", "Hello Alice."), message("user", "Say my name.")]
+    assert text_of(completed(base, {"input": requested})) == "Alice"
 
 
 def test_a_previous_response_is_remembered(base: str) -> None:

@@ -39,8 +39,8 @@ async def client_of(application: Any) -> AsyncIterator[openai.AsyncOpenAI]:
 
 async def finished(client: openai.AsyncOpenAI, id: str) -> Any:
     async def response() -> Any:
-        told = await client.responses.retrieve(id)
-        return None if told.status in ("queued", "in_progress") else told
+        response = await client.responses.retrieve(id)
+        return None if response.status in ("queued", "in_progress") else response
 
     return await until_found(response)
 
@@ -79,14 +79,14 @@ async def test_cancelling_in_the_background_stops_the_engine() -> None:
 
 
 @pytest.mark.parametrize("background", [False, True])
-async def test_cancelling_a_stream_ends_it_with_what_was_said(background: bool) -> None:
+async def test_cancelling_a_stream_ends_it_with_its_text_so_far(background: bool) -> None:
     engine = endless()
     async with client_of(responses_app(small=engine)) as client:
         stream = await client.responses.create(model="small", input="Hi", stream=True, background=background)
         created = await anext(stream)
-        said = await anext(stream)
-        while said.type != "response.output_text.delta":
-            said = await anext(stream)
+        event = await anext(stream)
+        while event.type != "response.output_text.delta":
+            event = await anext(stream)
         cancelled = await client.responses.cancel(created.response.id)  # type: ignore[union-attr]  # created, as above
         rest = [event async for event in stream]
         assert rest[-1].type == "response.incomplete"
@@ -99,11 +99,11 @@ async def test_cancelling_a_whole_answer_gives_it_as_far_as_it_came() -> None:
     engine = endless()
     application = responses_app(small=engine)
     async with client_of(application) as client:
-        asked = asyncio.ensure_future(client.responses.create(model="small", input="Hi"))
+        pending = asyncio.ensure_future(client.responses.create(model="small", input="Hi"))
         await until(lambda: engine.running == 1)
         (run,) = application.state.context.runs._runs.values()
         await client.responses.cancel(run.id)
-        assert (await asked).status == "cancelled"
+        assert (await pending).status == "cancelled"
 
 
 async def test_a_queued_response_can_be_cancelled() -> None:
@@ -148,15 +148,15 @@ class Breaking(ScriptedEngine):
     after = 3
 
     async def generate(self, *args: Any, **options: Any) -> Any:
-        said = 0
+        tokens = 0
         async for step in super().generate(*args, **options):
-            if said == self.after:
+            if tokens == self.after:
                 raise EngineLostError("the engine died")
-            said += 1
+            tokens += 1
             yield step
 
 
-def test_an_engine_that_dies_in_mid_stream_is_told_as_an_error_and_a_failed_response() -> None:
+def test_an_engine_that_dies_in_mid_stream_is_an_error_and_a_failed_response() -> None:
     with running(responses_app(small=Breaking(HELLO))) as base:
         events = events_of(respond(base, {"stream": True}))
     assert [event["type"] for event in events[-3:]] == ["response.output_item.done", "error", "response.failed"]
@@ -248,7 +248,7 @@ async def test_a_conversation_is_gone_on_with_by_one_response_at_a_time() -> Non
         assert not (await client.conversations.items.list(conversation.id)).data
 
 
-def test_a_finished_response_is_told_again_as_events() -> None:
+def test_a_finished_response_is_read_as_events() -> None:
     with running(responses_app(small=scripted(HELLO))) as base:
         made = respond(base).json
         got = request(base, "GET", f"/v1/responses/{made['id']}?stream=true")

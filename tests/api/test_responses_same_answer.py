@@ -97,13 +97,13 @@ async def test_a_stream_and_a_whole_response_agree(
         "parallel_tool_calls": parallel,
     }
 
-    async def asked(chunk: int, *, stream: bool) -> Any:
+    async def answered(chunk: int, *, stream: bool) -> Any:
         engine = scripted(reply, chunk=chunk)
         application = responses_app(**{model: engine}, expose_reasoning=expose, clock=lambda: 1e9)
         return await post_in_process(application, "/v1/responses", **body, stream=stream)
 
-    events = events_of(await asked(cuts[0], stream=True))
-    whole = (await asked(cuts[1], stream=False)).json
+    events = events_of(await answered(cuts[0], stream=True))
+    whole = (await answered(cuts[1], stream=False)).json
     checked_response(whole)
     for event in events:
         checked_event(event)

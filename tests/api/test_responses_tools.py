@@ -84,8 +84,8 @@ def begun(*pieces: Piece) -> list[int]:
 
 
 def types(events: list[Any]) -> list[str]:
-    told = [event["type"] for event in events]
-    return [kind for i, kind in enumerate(told) if i == 0 or told[i - 1] != kind]
+    kinds = [event["type"] for event in events]
+    return [kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind]
 
 
 SEARCH = begun(*to("browser.search", '{"query": "bears"}'))
@@ -140,21 +140,21 @@ def test_pages_that_the_answer_names_are_annotations(toolbox: Toolbox) -> None:
     answer = begun(START, "assistant", CHANNEL, "final", MESSAGE, "Bern has bears【0†L0】.", RETURN)
     with running(oss_app(turns(SEARCH, answer), tools=toolbox)) as base:
         events = events_of(respond(base, {"stream": True, "tools": [{"type": "web_search"}]}))
-    told = types(events)
-    assert told.index("response.output_text.delta") < told.index("response.output_text.annotation.added")
-    assert told.index("response.output_text.annotation.added") < told.index("response.output_text.done")
+    kinds = types(events)
+    assert kinds.index("response.output_text.delta") < kinds.index("response.output_text.annotation.added")
+    assert kinds.index("response.output_text.annotation.added") < kinds.index("response.output_text.done")
     (part,) = events[-1]["response"]["output"][-1]["content"]
     (annotation,) = part["annotations"]
     assert part["text"][annotation["start_index"] : annotation["end_index"]] == "【0†L0】"
     assert (annotation["type"], annotation["url"]) == ("url_citation", "search:bears")
 
 
-def test_code_is_interpreted_and_its_output_told_to_those_who_ask(toolbox: Toolbox) -> None:
+def test_code_is_interpreted_and_its_output_included_where_requested(toolbox: Toolbox) -> None:
     code = (START, "assistant to=python", CHANNEL, "analysis ", "code", MESSAGE, "print(1)", CALL)
     tools = [{"type": "code_interpreter", "container": {"type": "auto"}}]
     with running(oss_app(turns(begun(*code), ANSWER, begun(*code), ANSWER), tools=toolbox)) as base:
         events = events_of(respond(base, {"stream": True, "tools": tools}))
-        asked = respond(base, {"tools": tools, "include": ["code_interpreter_call.outputs"]}).json
+        included = respond(base, {"tools": tools, "include": ["code_interpreter_call.outputs"]}).json
     assert types(events)[2:9] == [
         "response.output_item.added",
         "response.code_interpreter_call.in_progress",
@@ -166,7 +166,7 @@ def test_code_is_interpreted_and_its_output_told_to_those_who_ask(toolbox: Toolb
     ]
     item = events[-1]["response"]["output"][0]
     assert (item["code"], item["outputs"], item["status"]) == ("print(1)", None, "completed")
-    assert asked["output"][0]["outputs"] == [{"type": "logs", "logs": "8 characters"}]
+    assert included["output"][0]["outputs"] == [{"type": "logs", "logs": "8 characters"}]
 
 
 def test_a_tool_of_an_mcp_server_is_an_mcp_call(toolbox: Toolbox) -> None:
@@ -184,8 +184,8 @@ def test_a_tool_of_an_mcp_server_is_an_mcp_call(toolbox: Toolbox) -> None:
     assert (wrong["status"], wrong["output"]) == ("failed", None)
     assert "no such page" in wrong["error"]["content"]
     assert answer["content"][0]["text"] == "Four."
-    told = types(events)
-    assert told.index("response.mcp_call.completed") < told.index("response.mcp_call.failed")
+    kinds = types(events)
+    assert kinds.index("response.mcp_call.completed") < kinds.index("response.mcp_call.failed")
 
 
 def test_nothing_runs_that_the_request_does_not_list(toolbox: Toolbox) -> None:
@@ -208,19 +208,19 @@ def test_calls_beyond_max_tool_calls_are_not_run(toolbox: Toolbox) -> None:
     assert (first["status"], second["status"], answer["type"]) == ("completed", "failed", "message")
 
 
-def test_the_history_of_a_stored_response_holds_what_the_tools_said(toolbox: Toolbox) -> None:
+def test_the_history_of_a_stored_response_has_the_results_of_tools(toolbox: Toolbox) -> None:
     engine = scripted(turns(ids(*call("docs__size", '{"page": "bern"}'), CHATML_END), ids("Four.", CHATML_END)))
     with running(responses_app(small=engine, tools=toolbox)) as base:
         first = respond(base, {"tools": [{"type": "mcp", "server_label": "docs"}]}).json
         respond(base, {"previous_response_id": first["id"], "input": "And of Basel?"})
-    told = bytes(id for id in engine.requests[-1][0] if id < 256).decode()
-    assert told.index("docs__size") < told.index("4") < told.index("Four.") < told.index("And of Basel?")
+    prompt = bytes(id for id in engine.requests[-1][0] if id < 256).decode()
+    assert prompt.index("docs__size") < prompt.index("4") < prompt.index("Four.") < prompt.index("And of Basel?")
 
 
-def test_tools_that_nobody_has_are_dropped_and_told(toolbox: Toolbox) -> None:
-    asked = {"tools": [WEATHER_TOOL, {"type": "web_search"}, {"type": "image_generation"}]}
+def test_tools_that_nobody_has_are_dropped_and_named(toolbox: Toolbox) -> None:
+    requested = {"tools": [WEATHER_TOOL, {"type": "web_search"}, {"type": "image_generation"}]}
     with running(oss_app(ANSWER, debug=True)) as base:
-        got = respond(base, asked)
+        got = respond(base, requested)
     assert [tool["type"] for tool in got.json["tools"]] == ["function"]
     assert got.headers["x-antiphon-ignored"] == "tools[1].type=web_search, tools[2].type=image_generation"
 

@@ -1,4 +1,4 @@
-"""Two models that say what they are told, and the checks that every response must stand."""
+"""Two models with scripted replies, and the checks that every response must stand."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REQUIRED = {
     "user", "usage", "max_output_tokens", "max_tool_calls", "store", "background", "service_tier",
     "safety_identifier", "prompt_cache_key",
 }  # fmt: skip
-"""Keys that a response always has, whatever was asked for."""
+"""Keys that a response always has, whatever was requested."""
 
 _EVENTS: dict[str, type[BaseModel]] = {
     get_args(kind.model_fields["type"].annotation)[0]: kind for kind in get_args(get_args(ResponseStreamEvent)[0])
@@ -56,10 +56,10 @@ _EVENTS: dict[str, type[BaseModel]] = {
 
 def harmony_ids(*pieces: Piece) -> list[int]:
     """What gpt-oss samples to say these pieces."""
-    said: list[int] = []
+    ids: list[int] = []
     for piece in pieces:
-        said += [VOCABULARY.controls[piece]] if isinstance(piece, Control) else VOCABULARY.encode(piece)
-    return said
+        ids += [VOCABULARY.controls[piece]] if isinstance(piece, Control) else VOCABULARY.encode(piece)
+    return ids
 
 
 def turns(*replies: Sequence[int]) -> Script:
@@ -98,15 +98,15 @@ def events_of(got: Got) -> list[Any]:
     blocks = got.body.decode().split("\n\n")
     assert blocks[-1] == ""
     assert blocks[-2] == "data: [DONE]", "the stream must end with [DONE]"
-    told = []
+    events = []
     for number, block in enumerate(part for part in blocks[:-2] if not part.startswith(":")):
         name, data = block.split("\n")
         event = json.loads(data.removeprefix("data: "))
         assert name == f"event: {event['type']}"
         assert event["sequence_number"] == number
         checked_event(event)
-        told.append(event)
-    return told
+        events.append(event)
+    return events
 
 
 def checked_event(event: dict[str, Any]) -> None:

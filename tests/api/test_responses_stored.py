@@ -1,4 +1,4 @@
-"""What was acknowledged is kept: over restarts, over ``kill -9``, until it expires."""
+"""What was acknowledged stays stored: over restarts, over ``kill -9``, until it expires."""
 
 from __future__ import annotations
 
