@@ -35,7 +35,7 @@ class VisibleText:
 
 
 @dataclass(frozen=True, slots=True)
-class ReasoningText:
+class ThoughtText:
     """More reasoning, for servers that expose it."""
 
     text: str
@@ -51,7 +51,7 @@ class CallStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class CallArguments:
+class ArgumentsText:
     """More of the arguments of call ``index``, byte for byte as the model wrote them."""
 
     index: int
@@ -64,7 +64,7 @@ class Finished:
     usage: Usage
 
 
-Change = VisibleText | ReasoningText | CallStarted | CallArguments | Finished
+Change = VisibleText | ThoughtText | CallStarted | ArgumentsText | Finished
 
 
 class Projection:
@@ -72,9 +72,9 @@ class Projection:
 
     def __init__(self, *, expose_reasoning: bool = False) -> None:
         self._expose_reasoning = expose_reasoning
-        self._field: type[VisibleText] | type[ReasoningText] | type[CallArguments] | None = None
+        self._field: type[VisibleText] | type[ThoughtText] | type[ArgumentsText] | None = None
         self._calls = 0
-        self._shown: set[type[VisibleText] | type[ReasoningText]] = set()
+        self._shown: set[type[VisibleText] | type[ThoughtText]] = set()
         self._fresh = False
 
     def feed(self, event: Event) -> Change | None:
@@ -99,29 +99,29 @@ class Projection:
     def _start(self, message: Message) -> Change | None:
         self._fresh = True
         if message.is_call:
-            self._field = CallArguments
+            self._field = ArgumentsText
             self._calls += 1
             return CallStarted(self._calls - 1, message.call_id or f"call_{self._calls - 1}", chat_name(message))
         self._field = None
         if visible_to_user(message):
             self._field = VisibleText
         elif message.channel == Channel.ANALYSIS and self._expose_reasoning:
-            self._field = ReasoningText
+            self._field = ThoughtText
         return None
 
     def _text(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> Change | None:
         field = self._field
         if field is None:
             return None
-        if field is CallArguments:
-            return CallArguments(self._calls - 1, text)
+        if field is ArgumentsText:
+            return ArgumentsText(self._calls - 1, text)
         apart = PARAGRAPH if self._fresh and field in self._shown else ""
         self._fresh = False
         if field is VisibleText:
             self._shown.add(VisibleText)
             return VisibleText(apart + text, logprobs)
-        self._shown.add(ReasoningText)
-        return ReasoningText(apart + text)
+        self._shown.add(ThoughtText)
+        return ThoughtText(apart + text)
 
 
 def chat_name(message: Message) -> str:
@@ -152,11 +152,11 @@ class Whole:
             case VisibleText(text, logprobs):
                 self.text.append(text)
                 self.logprobs += logprobs
-            case ReasoningText(text):
+            case ThoughtText(text):
                 self.reasoning.append(text)
             case CallStarted(_, id, name):
                 self.calls.append(WholeCall(id, name))
-            case CallArguments(index, text):
+            case ArgumentsText(index, text):
                 self.calls[index].arguments.append(text)
             case Finished():
                 self.finished = change

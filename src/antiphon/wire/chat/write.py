@@ -13,12 +13,12 @@ from antiphon.generation import StepEvents, merge_usage
 from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.json import encode
 from antiphon.wire.projection import (
-    CallArguments,
+    ArgumentsText,
     CallStarted,
     Change,
     Finished,
     Projection,
-    ReasoningText,
+    ThoughtText,
     VisibleText,
     Whole,
 )
@@ -88,13 +88,13 @@ class ChunkWriter:
             case VisibleText(text, logprobs):
                 entries = ChoiceLogprobs(logprob_entries(logprobs)) if logprobs else None
                 return self._chunk(index, Delta(role=role, content=text), logprobs=entries, usage=usage)
-            case ReasoningText(text):
+            case ThoughtText(text):
                 return self._chunk(index, Delta(role=role, reasoning=text, reasoning_content=text), usage=usage)
             case CallStarted(call, id, name):
                 function = FunctionDelta(name=name, arguments="")
                 begun = ToolCallDelta(index=call, id=id, type="function", function=function)
                 return self._chunk(index, Delta(role=role, tool_calls=[begun]), usage=usage)
-            case CallArguments(call, text):
+            case ArgumentsText(call, text):
                 more = ToolCallDelta(index=call, function=FunctionDelta(arguments=text))
                 return self._chunk(index, Delta(role=role, tool_calls=[more]), usage=usage)
             case Finished(reason, _):
