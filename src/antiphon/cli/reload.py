@@ -107,9 +107,9 @@ class Reload:
         self._running = {key: value for key, value in running.items() if key not in taken}
         self._running |= {key: config[key] for key in taken if key in config}
         count = "none" if keys is None else len(keys)
-        LOG.info("the configuration is read again: %s; keys: %s", dotted(taken) or "nothing changed", count)
         if left := [key for key in changed if key not in taken]:
             LOG.warning("only a restart changes %s", dotted(left))
+        LOG.info("the configuration is read again: %s; keys: %s", dotted(taken) or "nothing changed", count)
 
 
 def set_up(config: Config) -> None:
