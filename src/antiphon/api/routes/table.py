@@ -23,9 +23,9 @@ from .embeddings import MakeEmbeddings
 from .health import Health
 from .interactive import InteractiveChat
 from .invocations import Invocations
-from .layer import layer_routes
 from .metrics import MetricsText
 from .models import Models
+from .native import native_routes
 from .openchatml import OpenChatMLTurns
 from .responses import Responses
 
@@ -72,7 +72,7 @@ def _routes(context: Context, prefix: str) -> list[Route]:
     health = Health(context)
     return [
         *_dialect_routes(context, prefix),
-        *layer_routes(context, prefix),
+        *native_routes(context, prefix),
         Route(f"{prefix}/openchatml", OpenChatMLTurns(context), methods=["POST"]),
         *Responses(context).routes(prefix),
         *Conversations(context).routes(prefix),

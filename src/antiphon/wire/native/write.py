@@ -1,20 +1,17 @@
-"""What the layer does by itself, without an engine: tokenize, render, parse."""
+"""Prompts and replies without a turn, as they are answered: tokenized, rendered, parsed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
+from antiphon.conversation import Incident, MessageEnded, ParserEvent, Role
 from antiphon.conversation.json import message_json
-from antiphon.generation import Model, check_conversation, check_numbers
+from antiphon.generation import Model
 from antiphon.generation.plan import stop_ids
-from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
-from antiphon.wire.chat.read import Reading, to_turn
-from antiphon.wire.chat.schema import ChatRequest
+from antiphon.tokens import Control, Piece, decode, encode_pieces, spell
+from antiphon.wire.chat.read import Reading
 from antiphon.wire.chat.write import answer_message
-from antiphon.wire.errors import refused
 from antiphon.wire.projection import whole
 
+from .read import chat_pieces, pieces_of, prompt_pieces, reply_pieces
 from .schema import (
     FoundIncident,
     Parsed,
@@ -29,16 +26,7 @@ from .schema import (
 
 def tokenize(wire: TokenizeRequest, model: Model, reading: Reading) -> Tokens:
     """The ids of a text as a prompt of this model has them, or of a chat."""
-    if (wire.prompt is None) == (wire.messages is None):
-        raise refused("prompt", "either prompt or messages must be there.", code="missing_required_parameter")
-    if wire.prompt is None:
-        pieces = _chat_pieces(_chat_of(wire), model, reading, opens_reply=wire.add_generation_prompt is not False)
-    elif model.embedding is None or wire.add_special_tokens is False:
-        pieces = [wire.prompt]
-    else:
-        text = Message(role=Role.USER, text=wire.prompt)
-        pieces = list(model.format.render(Conversation((text,)), reply_as=None))
-    ids = encode_pieces(pieces, model.tokenizer)
+    ids = encode_pieces(prompt_pieces(wire, model, reading), model.tokenizer)
     return Tokens(
         count=len(ids),
         max_model_len=model.context,
@@ -49,7 +37,7 @@ def tokenize(wire: TokenizeRequest, model: Model, reading: Reading) -> Tokens:
 
 def render(wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
     """The prompt of a chat request."""
-    pieces = _chat_pieces(wire, model, reading, opens_reply=wire.add_generation_prompt is not False)
+    pieces = chat_pieces(wire, model, reading, opens_reply=wire.add_generation_prompt is not False)
     return Rendered(
         model=model.name,
         format=model.format.name,
@@ -63,17 +51,9 @@ def render(wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
 
 def parse(wire: ParseRequest, model: Model) -> Parsed:
     """A reply as messages. Raises `ParseError` only for ``strict``."""
-    if (wire.text is None) == (wire.ids is None):
-        raise refused("text", "either text or ids must be there.", code="missing_required_parameter")
-    known_ids(wire.ids or (), "ids", model.tokenizer)
-    known_ids(wire.prompt_ids or (), "prompt_ids", model.tokenizer)
-    prompt = _pieces_of(wire.prompt_ids or (), model.tokenizer)
+    pieces = reply_pieces(wire, model)
+    prompt = pieces_of(wire.prompt_ids or (), "prompt_ids", model.tokenizer)
     parser = model.format.parser(reply_as=Role.ASSISTANT, prompt=prompt, strict=bool(wire.strict))
-    if wire.ids is None:
-        scanner = ControlScanner(model.format.controls)
-        pieces = [*scanner.feed(wire.text or ""), *scanner.close()]
-    else:
-        pieces = _pieces_of(wire.ids, model.tokenizer)
     events: list[ParserEvent] = [*parser.feed(pieces), *parser.close()]
     return Parsed(
         model=model.name,
@@ -83,38 +63,6 @@ def parse(wire: ParseRequest, model: Model) -> Parsed:
         incidents=[FoundIncident(e.code, e.position, e.text) for e in events if isinstance(e, Incident)],
         ended=parser.ended,
     )
-
-
-def known_ids(ids: Sequence[int], path: str, tokenizer: Tokenizer) -> None:
-    """Raises `RequestError` at the first id that is not of the vocabulary."""
-    for i, id in enumerate(ids):
-        if not 0 <= id < tokenizer.size:
-            raise refused(f"{path}[{i}]", f"the vocabulary has no token {id}; its ids are 0 … {tokenizer.size - 1}.")
-
-
-def _chat_of(wire: TokenizeRequest) -> ChatRequest:
-    return ChatRequest(
-        messages=wire.messages or [],
-        tools=wire.tools,
-        continue_final_message=wire.continue_final_message,
-        chat_template=wire.chat_template,
-        chat_template_kwargs=wire.chat_template_kwargs,
-    )
-
-
-def _chat_pieces(wire: ChatRequest, model: Model, reading: Reading, *, opens_reply: bool) -> list[Piece]:
-    """The very prompt that a chat completion of this request would have."""
-    turn = to_turn(wire, reading)
-    check_numbers(turn)
-    check_conversation(model, turn)
-    reply_as = Role.ASSISTANT if opens_reply else None
-    return list(model.format.render(turn.conversation, reply_as=reply_as, history=turn.history))
-
-
-def _pieces_of(ids: Sequence[int], tokenizer: Tokenizer) -> list[Piece]:
-    decoder = PieceDecoder(tokenizer)
-    # One by one: an incident's position counts ids.
-    return [piece for id in ids for piece in decoder.feed((id,))] + decoder.close()
 
 
 def _piece(piece: Piece) -> RenderedPiece:

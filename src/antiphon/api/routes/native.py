@@ -8,12 +8,13 @@ from antiphon.api.context import Context
 from antiphon.api.post import Post, PostRoute
 from antiphon.tokens import decode
 from antiphon.wire.chat.read import Reading
+from antiphon.wire.native.read import known_ids
 from antiphon.wire.native.schema import Detokenized, DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
-from antiphon.wire.native.write import known_ids, parse, render, tokenize
+from antiphon.wire.native.write import parse, render, tokenize
 from antiphon.wire.sampling import streams
 
 
-def layer_routes(context: Context, prefix: str) -> list[Route]:
+def native_routes(context: Context, prefix: str) -> list[Route]:
     return [
         Route(f"{prefix}/tokenize", Tokenize(context), methods=["POST"]),
         Route(f"{prefix}/detokenize", Detokenize(context), methods=["POST"]),
