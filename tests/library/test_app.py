@@ -26,7 +26,8 @@ engine = "scripted"
 format = "chatml"
 reply = "Paris."
 """
-QUESTION = {"model": "demo", "messages": [{"role": "user", "content": "Of France?"}]}
+MESSAGES = [{"role": "user", "content": "Of France?"}]
+QUESTION = {"model": "demo", "messages": MESSAGES}
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_a_server_starts_and_stops_it(file: Path) -> None:
 
 def test_flags_come_before_the_file(file: Path) -> None:
     with TestClient(antiphon.open_app(file, flags={"limits.max_messages": 1})) as client:
-        two = {**QUESTION, "messages": QUESTION["messages"] * 2}  # type: ignore[operator]
+        two = {**QUESTION, "messages": MESSAGES * 2}
         assert client.post("/v1/chat/completions", json=two).status_code == 400
 
 

@@ -21,29 +21,40 @@ from .turns import answered
 Value = TypeVar("Value")
 
 
-class AsyncChatModel:
-    """A model that is loaded. Made by `open_model`, which also closes it; any number of chats may run at once."""
+class LoadedModel:
+    """What is known of a model that is loaded, whether its methods are awaited or not."""
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self.model = model
+        """The model as `antiphon.generation` runs it: engine, tokenizer, format, defaults."""
 
     @property
     def name(self) -> str:
-        return self._model.name
+        return self.model.name
 
     @property
     def format(self) -> Format:
         """The format that the model was trained on."""
-        return self._model.format
+        return self.model.format
 
     @property
     def tokenizer(self) -> Tokenizer:
-        return self._model.tokenizer
+        return self.model.tokenizer
 
     @property
     def context(self) -> int:
         """Tokens that prompt and answer may have together."""
-        return self._model.context
+        return self.model.context
+
+    def render(self, messages: ChatInput, **options: Unpack[ChatOptions]) -> Prompt:
+        """The exact prompt that `chat` would give the model, with its token ids."""
+        request = request_of(messages, options, offer_of(options), None)
+        pieces = tuple(self.format.render(request.conversation, reply_as=Role.ASSISTANT))
+        return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)))
+
+
+class AsyncChatModel(LoadedModel):
+    """A model that is loaded. Made by `open_model`, which also closes it; any number of chats may run at once."""
 
     @overload
     async def chat(
@@ -94,17 +105,11 @@ class AsyncChatModel:
         shape = None if response is None else Shape(response)
         offer = offer_of(options)
         request = request_of(messages, options, offer, shape.response_format if shape else None)
-        async with aclosing(answered(self._model, request, offer.router, shape)) as deltas:
+        async with aclosing(answered(self.model, request, offer.router, shape)) as deltas:
             async for delta in deltas:
                 yield delta
 
-    def render(self, messages: ChatInput, **options: Unpack[ChatOptions]) -> Prompt:
-        """The exact prompt that `chat` would give the model, with its token ids."""
-        request = request_of(messages, options, offer_of(options), None)
-        pieces = tuple(self.format.render(request.conversation, reply_as=Role.ASSISTANT))
-        return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)))
-
     async def embed(self, texts: Sequence[str], *, dimensions: int | None = None) -> list[tuple[float, ...]]:
         """One vector of length 1 a text, in their order, from a model that makes embeddings."""
-        embeddings = await embed(plan_embedding(self._model, texts, dimensions=dimensions))
+        embeddings = await embed(plan_embedding(self.model, texts, dimensions=dimensions))
         return list(embeddings.vectors)

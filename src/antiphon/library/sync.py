@@ -9,46 +9,25 @@ from typing import Any, TypeVar, Unpack, overload
 
 from anyio.from_thread import BlockingPortal
 
-from antiphon.formats import Format
-from antiphon.tokens import Tokenizer
-
 from .inputs import ChatInput
-from .model import AsyncChatModel
+from .model import AsyncChatModel, LoadedModel
 from .options import ChatOptions
 from .reply import Delta, Reply
-from .text import Prompt
 
 Value = TypeVar("Value")
 Item = TypeVar("Item")
 
 
-class ChatModel:
+class ChatModel(LoadedModel):
     """A model that is loaded, and runs on an event loop of its own in another thread. Made by `open_model`.
 
     Any thread may use it. Methods block until they have their result.
     """
 
     def __init__(self, model: AsyncChatModel, portal: BlockingPortal) -> None:
-        self._model = model
+        super().__init__(model.model)
+        self._awaited = model
         self._portal = portal
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def format(self) -> Format:
-        """The format that the model was trained on."""
-        return self._model.format
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self._model.tokenizer
-
-    @property
-    def context(self) -> int:
-        """Tokens that prompt and answer may have together."""
-        return self._model.context
 
     @overload
     def chat(self, messages: ChatInput, *, response: type[Value], **options: Unpack[ChatOptions]) -> Reply[Value]: ...
@@ -64,7 +43,7 @@ class ChatModel:
         **options: Unpack[ChatOptions],
     ) -> Reply[Any]:
         """The model's answer, whole, as `AsyncChatModel.chat` makes it."""
-        return self._portal.call(lambda: self._model.chat(messages, response=response, **options))
+        return self._portal.call(lambda: self._awaited.chat(messages, response=response, **options))
 
     @overload
     def stream(
@@ -82,15 +61,11 @@ class ChatModel:
         **options: Unpack[ChatOptions],
     ) -> Iterator[Delta[Any]]:
         """The same answer as it comes; leaving the loop early stops the model."""
-        return iterate(self._portal, lambda: self._model.stream(messages, response=response, **options))
-
-    def render(self, messages: ChatInput, **options: Unpack[ChatOptions]) -> Prompt:
-        """The exact prompt that `chat` would give the model, with its token ids."""
-        return self._model.render(messages, **options)
+        return iterate(self._portal, lambda: self._awaited.stream(messages, response=response, **options))
 
     def embed(self, texts: Sequence[str], *, dimensions: int | None = None) -> list[tuple[float, ...]]:
         """One vector of length 1 a text, in their order, from a model that makes embeddings."""
-        return self._portal.call(lambda: self._model.embed(texts, dimensions=dimensions))
+        return self._portal.call(lambda: self._awaited.embed(texts, dimensions=dimensions))
 
 
 def iterate(portal: BlockingPortal, make: Callable[[], AsyncGenerator[Item, None]]) -> Iterator[Item]:
