@@ -77,7 +77,7 @@ fuzz-harmony: oracles ## twenty times the differential cases of the test run
 fuzz-openchatml: setup ## ten minutes of random and mutated transcripts: no crash, no hang, no lost text
 	$(BIN)/python tests/fuzz/openchatml.py 600
 
-check-structured: model ## 13 kinds of held reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
+check-structured: model ## 13 kinds of constrained reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
 	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py $(STRUCTURED)
 
 test-clients: setup ## clients of others, each in its own environment; REAL=1: against the default model

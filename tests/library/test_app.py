@@ -12,7 +12,10 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 import antiphon
+from antiphon.config import Config
 from antiphon.errors import ConfigError
+from antiphon.formats.template import template_format
+from antiphon.store import MemoryStore, Store
 
 CONFIG = """
 model = "demo"
@@ -84,3 +87,37 @@ def test_a_start_that_fails_says_why(file: Path) -> None:
     file.write_text(CONFIG + '[tools]\nnames = "no_such_tool"\n')
     with pytest.raises(ConfigError, match="no_such_tool"), TestClient(antiphon.open_app(file)):
         pass
+
+
+def test_flags_beside_a_configuration_that_is_handed_in_are_refused() -> None:
+    with pytest.raises(TypeError, match="flags"):
+        antiphon.open_app(Config(), flags={"server.debug": True})
+
+
+def test_a_program_adds_its_own_format_and_store(file: Path) -> None:
+    opened: list[str] = []
+
+    def mine(address: str) -> Store:
+        opened.append(address)
+        return MemoryStore()
+
+    file.write_text(CONFIG.replace('"chatml"', '"mine"').replace('"memory"', '"mine:here"'))
+    app = antiphon.open_app(
+        file, formats={"mine": lambda controls: template_format("chatml", controls)}, stores={"mine": mine}
+    )
+    with TestClient(app) as client:
+        assert answer(client) == "Paris."
+    assert opened == ["mine:here"]
+
+
+def test_a_start_that_fails_leaves_no_store_open(file: Path) -> None:
+    opened: list[str] = []
+
+    def mine(address: str) -> Store:
+        opened.append(address)
+        return MemoryStore()
+
+    file.write_text(CONFIG.replace('"memory"', '"mine:here"') + '[tools]\nnames = "no_such_tool"\n')
+    with pytest.raises(ConfigError, match="no_such_tool"), TestClient(antiphon.open_app(file, stores={"mine": mine})):
+        pass
+    assert opened == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,15 @@ def test_a_conversation_goes_on_from_a_reply() -> None:
 def test_a_question_may_be_text_messages_a_conversation_or_chat_json(messages: ChatInput) -> None:
     with antiphon.open_model(model(scripted(ids("Hello.", END)))) as small:
         assert small.render(messages) == small.render("Hi")
+
+
+def test_an_option_that_there_is_not_is_refused() -> None:
+    wrong: dict[str, Any] = {"temprature": 0}
+    with antiphon.open_model(model(scripted(ids("Hello.", END)))) as small:
+        with pytest.raises(TypeError, match=r"temprature.*temperature"):
+            small.chat("Hi", **wrong)
+        with pytest.raises(TypeError, match="temprature"):
+            small.render("Hi", **wrong)
 
 
 def test_functions_run_here_and_the_model_goes_on_with_their_results() -> None:

@@ -36,7 +36,7 @@ from .http.sse import Outbox, fill, send_events
 from .server_tools import ServerToolUse
 from .session import SessionTurn
 
-Wire = TypeVar("Wire", bound=msgspec.Struct)
+Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
 Happened = TypeVar("Happened")
 Happened_co = TypeVar("Happened_co", covariant=True)
@@ -62,7 +62,7 @@ class Post:
     receive: Receive
     send: Send
 
-    def read(self, kind: type[Wire]) -> Wire:
+    def read(self, kind: type[Body]) -> Body:
         """The body as ``kind``; fields that it does not know are noted. Raises `RequestError`."""
         wire, ignored = decode(self.body, kind)
         check_fields(wire, ignored, self.context.dialect)

@@ -91,7 +91,7 @@ def choose_format(
     if not fallback:
         hint = "Name a format or a chat_template in the model's table, or an engine.fallback_format."
         raise ModelError(f"the model {name!r} has no chat template", code="no_chat_template", hint=hint)
-    log.warning("%s has no chat template; it is spoken to in %s", name, fallback)
+    log.warning("%s has no chat template; its prompts are in %s", name, fallback)
     return formats.get(fallback, controls)
 
 

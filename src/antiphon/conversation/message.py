@@ -107,10 +107,3 @@ class Message:
             and self.recipient is None
             and self.intent == Intent.PREAMBLE
         )
-
-    @property
-    def segments(self) -> tuple[str, ...]:
-        """The texts that make up the body, each encoded by itself."""
-        if not self.parts:
-            return (self.text,)
-        return tuple(part.text for part in self.parts if isinstance(part, TextPart))

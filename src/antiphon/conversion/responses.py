@@ -87,7 +87,7 @@ class Items:
         call = self._waiting.get(item.call_id or "")
         reader = ItemReader(
             token="convert",  # noqa: S106 - a part of ids
-            decrypt=_sealed,
+            decrypt=_encrypted,
             before=(call,) if call else (),
             path=self._path,
             first=self._number,
@@ -104,8 +104,8 @@ class Items:
         return messages
 
 
-def _sealed(content: str, where: str) -> Message:
-    raise ParseError("sealed reasoning can be read only by the server that sealed it", code="sealed")
+def _encrypted(content: str, where: str) -> Message:
+    raise ParseError("encrypted reasoning can be read only by the server that encrypted it", code="sealed")
 
 
 def tool_of(value: Any, path: str) -> ToolSpec | None:

@@ -51,9 +51,9 @@ async def _compiled(draft: Draft) -> CompiledGrammar | None:
     return await compiler.compile(shape_of(draft), draft.prompt, continues=continues)
 
 
-def shape_of(plan: Draft) -> ReplyShape:
+def shape_of(draft: Draft) -> ReplyShape:
     """What the request asks of its reply."""
-    request = plan.request
+    request = draft.request
     conversation = request.conversation
     first = sum(message.is_call for message in conversation.messages)
     return ReplyShape(
@@ -63,18 +63,18 @@ def shape_of(plan: Draft) -> ReplyShape:
         parallel=request.parallel_tool_calls,
         response_format=conversation.response_format or ResponseFormat(),
         call_ids=tuple(f"{request.call_prefix}{number}" for number in range(first, first + CALLS)),
-        max_reasoning=plan.model.thinking_budget,
+        max_reasoning=draft.model.thinking_budget,
     )
 
 
-def _needs_grammar(plan: Draft) -> bool:
+def _needs_grammar(draft: Draft) -> bool:
     """There are tools, or none may be called, or the answer has a form, or replies of the format have channels."""
-    request = plan.request
+    request = draft.request
     if request.requires_grammar:
         return True
     if request.ignore_eos:
         return False
-    return bool(request.conversation.tools) or request.tool_choice.mode == "none" or plan.model.format.framed
+    return bool(request.conversation.tools) or request.tool_choice.mode == "none" or draft.model.format.framed
 
 
 def guard_of(plan: Plan) -> ReplyGuard | None:
@@ -85,7 +85,7 @@ def guard_of(plan: Plan) -> ReplyGuard | None:
 class ReplyGuard:
     """Follows one choice of a constrained plan. An engine that leaves the grammar is caught at its first wrong id."""
 
-    def __init__(self, compiled: CompiledGrammar, plan: Draft) -> None:
+    def __init__(self, compiled: CompiledGrammar, plan: Plan) -> None:
         self._compiled = compiled
         self._matcher = compiled.matcher()
         self._shape = shape_of(plan)

@@ -4,53 +4,82 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from antiphon.api import create_app, load_wires
+from antiphon.api import Wire, create_app, load_wires
 from antiphon.api.gate.keys import KeyFile
 from antiphon.catalog import Catalog, open_catalog, open_store, seal_key_file
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_config
+from antiphon.engines.registry import NO_KINDS, EngineKinds
+from antiphon.formats import FormatFactory
 from antiphon.observe import Exported, Tracing
+from antiphon.store import StoreFactory
+from antiphon.tools import ToolFactory
+from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects import configured_dialects
 from antiphon.wire.encrypted import stored_key
 
 
+class Additions(TypedDict, total=False):
+    """What a program adds by name to the tables that a configuration names things of; see `open_catalog` and others."""
+
+    engines: EngineKinds
+    formats: Mapping[str, FormatFactory]
+    stores: Mapping[str, StoreFactory]
+    tools: Mapping[str, ToolFactory]
+    wires: Sequence[Wire]
+
+
 def open_app(
-    config: Config | str | Path | None = None, *, flags: Mapping[str, Any] | None = None, preload: bool = True
+    config: Config | str | Path | None = None,
+    *,
+    flags: Mapping[str, Any] | None = None,
+    preload: bool = True,
+    **additions: Unpack[Additions],
 ) -> App:
     """An ASGI application with all that a configuration says: models, tools, keys, limits, stores, dialects.
 
     ``config`` is a configuration, or its TOML file; None is the configuration of this process (its file and its
-    environment). ``flags`` maps dotted keys to values that come before both (``{"server.expose_reasoning": True}``).
+    environment). ``flags`` maps dotted keys to values that come before both (``{"server.expose_reasoning": True}``);
+    a `Config` that is handed in takes none (`TypeError`).
     With ``preload`` the default model is loaded at the start, otherwise by the first request that names it.
+    ``engines``, ``formats``, ``stores`` and ``tools`` are of this program, by names that the configuration may use
+    beside those of installed packages; ``wires`` are served beside those that it names.
 
     A server of its own (``uvicorn.run(app)``) starts and stops it. Mounted in another application, it is to be
     entered in that one's lifespan: ``async with app:``. Raises `ConfigError`.
     """
-    return App(config if isinstance(config, Config) else read_config(config, flags), preload=preload)
+    if not isinstance(config, Config):
+        return App(read_config(config, flags, additions.get("engines", NO_KINDS)), preload=preload, **additions)
+    if flags:
+        raise TypeError("flags are for a configuration that is read; change the Config instead")
+    return App(config, preload=preload, **additions)
 
 
-def read_config(file: str | Path | None, flags: Mapping[str, Any] | None = None) -> Config:
+def read_config(
+    file: str | Path | None, flags: Mapping[str, Any] | None = None, engines: EngineKinds = NO_KINDS
+) -> Config:
     """The configuration of this process, from another file if one is named. Raises `ConfigError`."""
     environ = dict(os.environ) | ({FILE: str(file)} if file is not None else {})
-    return load_config(environ, flags).config
+    return load_config(environ, flags, engines=engines).config
 
 
 class App:
     """An ASGI application that opens its models, tools and stores when it starts and closes them when it ends."""
 
-    def __init__(self, config: Config, *, preload: bool = True) -> None:
+    def __init__(self, config: Config, *, preload: bool = True, **additions: Unpack[Additions]) -> None:
         self._config = config
+        self._additions = additions
         self._preload = preload
         self._stack: AsyncExitStack | None = None
         self._starting = asyncio.Lock()
@@ -60,7 +89,8 @@ class App:
         async with self._starting:
             if self._app is None:
                 async with AsyncExitStack() as stack:
-                    parts = await stack.enter_async_context(assembled(self._config, preload=self._preload))
+                    opening = assembled(self._config, preload=self._preload, **self._additions)
+                    parts = await stack.enter_async_context(opening)
                     await stack.enter_async_context(parts.app.router.lifespan_context(parts.app))
                     self._stack, self._app = stack.pop_all(), parts.app
         return self
@@ -104,25 +134,28 @@ class Parts:
 
 
 @asynccontextmanager
-async def assembled(config: Config, *, preload: bool = True) -> AsyncIterator[Parts]:
+async def assembled(config: Config, *, preload: bool = True, **additions: Unpack[Additions]) -> AsyncIterator[Parts]:
     """The application of a configuration; its tools and traces are open until the block is left.
 
     The application's own lifespan, which closes models and stores, is the caller's to run. Raises `ConfigError`.
     """
     server = config.server
     keys = KeyFile(Path(server.keys)).read()
-    store, session_limits = open_store(config.sessions)
+    tools = additions.get("tools", NO_TOOLS)
     key_file = seal_key_file(config)
     reasoning_key = stored_key(key_file) if key_file else None
     dialects = dialects_of(config.dialect)
-    async with open_toolbox(tool_settings(config.tools)) as toolbox, open_traces(config.traces) as tracing:
-        catalog = open_catalog(config)
+    async with open_toolbox(tool_settings(config.tools), tools=tools) as toolbox, open_traces(config.traces) as tracing:
+        catalog = open_catalog(config, formats=additions.get("formats", {}))
+        wires = (*additions.get("wires", ()), *load_wires(words(server.wires)))
+        # The last that can fail: from here on the application closes the store.
+        store, session_limits = open_store(config.sessions, stores=additions.get("stores", {}))
         app = create_app(
             catalog,
             limits=config.limits,
             dialect=dialects[config.dialect.name],
             dialects=tuple(dialects.values()),
-            wires=load_wires(words(server.wires)),
+            wires=wires,
             expose_reasoning=server.expose_reasoning,
             debug=server.debug,
             preload=preload,

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar, Unpack, overload
 
-from antiphon.conversation import Role
+from antiphon.conversation import ResponseFormat, Role
 from antiphon.formats import Format
 from antiphon.generation import Model, embed, plan_embedding
 from antiphon.tokens import Tokenizer, encode_pieces
@@ -46,11 +46,21 @@ class LoadedModel:
         """Tokens that prompt and answer may have together."""
         return self.model.context
 
-    def render(self, messages: ChatInput, **options: Unpack[ChatOptions]) -> Prompt:
+    def render(
+        self,
+        messages: ChatInput,
+        *,
+        response: type[Any] | Mapping[str, Any] | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> Prompt:
         """The exact prompt that `chat` would give the model, with its token ids."""
-        request = request_of(messages, options, offer_of(options), None)
-        pieces = tuple(self.format.render(request.conversation, reply_as=Role.ASSISTANT))
+        request = request_of(messages, options, offer_of(options), _response_format(response))
+        pieces = tuple(self.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history))
         return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)))
+
+
+def _response_format(response: type[Any] | Mapping[str, Any] | None) -> ResponseFormat | None:
+    return None if response is None else Shape(response).response_format
 
 
 class AsyncChatModel(LoadedModel):

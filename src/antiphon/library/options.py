@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
 from antiphon.conversation import Conversation, ReasoningEffort, ResponseFormat, ToolChoice, ToolSpec
+from antiphon.errors import near
 from antiphon.generation import TurnRequest
 from antiphon.tools import FunctionToolSet, Offer, Toolbox
 
@@ -33,8 +34,19 @@ class ChatOptions(TypedDict, total=False):
     reasoning_effort: ReasoningEffort | str | None
 
 
+def check_options(options: ChatOptions) -> None:
+    """Raises `TypeError` for an option that there is not, as a call of Python does."""
+    for name in options:
+        if name not in ChatOptions.__annotations__:
+            raise TypeError(f"unknown option {name!r}. {near(name, ChatOptions.__annotations__)}")
+
+
 def offer_of(options: ChatOptions) -> Offer:
-    """The tools of a request: what the model is told of them, and the router that runs the functions."""
+    """The tools of a request: what the model is told of them, and the router that runs the functions.
+
+    Raises `TypeError` for an unknown option.
+    """
+    check_options(options)
     given = options.get("tools", ())
     functions = [tool for tool in given if not isinstance(tool, ToolSpec)]
     offer = Toolbox([FunctionToolSet(functions)]).functions

@@ -20,7 +20,7 @@ from .access import AccessLine
 Level = Literal["debug", "info", "warning", "error"]
 ACCESS = logging.getLogger("antiphon.access")
 """Its messages are `AccessLine`s."""
-_OURS = ("antiphon", "uvicorn")
+_LOGGERS = ("antiphon", "uvicorn")
 
 
 def set_up_log(
@@ -33,7 +33,7 @@ def set_up_log(
     handler = _handler(file)
     formatter = JsonLines if form == "json" else TextLines
     handler.setFormatter(formatter(details=level == "debug"))
-    for name in _OURS:
+    for name in _LOGGERS:
         logger = logging.getLogger(name)
         for old in logger.handlers[:]:
             logger.removeHandler(old)

@@ -235,7 +235,7 @@ class Connection(HttpToolsProtocol):
 def _check_framing(version: str, headers: list[tuple[bytes, bytes]]) -> None:
     """What llhttp lets pass and a proxy before us may read in another way. Raises `RequestError`."""
     if version not in ("1.0", "1.1"):
-        raise RequestError("Only HTTP/1.0 and HTTP/1.1 are spoken here.", code="http_version_not_supported")
+        raise RequestError("Only HTTP/1.0 and HTTP/1.1 are served here.", code="http_version_not_supported")
     names = [name for name, _ in headers]
     if names.count(b"host") != 1 and (version == "1.1" or b"host" in names):
         raise _malformed("A request has one Host header.")

@@ -13,7 +13,7 @@ from antiphon.errors import ConfigError
 ANY = "*"
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s,*]+")
 _METHODS = ("GET", "POST", "DELETE")
-_TOLD = (
+_EXPOSED = (
     "x-request-id openai-model openai-processing-ms server-timing retry-after retry-after-ms "
     "x-ratelimit-limit-requests x-ratelimit-remaining-requests x-ratelimit-reset-requests "
     "x-ratelimit-limit-tokens x-ratelimit-remaining-tokens x-ratelimit-reset-tokens"
@@ -33,6 +33,6 @@ def cors(origins: Sequence[str]) -> list[Middleware]:
     if not origins:
         return []
     layer = Middleware(
-        CORSMiddleware, allow_origins=origins, allow_methods=_METHODS, allow_headers=[ANY], expose_headers=_TOLD
+        CORSMiddleware, allow_origins=origins, allow_methods=_METHODS, allow_headers=[ANY], expose_headers=_EXPOSED
     )
     return [layer]

@@ -1,4 +1,4 @@
-"""Held replies behind the API: the official client's helpers, calls one to three, and what cannot be held."""
+"""Constrained replies behind the API: the official client's helpers, one to three calls, what cannot be enforced."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ ASK: list[Any] = [{"role": "user", "content": "Hi"}]
 
 
 def says(*pieces: Piece, chunk: int = 3) -> Any:
-    """An application whose model says this, held to what is asked of it."""
+    """An application whose model says this, constrained to what is requested of it."""
     engine = scripted(ids(*pieces, END), end_ids=frozenset(ids(END)), chunk=chunk)
-    held = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, ids(END)))
-    return create_app(StaticCatalog({"small": held}))
+    constrained = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, ids(END)))
+    return create_app(StaticCatalog({"small": constrained}))
 
 
 def calls(*names: str) -> list[Piece]:
@@ -213,8 +213,8 @@ def test_a_thousand_tools_and_large_ones_are_refused_by_name(base: str) -> None:
 @pytest.mark.parametrize("raw", [{"grammar": "root ::= " + "(" * 50_000}, {"guided_grammar": "%llguidance {}"}])
 def test_a_callers_own_grammar_never_reaches_the_engine(raw: dict[str, str]) -> None:
     engine = scripted(ids("yes", END), end_ids=frozenset(ids(END)))
-    held = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, ids(END)))
-    with running(create_app(StaticCatalog({"small": held}))) as base:
+    constrained = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, ids(END)))
+    with running(create_app(StaticCatalog({"small": constrained}))) as base:
         assert chat(base, **raw).status in (200, 400)
     assert all(grammar is None for _, _, grammar in engine.requests)
 

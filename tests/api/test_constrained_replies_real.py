@@ -1,4 +1,4 @@
-"""The default model, held, behind a socket: what the official client's helpers ask for is what they get."""
+"""The default model, constrained, behind a socket: what the official client's helpers ask for is what they get."""
 
 from __future__ import annotations
 
