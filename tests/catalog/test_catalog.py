@@ -20,6 +20,7 @@ from antiphon.engines import Scripted, ScriptedEngine
 from antiphon.engines.gguf_file import GgufValue
 from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.errors import ConfigError, ModelError, NotFoundError, TemplateError
+from antiphon.formats.harmony import harmony
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 from antiphon.models.text import ModelText, gguf_text
 from antiphon.tokens import ByteTokenizer, Control, spell
@@ -312,3 +313,9 @@ async def test_only_the_default_for_embeddings_is_fetched_by_who_asks_for_it(
     with pytest.raises(ModelError) as caught:
         await catalog.get(name)
     assert caught.value.code == code
+
+
+def test_a_format_that_is_handed_in_may_not_have_the_name_of_a_built_in_one() -> None:
+    with pytest.raises(ConfigError, match="harmony") as caught:
+        known_formats({"harmony": harmony})
+    assert caught.value.code == "format_exists"

@@ -216,3 +216,10 @@ async def test_a_thought_ends_within_its_budget() -> None:
         await ask(budgeted, conversation=wanted)
     assert caught.value.code == "grammar_broken"
     assert (await ask(replace(budgeted, thinking_budget=9), conversation=wanted)).messages[-1].text == "yes"
+
+
+def test_a_plan_that_requires_a_grammar_cannot_be_made_without_one() -> None:
+    asked = Conversation((Message(role=Role.USER, text="Hi"),), response_format=ResponseFormat(kind="json_object"))
+    draft = plan_turn(model("{}"), TurnRequest(conversation=asked))
+    with pytest.raises(ValueError, match="constrain"):
+        Plan(draft.model, draft.request, draft.prompt, draft.prompt_ids, draft.sampling, constraint=None)

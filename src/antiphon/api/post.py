@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.conversation import Event
 from antiphon.errors import AntiphonError
-from antiphon.generation import Draft, Model, Plan, StepEvents, TimeLimits, constrain
+from antiphon.generation import Draft, Model, StepEvents, TimeLimits, constrain
 from antiphon.generation.together import drive_all
 from antiphon.generation.turn import Send as SendStep
 from antiphon.generation.turn import steps
@@ -103,22 +103,20 @@ class Post:
         heavy = len(self.body) + more > self.context.limits.off_loop_above
         return await asyncio.to_thread(work) if heavy else work()
 
-    async def plan(self, draft: Callable[[], Draft], *, more: int = 0) -> Plan:
-        """The turn that ``draft`` reads from the request, ready to run."""
-        return await constrain(await self.off_loop(draft, more=more))
-
     async def answer(
         self,
-        plans: Sequence[Plan],
+        drafts: Sequence[Draft],
         writer: Writer[Event],
         *,
         session: SessionTurn | None = None,
         tools: ServerToolUse | None = None,
     ) -> None:
-        """Runs the plans when it is this request's turn and sends what ``writer`` makes of them, streamed or whole.
+        """Constrains the drafts, runs them when it is this request's turn and sends what ``writer`` makes of them.
 
-        Choices are numbered plan by plan. ``session`` keeps the turn of the one plan, ``tools`` answers its calls.
+        Choices are numbered draft by draft. ``session`` keeps the turn of the one draft, ``tools`` answers its calls.
+        Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, before anything is sent.
         """
+        plans = [await constrain(draft) for draft in drafts]
         meter = self.meter()
         n = plans[0].request.n
         sources = [partial(steps, plan, meter, first_choice=i * n) for i, plan in enumerate(plans)]

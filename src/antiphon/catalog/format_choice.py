@@ -55,13 +55,15 @@ class InstalledFormats:
 def known_formats(formats: Mapping[str, FormatFactory] = NO_FORMATS) -> FormatRegistry:
     """Every format by name: Harmony, OpenChatML, the chat templates, ``formats``, and those of installed packages.
 
-    Raises ValueError for one of ``formats`` that has the name of ours.
+    Raises `ConfigError` (``format_exists``) for one of ``formats`` that has the name of one of ours.
     """
     known = FormatRegistry(InstalledFormats())
     known.register("harmony", harmony)
     known.register("openchatml", openchatml)
     register_templates(known)
     for name, factory in formats.items():
+        if name in known.names:
+            raise ConfigError(f"there is a format {name!r} already", code="format_exists", hint="Choose another name.")
         known.register(name, factory)
     return known
 

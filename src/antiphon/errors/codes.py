@@ -246,6 +246,7 @@ CONFIGURATION = {
     "keys_missing": error(500, "Other machines can reach the server's address, and it has no API keys.", ConfigError),
     "name_missing": error(500, "The command needs the name of a key or a tool.", ConfigError),
     "log_file": error(500, "The file of the log cannot be written.", ConfigError),
+    "format_exists": error(500, "A format that was handed in has the name of a built-in one.", ConfigError),
     "plugin_ambiguous": error(500, "Two installed packages publish a plugin of one name.", ConfigError),
     "plugin_unusable": error(500, "A plugin cannot be imported, or is not what its entry point promises.", ConfigError),
     "origin": error(500, "An allowed origin of browsers is not an origin.", ConfigError),

@@ -52,6 +52,11 @@ class Plan(Draft):
 
     constraint: CompiledGrammar | None
 
+    def __post_init__(self) -> None:
+        request = self.request
+        if self.constraint is None and request.requires_grammar and not request.best_effort:
+            raise ValueError("this request requires a grammar: let constrain() make the plan")
+
     @property
     def grammar(self) -> str | None:
         """The grammar to which the engine constrains the reply, in llguidance's Lark."""

@@ -90,8 +90,8 @@ class EchoChat(PostRoute):
         wire = post.read(EchoRequest)
         post.exchange.stream = wire.stream
         model = await post.model(wire.model)
-        plan = await post.plan(partial(plan_turn, model, read(wire)))
-        await post.answer([plan], EchoWriter())
+        draft = await post.off_loop(partial(plan_turn, model, read(wire)))
+        await post.answer([draft], EchoWriter())
 
 
 def routes(context: Context) -> Sequence[Route]:

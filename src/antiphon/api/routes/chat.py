@@ -9,7 +9,7 @@ from antiphon.api.context import Context
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.server_tools import ServerToolUse, server_tools
 from antiphon.api.session import SessionTurn, session_turn
-from antiphon.generation import Draft, Model, Plan, plan_turn
+from antiphon.generation import Draft, Model, plan_turn
 from antiphon.wire.chat.read import Reading, to_turn
 from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.chat.write import AnswerHead, ChatShape, ChatWriter
@@ -31,9 +31,10 @@ class ChatCompletions(PostRoute):
             earlier = session.history if session else ()
             reading = Reading(context.dialect, context.limits, context.today, affinity, earlier, stream)
             tools = server_tools(context, wire, model.format, session=id)
-            plan = await post.plan(lambda: _draft(wire, model, reading, tools), more=session.size if session else 0)
-            writer = ChatWriter(_head(wire, model, context, id), _shape(wire, plan, post), post.form)
-            await post.answer([plan], writer, session=session, tools=tools)
+            more = session.size if session else 0
+            draft = await post.off_loop(lambda: _draft(wire, model, reading, tools), more=more)
+            writer = ChatWriter(_head(wire, model, context, id), _shape(wire, draft, post), post.form)
+            await post.answer([draft], writer, session=session, tools=tools)
 
     async def _session(self, wire: ChatRequest, owner: str, stack: AsyncExitStack) -> SessionTurn | None:
         """The session that the request names, which no other request has meanwhile."""
@@ -64,10 +65,10 @@ def _head(wire: ChatRequest, model: Model, context: Context, id: str) -> AnswerH
     )
 
 
-def _shape(wire: ChatRequest, plan: Plan, post: Post) -> ChatShape:
+def _shape(wire: ChatRequest, draft: Draft, post: Post) -> ChatShape:
     return ChatShape(
-        n=plan.request.n,
-        prompt_tokens=len(plan.prompt_ids),
+        n=draft.request.n,
+        prompt_tokens=len(draft.prompt_ids),
         logprobs=bool(wire.logprobs),
         expose_reasoning=post.reveals,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 
 from antiphon.api.post import Post, PostRoute
-from antiphon.generation import constrain
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.completions.read import read_completion
 from antiphon.wire.completions.schema import CompletionRequest
@@ -32,5 +31,4 @@ class Completions(PostRoute):
             usage=bool(options and options.include_usage),
             continuous_usage=bool(options and options.continuous_usage_stats),
         )
-        plans = [await constrain(draft) for draft in order.drafts]
-        await post.answer(plans, CompletionWriter(head, order, post.form))
+        await post.answer(order.drafts, CompletionWriter(head, order, post.form))

@@ -8,7 +8,6 @@ from antiphon.api.http.errors import api_error
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.session import SessionTurn, session_turn
 from antiphon.errors import AntiphonError
-from antiphon.generation import constrain
 from antiphon.wire.errors import ErrorDetail, refused
 from antiphon.wire.fields import session_name
 from antiphon.wire.interactive.read import InteractiveDraft, check_possible, draft_interactive, ends_session
@@ -45,8 +44,7 @@ class InteractiveChat(PostRoute):
             lambda: draft_interactive(wire, model, session.history, today=today, affinity=session.affinity),
             more=session.size,
         )
-        plan = await constrain(draft.draft)
-        await post.answer([plan], InteractiveWriter(_head(wire, session, draft), describe), session=session)
+        await post.answer([draft.draft], InteractiveWriter(_head(wire, session, draft), describe), session=session)
 
 
 def _head(wire: InteractiveRequest, session: SessionTurn, draft: InteractiveDraft) -> InteractiveAnswer:

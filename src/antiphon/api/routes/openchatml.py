@@ -31,11 +31,11 @@ class OpenChatMLTurns(PostRoute):
         post.exchange.stream = streams(post)
         order = await post.off_loop(lambda: read_transcript(post.body, today=today, affinity=affinity))
         model = await post.model(order.model)
-        plan = await post.plan(lambda: plan_turn(model, order.request))
+        draft = await post.off_loop(lambda: plan_turn(model, order.request))
         debug = DebugCapability(post.exchange.owner) if post.reveals else None
         stream = EventStream(f"msg_{secrets.token_hex(12)}", accept=order.events, debug=debug)
         writer = TranscriptWriter(order.request.conversation, post.body, stream, revealed=post.reveals)
-        await post.answer([plan], writer)
+        await post.answer([draft], writer)
 
 
 def streams(post: Post) -> bool:
