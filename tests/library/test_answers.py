@@ -13,6 +13,8 @@ import pytest
 
 import antiphon
 from antiphon.conversation import FinishReason
+from antiphon.errors import EngineError
+from antiphon.library.shape import Shape
 
 
 class Struct(msgspec.Struct):
@@ -60,3 +62,26 @@ def test_an_answer_that_its_limit_cut_has_no_value(smollm2: antiphon.ChatModel) 
     reply = smollm2.chat("Describe Rome.", response=Struct, max_tokens=2)
     assert reply.parsed is None
     assert reply.text
+
+
+def test_leaving_the_with_ends_an_answer_that_is_still_made(smollm2_path: Path) -> None:
+    with antiphon.open_model(smollm2_path, format="chatml") as opened:
+        deltas = opened.stream("Count to a thousand.", max_tokens=2000)
+        next(deltas)
+    with pytest.raises(EngineError):
+        list(deltas)
+
+
+def test_a_type_leaves_no_room_for_properties_that_it_does_not_have() -> None:
+    class Inner(pydantic.BaseModel):
+        properties: dict[str, int] = {}
+
+    class Outer(pydantic.BaseModel):
+        default: Inner
+        many: list[Inner]
+
+    schema = Shape(Outer).response_format.schema
+    assert isinstance(schema, dict)
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["Inner"]["additionalProperties"] is False
+    assert schema["$defs"]["Inner"]["properties"]["properties"]["additionalProperties"] == {"type": "integer"}

@@ -10,7 +10,7 @@ import pytest
 import antiphon
 from antiphon.conversation import FinishReason, ToolSpec
 from antiphon.engines import Sampling, ScriptedEngine
-from antiphon.errors import ConfigError, NotFoundError, RequestError
+from antiphon.errors import ConfigError, EngineError, NotFoundError, RequestError
 from antiphon.generation import Model
 from antiphon.library.inputs import ChatInput
 from kit.api import END, THINK, UNTHINK, call, ids, model, scripted
@@ -179,3 +179,48 @@ def test_a_server_needs_its_engine() -> None:
 def test_settings_that_no_model_has_are_refused() -> None:
     with pytest.raises(ConfigError, match="kontext"), antiphon.open_model("smollm2", kontext=1024):
         pass
+
+
+def test_an_unknown_option_is_refused_with_the_near_one() -> None:
+    with antiphon.open_model(model(scripted(ids("x", END)))) as small, pytest.raises(TypeError, match="max_tokens"):
+        small.chat("Hi", max_token=3)  # type: ignore[call-overload]
+
+
+def test_the_body_of_a_chat_request_brings_its_settings_and_options_come_before_them() -> None:
+    engine = scripted(ids("la la la", END))
+    body = {"messages": [{"role": "user", "content": "Sing"}], "max_tokens": 4, "temperature": 0.5, "stop": "z"}
+    with antiphon.open_model(model(engine)) as small:
+        small.chat(body, temperature=0.25)
+    ((_, sampling, _),) = engine.requests
+    assert (sampling.max_tokens, sampling.temperature) == (4, 0.25)
+
+
+@pytest.mark.parametrize("field", ["n", "logprobs", "session_id", "no_such_field"])
+def test_what_a_body_asks_of_a_server_alone_is_refused_by_its_name(field: str) -> None:
+    value = {"n": 2, "session_id": "s"}.get(field, True)
+    body = {"messages": [{"role": "user", "content": "Hi"}], field: value}
+    with antiphon.open_model(model(scripted(ids("x", END)))) as small, pytest.raises(RequestError, match=field):
+        small.chat(body)
+
+
+@pytest.mark.parametrize("nothing", [[], 5, None])
+def test_what_is_no_conversation_is_refused(nothing: ChatInput) -> None:
+    with antiphon.open_model(model(scripted(ids("x", END)))) as small, pytest.raises(RequestError, match="messages"):
+        small.chat(nothing)
+
+
+def test_a_history_has_its_own_system_text() -> None:
+    with antiphon.open_model(model(scripted(ids("x", END)))) as small, pytest.raises(RequestError, match="system"):
+        small.render("Hi", system="Be brief.", history=antiphon.Conversation())
+
+
+def test_a_model_that_was_not_entered_says_how_it_is() -> None:
+    with pytest.raises(AttributeError, match=r"with antiphon\.open_model"):
+        antiphon.open_model(model(scripted(ids("x", END)))).chat("Hi")
+
+
+def test_a_model_whose_with_has_ended_says_so() -> None:
+    with antiphon.open_model(model(scripted(ids("x", END)))) as small:
+        pass
+    with pytest.raises(EngineError, match="closed"):
+        small.chat("Hi")

@@ -21,7 +21,7 @@ from antiphon.errors import (
 from antiphon.tokens import Tokenizer
 
 from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
-from .http import NO_LIMIT, EventLines, check_context, open_reply, refused_key
+from .http import NO_LIMIT, EventLines, HttpClient, check_context, refused_key
 
 UNKNOWN_LOGPROB = -9999.0
 """For an id of which the server gives no log probability."""
@@ -60,8 +60,8 @@ class CompletionsEngine(ABC):
     ids_hint: str | None = None
     """What to do about a server that gives no ids back, for people."""
 
-    def __init__(self, session: aiohttp.ClientSession, name: str, tokenizer: Tokenizer, info: EngineInfo) -> None:
-        self._session = session
+    def __init__(self, client: HttpClient, name: str, tokenizer: Tokenizer, info: EngineInfo) -> None:
+        self._client = client
         self._name = name
         self._tokenizer = tokenizer
         self._info = info
@@ -92,7 +92,7 @@ class CompletionsEngine(ABC):
         body = self.body(prompt, sampling, n=n, grammar=grammar)
         room = self._info.context - len(prompt)
         open_choices, lines = n, EventLines()
-        async with open_reply(self._session, "POST", "/v1/completions", body, refuse) as reply:
+        async with self._client.open_reply("POST", "/v1/completions", body, refuse) as reply:
             async for data in reply.content.iter_any():
                 for _, value in lines.feed(data):
                     if not value.startswith(b"{"):
@@ -110,7 +110,7 @@ class CompletionsEngine(ABC):
         return None
 
     async def aclose(self) -> None:
-        await self._session.close()
+        await self._client.aclose()
 
     def _check(self, prompt: Sequence[int], *, n: int, grammar: str | None) -> None:
         check_context(prompt, self._info.context)
@@ -160,11 +160,11 @@ class CompletionsEngine(ABC):
         return TokenLogprob(id, data, UNKNOWN_LOGPROB if logprob is None else logprob, top)
 
 
-def open_session(url: str, key: str | None, *, streams: int) -> aiohttp.ClientSession:
+def open_client(url: str, key: str | None, *, streams: int) -> HttpClient:
     """A client of the server at ``url``, of whose replies at most ``streams`` are open at once; more wait here."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     connector = aiohttp.TCPConnector(limit=streams, force_close=True)
-    return aiohttp.ClientSession(url, connector=connector, headers=headers, timeout=NO_LIMIT)
+    return HttpClient(aiohttp.ClientSession(url, connector=connector, headers=headers, timeout=NO_LIMIT))
 
 
 class _Card(msgspec.Struct):
@@ -176,12 +176,12 @@ class _Cards(msgspec.Struct):
     data: list[_Card]
 
 
-async def served_model(session: aiohttp.ClientSession, name: str | None) -> tuple[str, int]:
+async def served_model(client: HttpClient, name: str | None) -> tuple[str, int]:
     """The name and the context, in tokens, of the model called ``name``, or of the first that the server has.
 
     Errors: `EngineError` with the names that there are; `OverloadedError` when nobody answers there.
     """
-    async with open_reply(session, "GET", "/v1/models", None, refuse) as reply:
+    async with client.open_reply("GET", "/v1/models", None, refuse) as reply:
         cards = msgspec.json.decode(await reply.read(), type=_Cards).data
     card = next((card for card in cards if name in (None, card.id)), None)
     if card is None or card.max_model_len is None:

@@ -23,35 +23,54 @@ NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=10)
 SHORT = aiohttp.ClientTimeout(total=60)
 
 
-@asynccontextmanager
-async def open_reply(
-    session: aiohttp.ClientSession,
-    method: str,
-    path: str,
-    body: Mapping[str, object] | None,
-    refuse: Callable[[int, bytes], Exception],
-) -> AsyncIterator[aiohttp.ClientResponse]:
-    """A reply of status 200; leaving it closes the connection, which is what stops the work.
+class HttpClient:
+    """A session with an engine's server, and the replies of it that are being read."""
 
-    Any other status raises what ``refuse`` makes of it. OverloadedError when nobody answers there, EngineLostError
-    when it stops answering.
-    """
-    content = None if body is None else msgspec.json.encode(body)
-    try:
-        reply = await session.request(method, path, data=content, headers={"Content-Type": "application/json"})
-    except aiohttp.ClientConnectorError as error:
-        hint = "It is down or just starting: try again in a moment."
-        raise OverloadedError("the engine cannot be reached", code=UNREACHABLE, hint=hint) from error
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise EngineLostError("the engine died before it answered") from error
-    try:
-        if reply.status != 200:
-            raise refuse(reply.status, await reply.read())
-        yield reply
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise EngineLostError("the engine died in the middle of a reply") from error
-    finally:
-        reply.close()
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+        self._replies: set[aiohttp.ClientResponse] = set()
+
+    @asynccontextmanager
+    async def open_reply(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None,
+        refuse: Callable[[int, bytes], Exception],
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A reply of status 200; leaving it closes the connection, which is what stops the work.
+
+        Any other status raises what ``refuse`` makes of it. OverloadedError when nobody answers there, EngineLostError
+        when it stops answering, or when the client is closed meanwhile.
+        """
+        reply = await self._request(method, path, body)
+        self._replies.add(reply)
+        try:
+            if reply.status != 200:
+                raise refuse(reply.status, await reply.read())
+            yield reply
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise EngineLostError("the engine died in the middle of a reply") from error
+        finally:
+            self._replies.discard(reply)
+            reply.close()
+
+    async def _request(self, method: str, path: str, body: Mapping[str, object] | None) -> aiohttp.ClientResponse:
+        content = None if body is None else msgspec.json.encode(body)
+        headers = {"Content-Type": "application/json"}
+        try:
+            return await self._session.request(method, path, data=content, headers=headers)
+        except aiohttp.ClientConnectorError as error:
+            hint = "It is down or just starting: try again in a moment."
+            raise OverloadedError("the engine cannot be reached", code=UNREACHABLE, hint=hint) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise EngineLostError("the engine died before it answered") from error
+
+    async def aclose(self) -> None:
+        """Closes the session. Who still reads a reply gets `EngineLostError`; aiohttp would let them wait for ever."""
+        for reply in self._replies:
+            reply.content.set_exception(aiohttp.ClientConnectionError("closed here"))
+        await self._session.close()
 
 
 def refused_key(status: int) -> EngineError:

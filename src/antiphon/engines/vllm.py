@@ -10,9 +10,8 @@ import msgspec
 from antiphon.errors import UnsupportedError
 from antiphon.tokens import Tokenizer
 
-from .completions import CompletionsEngine, open_session, served_model
+from .completions import CompletionsEngine, open_client, served_model
 from .engine import EngineInfo, Sampling
-from .http import open_reply
 from .kind import ModelSpec
 from .probe import holds_grammars
 from .server import ServerSettings
@@ -65,22 +64,22 @@ class VllmEngine(CompletionsEngine):
         grammars, as its structured output backends `guidance` and `auto` do; None tries. Errors: `OverloadedError`
         when nobody answers there.
         """
-        session = open_session(url, key, streams=streams)
+        client = open_client(url, key, streams=streams)
         try:
-            name, context = await served_model(session, model)
+            name, context = await served_model(client, model)
             info = declared(context, streams, end_ids, grammar=True)
             if grammar is None:
-                ask = cls(session, name, tokenizer, info).generate
+                ask = cls(client, name, tokenizer, info).generate
                 grammar = await holds_grammars(lambda ids, how, text: ask(ids, how, grammar=text), tokenizer, end_ids)
         except BaseException:
-            await session.close()
+            await client.aclose()
             raise
-        return cls(session, name, tokenizer, replace(info, grammar=grammar))
+        return cls(client, name, tokenizer, replace(info, grammar=grammar))
 
     async def tokenize(self, text: str) -> list[int] | None:
         body = {"model": self._name, "prompt": text, "add_special_tokens": False}
         try:
-            async with open_reply(self._session, "POST", "/tokenize", body, unanswered) as reply:
+            async with self._client.open_reply("POST", "/tokenize", body, unanswered) as reply:
                 return msgspec.json.decode(await reply.read(), type=_Tokens).tokens
         except UnsupportedError:
             return None

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any, TypeVar, Unpack, overload
 
 from antiphon.conversation import ResponseFormat, Role
+from antiphon.errors import RequestError
 from antiphon.formats import Format
 from antiphon.generation import Model, embed, plan_embedding
 from antiphon.tokens import Tokenizer, encode_pieces
@@ -121,5 +122,7 @@ class AsyncChatModel(LoadedModel):
 
     async def embed(self, texts: Sequence[str], *, dimensions: int | None = None) -> list[tuple[float, ...]]:
         """One vector of length 1 a text, in their order, from a model that makes embeddings."""
+        if isinstance(texts, str):
+            raise RequestError("texts: a list of texts is expected, not one text.", code="invalid_type")
         embeddings = await embed(plan_embedding(self.model, texts, dimensions=dimensions))
         return list(embeddings.vectors)

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, ExitStack, aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from anyio.from_thread import start_blocking_portal
@@ -68,6 +68,11 @@ class Opening:
     _fetch: bool
     _stack: ExitStack = field(default_factory=ExitStack)
     _astack: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"open_model() has no {name!r} before it is entered: with antiphon.open_model(…) as model: model.{name}"
+        )
 
     def __enter__(self) -> ChatModel:
         with ExitStack() as stack:

@@ -11,7 +11,7 @@ from antiphon.errors import near
 from antiphon.generation import TurnRequest
 from antiphon.tools import FunctionToolSet, Offer, Toolbox
 
-from .inputs import ChatInput, read_input
+from .inputs import ChatInput, read_turn
 
 
 class ChatOptions(TypedDict, total=False):
@@ -25,12 +25,12 @@ class ChatOptions(TypedDict, total=False):
     system: str | None
     history: Conversation | None
     tools: Sequence[Callable[..., Any] | ToolSpec]
-    tool_choice: Literal["auto", "none", "required"] | str
+    tool_choice: Literal["auto", "none", "required"] | str | None
     temperature: float | None
     top_p: float | None
     max_tokens: int | None
     seed: int | None
-    stop: Sequence[str]
+    stop: str | Sequence[str]
     reasoning_effort: ReasoningEffort | str | None
 
 
@@ -56,24 +56,38 @@ def offer_of(options: ChatOptions) -> Offer:
 def request_of(
     given: ChatInput, options: ChatOptions, offer: Offer, response_format: ResponseFormat | None
 ) -> TurnRequest:
-    """The turn that is asked for. Raises `RequestError` for messages that cannot be read."""
-    conversation = read_input(given, system=options.get("system"), history=options.get("history"))
+    """The turn that is asked for; options come before what the body of a chat request says.
+
+    Raises `RequestError` for messages that cannot be read.
+    """
+    asked = read_turn(given, system=options.get("system"), history=options.get("history"))
+    conversation = asked.conversation
     if offer.specs:
-        conversation = replace(conversation, tools=offer.specs)
+        conversation = replace(conversation, tools=(*conversation.tools, *offer.specs))
     if response_format is not None:
         conversation = replace(conversation, response_format=response_format)
     if effort := options.get("reasoning_effort"):
         settings = replace(conversation.settings, reasoning_effort=ReasoningEffort(effort))
         conversation = replace(conversation, settings=settings)
-    return TurnRequest(
-        conversation=conversation,
-        temperature=options.get("temperature"),
-        top_p=options.get("top_p"),
-        max_tokens=options.get("max_tokens"),
-        seed=options.get("seed"),
-        stop=tuple(options.get("stop", ())),
-        tool_choice=_choice(options.get("tool_choice", "auto")),
-    )
+    return replace(asked, conversation=conversation, **_settings(options))
+
+
+def _settings(options: ChatOptions) -> dict[str, Any]:
+    """The fields of a `TurnRequest` that the options set."""
+    plain = {
+        "temperature": options.get("temperature"),
+        "top_p": options.get("top_p"),
+        "max_tokens": options.get("max_tokens"),
+        "seed": options.get("seed"),
+    }
+    fields: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
+    if (stop := options.get("stop")) is not None:
+        fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+    if (choice := options.get("tool_choice")) is not None:
+        fields["tool_choice"] = _choice(choice)
+        # Who names a tool wants one call of it: a function that acts must not act twice.
+        fields["parallel_tool_calls"] = not fields["tool_choice"].names
+    return fields
 
 
 def _choice(given: str) -> ToolChoice:

@@ -51,9 +51,9 @@ class Shape(Generic[Value]):
         if isinstance(self.kind, Mapping):
             return dict(self.kind)
         if is_pydantic(self.kind):
-            return self.kind.model_json_schema()
+            return closed(self.kind.model_json_schema())
         try:
-            return msgspec.json.schema(self.kind)
+            return closed(msgspec.json.schema(self.kind))
         except TypeError as error:
             raise RequestError(f"response: {error}", code="invalid_type") from error
 
@@ -63,3 +63,22 @@ class Shape(Generic[Value]):
         if is_pydantic(self.kind):
             return cast(Value, self.kind.model_validate_json(str(text)))
         return msgspec.json.decode(str(text), type=self.kind)
+
+
+def closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without room for properties that the type has no place for: a model could fill it until it is cut."""
+    found = {key: _closed_part(key, value) for key, value in schema.items()}
+    if isinstance(found.get("properties"), dict) and found.get("type") == "object":
+        found.setdefault("additionalProperties", False)
+    return found
+
+
+def _closed_part(key: str, value: Any) -> Any:
+    """A keyword's value with the schemas in it closed; what is a value and no schema stays as it is."""
+    if key in ("default", "const", "enum", "examples"):
+        return value
+    if key in ("properties", "$defs", "definitions", "patternProperties") and isinstance(value, dict):
+        return {name: closed(part) if isinstance(part, dict) else part for name, part in value.items()}
+    if isinstance(value, list):
+        return [closed(part) if isinstance(part, dict) else part for part in value]
+    return closed(value) if isinstance(value, dict) else value

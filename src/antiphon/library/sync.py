@@ -9,6 +9,8 @@ from typing import Any, TypeVar, Unpack, overload
 
 from anyio.from_thread import BlockingPortal
 
+from antiphon.errors import EngineError
+
 from .inputs import ChatInput
 from .model import AsyncChatModel, LoadedModel
 from .options import ChatOptions
@@ -43,7 +45,7 @@ class ChatModel(LoadedModel):
         **options: Unpack[ChatOptions],
     ) -> Reply[Any]:
         """The model's answer, whole, as `AsyncChatModel.chat` makes it."""
-        return self._portal.call(lambda: self._awaited.chat(messages, response=response, **options))
+        return self._running().call(lambda: self._awaited.chat(messages, response=response, **options))
 
     @overload
     def stream(
@@ -61,11 +63,18 @@ class ChatModel(LoadedModel):
         **options: Unpack[ChatOptions],
     ) -> Iterator[Delta[Any]]:
         """The same answer as it comes; leaving the loop early stops the model."""
-        return iterate(self._portal, lambda: self._awaited.stream(messages, response=response, **options))
+        return iterate(self._running(), lambda: self._awaited.stream(messages, response=response, **options))
 
     def embed(self, texts: Sequence[str], *, dimensions: int | None = None) -> list[tuple[float, ...]]:
         """One vector of length 1 a text, in their order, from a model that makes embeddings."""
-        return self._portal.call(lambda: self._awaited.embed(texts, dimensions=dimensions))
+        return self._running().call(lambda: self._awaited.embed(texts, dimensions=dimensions))
+
+    def _running(self) -> BlockingPortal:
+        try:
+            self._portal.start_task_soon(bool)
+        except RuntimeError as error:
+            raise EngineError("the model is closed: its `with` has ended", hint="Use it inside the `with`.") from error
+        return self._portal
 
 
 def iterate(portal: BlockingPortal, make: Callable[[], AsyncGenerator[Item, None]]) -> Iterator[Item]:

@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 
 from antiphon.engines.engine import Embeddings, EngineEnd, Sampling, Step
-from antiphon.engines.http import NO_LIMIT, SHORT, check_context, open_reply, refused_key
+from antiphon.engines.http import NO_LIMIT, SHORT, HttpClient, check_context, refused_key
 from antiphon.errors import (
     ContextError,
     EngineError,
@@ -48,8 +48,8 @@ class LlamaClient:
     ) -> None:
         """``side`` carries the short calls, so that they never wait behind replies."""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._streams = aiohttp.ClientSession(base, connector=connector, headers=headers, timeout=NO_LIMIT)
-        self._calls = aiohttp.ClientSession(base, connector=side, headers=headers, timeout=SHORT)
+        self._streams = HttpClient(aiohttp.ClientSession(base, connector=connector, headers=headers, timeout=NO_LIMIT))
+        self._calls = HttpClient(aiohttp.ClientSession(base, connector=side, headers=headers, timeout=SHORT))
         self._fragments = fragments
 
     async def model(self, *, embeddings: bool = False) -> ServedModel:
@@ -87,7 +87,7 @@ class LlamaClient:
             return
         body = completion_body(prompt, sampling, n=n, grammar=grammar, context=model.context, slot=slot)
         choices = [ChoiceReader(i, sampling, model.ends, self._fragments) for i in range(n)]
-        async with open_reply(self._streams, "POST", "/completion", body, refuse) as reply:
+        async with self._streams.open_reply("POST", "/completion", body, refuse) as reply:
             events = EventReader()
             async for data in reply.content.iter_any():
                 for event in events.feed(data):
@@ -109,7 +109,7 @@ class LlamaClient:
         if not inputs:
             return Embeddings((), 0)
         body: Json = {"input": [list(input) for input in inputs], "encoding_format": "float"}
-        async with open_reply(self._streams, "POST", "/v1/embeddings", body, refuse) as reply:
+        async with self._streams.open_reply("POST", "/v1/embeddings", body, refuse) as reply:
             answer: object = msgspec.json.decode(await reply.read())
         rows = msgspec.convert(_at(answer, "data"), list[_Vector])
         vectors = tuple(row.embedding for row in sorted(rows, key=lambda row: row.index))
@@ -126,11 +126,11 @@ class LlamaClient:
         return sum(bool(slot.get("is_processing")) for slot in slots)
 
     async def aclose(self) -> None:
-        await self._streams.close()
-        await self._calls.close()
+        await self._streams.aclose()
+        await self._calls.aclose()
 
     async def _json(self, method: str, path: str, body: Json | None = None) -> object:
-        async with open_reply(self._calls, method, path, body, refuse) as reply:
+        async with self._calls.open_reply(method, path, body, refuse) as reply:
             found: object = msgspec.json.decode(await reply.read())
             return found
 

@@ -7,12 +7,19 @@ from typing import Any
 
 from antiphon.config import Limits
 from antiphon.conversation import Conversation, Message
+from antiphon.generation import TurnRequest
 from antiphon.wire.dialect import OPENAI
+from antiphon.wire.errors import refused
 from antiphon.wire.json import decode, encode
 
 from .bundle import ChatMessageWriter, settings_json
 from .read import Reading, to_turn
 from .schema import ChatRequest, JsonObject
+
+SERVER_FIELDS = frozenset(
+    {"n", "logprobs", "top_logprobs", "session_id", "sequence_start", "sequence_end", "server_tools"}
+)
+"""What changes an answer in a way that only a server's answer shows, or that needs what only a server has."""
 
 
 def read_chat(body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | bytes) -> Conversation:
@@ -28,6 +35,17 @@ def read_chat(body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | byte
         data = b'{"messages":' + data + b"}"
     request, _ = decode(data, ChatRequest)
     return conversation_of(request)
+
+
+def read_turn_request(body: Mapping[str, Any]) -> TurnRequest:
+    """The whole turn of a chat completions body, with its sampling, limits and tool choice.
+
+    Raises `RequestError` for a field that only a server can honour, or that nobody knows.
+    """
+    request, unknown = decode(encode(body), ChatRequest)
+    if refused_fields := sorted({*unknown, *(body.keys() & SERVER_FIELDS)}):
+        raise refused(refused_fields[0], "a chat without a server cannot honour it.", code="unsupported_parameter")
+    return to_turn(request, Reading(OPENAI, Limits(), stream=bool(request.stream)))
 
 
 def conversation_of(request: ChatRequest) -> Conversation:
