@@ -21,7 +21,7 @@ from antiphon.formats.template import template_format
 from antiphon.generation import Model
 from antiphon.tokens import gguf_tokenizer
 from kit.api import serving
-from kit.waiting import until, until_found
+from kit.waiting import until, until_idle
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 FRANCE: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
@@ -130,8 +130,4 @@ async def test_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEngine, s
 
     await asyncio.gather(*(one() for _ in range(20)))
     await until(lambda: application.state.context.admission.running == 0)
-
-    async def idle() -> bool | None:
-        return await engine.busy_slots() == 0 or None
-
-    await until_found(idle)
+    await until_idle(engine)

@@ -11,8 +11,9 @@ import pytest_asyncio
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from kit.llama_server import llama_embedder, llama_server
 from kit.vllm_server import vllm
+from kit.waiting import until_idle
 
-__all__ = ["engine", "llama_embedder", "llama_server", "settings", "vllm"]
+__all__ = ["engine", "llama_embedder", "llama_server", "settings", "started_engine", "vllm"]
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +22,14 @@ def settings(smollm2_path: Path) -> LlamaCppSettings:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def engine(settings: LlamaCppSettings) -> AsyncIterator[LlamaCppEngine]:
+async def started_engine(settings: LlamaCppSettings) -> AsyncIterator[LlamaCppEngine]:
     engine = await LlamaCppEngine.start(settings)
     yield engine
     await engine.aclose()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def engine(started_engine: LlamaCppEngine) -> LlamaCppEngine:
+    """The engine at rest: a slot is given back shortly after the end of the reply that the test before has read."""
+    await until_idle(started_engine)
+    return started_engine

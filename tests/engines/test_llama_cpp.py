@@ -16,7 +16,7 @@ from antiphon.engines import EngineEnd, Sampling, Step
 from antiphon.engines.llama_cpp import LlamaCppEngine
 from antiphon.errors import ContextError, RequestError, UnsupportedError
 from kit.llama_server import FRANCE
-from kit.waiting import until_found
+from kit.waiting import until_found, until_idle
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -263,7 +263,7 @@ async def test_closing_the_generator_frees_the_slot(engine: LlamaCppEngine) -> N
     async with aclosing(engine.generate(FRANCE, Sampling(max_tokens=230, ignore_eos=True))) as steps:
         await anext(steps)
         assert await engine.busy_slots() == 1
-    await until_found(lambda: idle(engine))
+    await until_idle(engine)
 
 
 async def test_fifty_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEngine) -> None:
@@ -273,7 +273,7 @@ async def test_fifty_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEng
                 await anext(steps)
 
     await asyncio.gather(*(hang_up(i % 4) for i in range(50)))
-    await until_found(lambda: idle(engine))
+    await until_idle(engine)
     assert ids(await say(engine, GREEDY))[-1] == IM_END
 
 
@@ -282,11 +282,7 @@ async def test_a_cancelled_task_frees_the_slot_even_before_the_first_id(engine: 
     await until_found(lambda: busy(engine))
     task.cancel()
     await asyncio.wait([task])
-    await until_found(lambda: idle(engine))
-
-
-async def idle(engine: LlamaCppEngine) -> bool | None:
-    return await engine.busy_slots() == 0 or None
+    await until_idle(engine)
 
 
 async def busy(engine: LlamaCppEngine) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pytest
 
@@ -28,6 +28,21 @@ async def until_found(find: Callable[[], Awaitable[T | None]]) -> T:
         while (found := await find()) is None:
             await asyncio.sleep(_PAUSE)
     return found
+
+
+class HasSlots(Protocol):
+    """An engine that can say how many of its slots are at work."""
+
+    async def busy_slots(self) -> int: ...
+
+
+async def until_idle(engine: HasSlots) -> None:
+    """Waits until no slot of the engine is at work."""
+
+    async def idle() -> bool | None:
+        return await engine.busy_slots() == 0 or None
+
+    await until_found(idle)
 
 
 def wait_until(true: Callable[[], object], why: Callable[[], object] = lambda: "it did not come") -> None:
