@@ -21,6 +21,7 @@ from antiphon.conversation import (
 from antiphon.engines import ScriptedEngine
 from antiphon.errors import EngineError, RequestError, UnsupportedError
 from antiphon.formats.harmony import Harmony
+from antiphon.formats.raw import RawFormat
 from antiphon.formats.template import ReplyTags, tags, template_format
 from antiphon.generation import (
     Model,
@@ -149,6 +150,12 @@ async def test_an_engine_that_takes_no_grammar_is_no_better_than_none() -> None:
     answering = replace(model("x"), engine=ScriptedEngine([], grammar=False))
     with pytest.raises(UnsupportedError):
         await ask(answering, conversation=WITH_TOOL, tool_choice=ToolChoice("required"))
+
+
+async def test_the_reply_to_a_raw_prompt_is_not_constrained() -> None:
+    request = TurnRequest(conversation=HI, tool_choice=ToolChoice("none"))
+    assert (await prepare_turn(model("x"), request)).grammar
+    assert (await prepare_turn(model("x"), replace(request, raw=RawFormat()))).grammar is None
 
 
 @pytest.mark.parametrize("run", [run_turn, steps, run_rounds])

@@ -94,8 +94,8 @@ def ask(text: str = "What is the weather in Tokyo?", *tools: FunctionTool) -> Tu
 
 
 async def run(rounds: Rounds) -> list[RoundEvent]:
-    async with aclosing(rounds.run()) as events:
-        return [event async for event in events]
+    async with aclosing(rounds.steps()) as steps:
+        return [event async for step in steps for event in step.events]
 
 
 @pytest.mark.parametrize("made", REPLIES, ids=lambda made: made.__name__)
@@ -105,7 +105,8 @@ async def test_the_weather_example_of_both_specifications_runs_to_its_answer(mad
     tool = FunctionTool(get_current_weather)
     served, engine = model((format, tokenizer), lambda prompt, number: REPLIES[made][number])
     envelope = isinstance(format, OpenChatML)
-    rounds = Rounds(served, ask("What is the weather in Tokyo?", tool), Router([tool]), prepare_turn, envelope=envelope)
+    plan = await prepare_turn(served, ask("What is the weather in Tokyo?", tool))
+    rounds = Rounds(plan, Router([tool]), envelope=envelope)
     events = await run(rounds)
 
     kinds = [type(event) for event in events]
@@ -136,7 +137,7 @@ async def test_a_model_that_calls_a_tool_by_its_bare_name_reaches_it(header: str
     tool = FunctionTool(bash)
     call = f'<|channel|>analysis<|message|>Hm.<|end|><|start|>{header}<|message|>{{"command": "ls"}}<|call|>'
     served, engine = model(harmony(), lambda prompt, number: (call, REPLIES[harmony][1])[number])
-    rounds = Rounds(served, ask("List.", tool), Router([tool]), prepare_turn)
+    rounds = Rounds(await prepare_turn(served, ask("List.", tool)), Router([tool]))
     await run(rounds)
     answered = next(m for m in rounds.request.conversation.messages if m.role is Role.TOOL)
     assert (answered.name, "ran ls" in answered.text, len(engine.requests)) == ("functions.bash", True, 2)
@@ -153,7 +154,7 @@ async def test_a_caller_s_own_function_goes_back_to_the_caller_once_ours_are_ans
         return "mine"
 
     served, engine = model(chatml(), lambda prompt, number: reply)
-    rounds = Rounds(served, ask(), Router([FunctionTool(ours)]), prepare_turn)
+    rounds = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(ours)]))
     events = await run(rounds)
     assert [e.result.text(envelope=False) for e in events if isinstance(e, ToolEnded)] == ["mine"]
     assert isinstance(events[-1], TurnEnded)
@@ -181,7 +182,7 @@ async def test_two_calls_of_one_turn_are_answered_in_the_order_of_the_calls_what
     both = "".join(f'<tool_call>{{"name": "{n}", "arguments": {{}}}}</tool_call>' for n in ("slow", "fast"))
     replies = [both + "<|im_end|>", "done<|im_end|>"]
     served, _ = model(chatml(), lambda prompt, number: replies[number])
-    rounds = Rounds(served, ask(), Router([FunctionTool(slow), FunctionTool(fast)]), prepare_turn)
+    rounds = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(slow), FunctionTool(fast)]))
     events = await run(rounds)
     assert [e.result.text(envelope=False) for e in events if isinstance(e, ToolEnded)] == ["fast", "slow"]
     results = [m for m in rounds.request.conversation.messages if m.role is Role.TOOL]
@@ -196,7 +197,7 @@ async def test_a_call_that_breaks_its_schema_is_given_back_so_that_the_model_can
         "ok<|im_end|>",
     ]
     served, _ = model(chatml(), lambda prompt, number: replies[number])
-    rounds = Rounds(served, ask(), Router([FunctionTool(get_current_weather)]), prepare_turn)
+    rounds = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(get_current_weather)]))
     ended = [e.result for e in await run(rounds) if isinstance(e, ToolEnded)]
     assert [result.ok for result in ended] == [False, True]
     assert ended[0].error is not None
@@ -212,7 +213,7 @@ async def test_a_model_that_calls_for_ever_is_stopped_with_a_clear_finish() -> N
         """Counts."""
         return 1
 
-    events = await run(Rounds(served, ask(), Router([FunctionTool(loop)]), prepare_turn, RoundLimits(rounds=5)))
+    events = await run(Rounds(await prepare_turn(served, ask()), Router([FunctionTool(loop)]), RoundLimits(rounds=5)))
     assert len(engine.requests) == 5
     assert [e.code for e in events if isinstance(e, Incident)] == ["tool_rounds_exceeded"]
     assert isinstance(events[-1], TurnEnded)
@@ -227,7 +228,7 @@ async def test_the_time_for_all_tools_of_a_request_is_limited() -> None:
         await asyncio.Event().wait()
 
     served, _ = model(chatml(), lambda prompt, number: replies[number])
-    rounds = Rounds(served, ask(), Router([FunctionTool(wait)]), prepare_turn, RoundLimits(tool_seconds=0.05))
+    rounds = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(wait)]), RoundLimits(tool_seconds=0.05))
     events = await run(rounds)
     assert any(isinstance(e, ToolCancelled) for e in events)
     assert rounds.request.conversation.messages[-1].text == "late"
@@ -244,11 +245,11 @@ async def test_closing_the_rounds_stops_the_engine_and_the_tools() -> None:
             stopped.set()
 
     served, engine = model(chatml(), lambda p, n: '<tool_call>{"name": "wait", "arguments": {}}</tool_call><|im_end|>')
-    events = Rounds(served, ask(), Router([FunctionTool(wait)]), prepare_turn).run()
-    async for event in events:
-        if isinstance(event, ToolStarted):
+    steps = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(wait)])).steps()
+    async for step in steps:
+        if isinstance(step.events[0], ToolStarted):
             break
-    await events.aclose()
+    await steps.aclose()
     assert stopped.is_set()
     assert engine.running == 0
 
@@ -257,7 +258,7 @@ async def test_several_choices_with_server_side_tools_are_refused() -> None:
     served, _ = model(chatml(), lambda prompt, number: "x<|im_end|>")
     request = TurnRequest(conversation=ask().conversation, n=2)
     with pytest.raises(UnsupportedError, match="n = 1"):
-        await run(Rounds(served, request, Router([]), prepare_turn))
+        await run(Rounds(await prepare_turn(served, request), Router([])))
 
 
 async def test_a_thousand_turns_of_failing_tools_end_with_every_call_answered_once() -> None:
@@ -283,7 +284,8 @@ async def test_a_thousand_turns_of_failing_tools_end_with_every_call_answered_on
     turns = 0
     while turns < 1000:
         served, engine = model(chatml(), say)
-        rounds = Rounds(served, ask(), router, prepare_turn, RoundLimits(rounds=dice.randint(1, 6), tool_seconds=0.05))
+        limits = RoundLimits(rounds=dice.randint(1, 6), tool_seconds=0.05)
+        rounds = Rounds(await prepare_turn(served, ask()), router, limits)
         events = await run(rounds)
         turns += len(engine.requests)
         messages = rounds.request.conversation.messages
@@ -310,7 +312,7 @@ async def test_tools_never_get_what_was_thought() -> None:
     )
     replies = [first, "<|channel|>final<|message|>ok<|return|>"]
     served, _ = model(harmony(), lambda prompt, number: replies[number])
-    events = await run(Rounds(served, ask(), Router([FunctionTool(note)]), prepare_turn))
+    events = await run(Rounds(await prepare_turn(served, ask()), Router([FunctionTool(note)])))
     assert seen == ["open"]
     assert [e.text for e in events if isinstance(e, TextDelta)][-1:] != []
     assert all(e.result.call.channel != Channel.ANALYSIS for e in events if isinstance(e, ToolEnded))

@@ -33,9 +33,9 @@ async def test_a_forced_call_runs_from_sampling_to_an_answer(smollm2_path: Path,
             max_tokens=120,
             temperature=0,
         )
-        rounds = Rounds(model, request, Router([tool]), prepare_turn)
-        async with aclosing(rounds.run()) as events:
-            heard = [event async for event in events]
+        rounds = Rounds(await prepare_turn(model, request), Router([tool]))
+        async with aclosing(rounds.steps()) as steps:
+            heard = [event async for step in steps for event in step.events]
     results = [event.result for event in heard if isinstance(event, ToolEnded)]
     assert results
     assert all(result.ok for result in results), "the grammar held the arguments to the schema"

@@ -18,9 +18,20 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.engines import EngineEnd, ScriptedEngine, Step
-from antiphon.errors import ContextError, RequestError, UnsupportedError
+from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
+from antiphon.formats.raw import RawFormat
 from antiphon.formats.template import ReplyTags, tags, template_format
-from antiphon.generation import Model, Reply, TurnRequest, collect, plan_turn, prepare_turn, run_turn
+from antiphon.generation import (
+    Model,
+    Overflow,
+    Reply,
+    TurnRequest,
+    collect,
+    plan_turn,
+    prepare_turn,
+    run_rounds,
+    run_turn,
+)
 from antiphon.generation.reader import ChoiceReader
 from antiphon.tokens import ByteTokenizer, Control, Piece
 
@@ -162,6 +173,54 @@ def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers() -> None:
     with pytest.raises(ContextError, match=rf"{PROMPT}.*{PROMPT}") as caught:
         plan_turn(model(ScriptedEngine([], context=PROMPT)), TurnRequest(conversation=HI))
     assert caught.value.param == "messages"
+
+
+def exchange(*texts: str) -> Conversation:
+    """A system text, then questions and answers by turns."""
+    roles = [Role.SYSTEM, *[Role.USER, Role.ASSISTANT] * len(texts)]
+    return Conversation(tuple(Message(role=role, text=text) for role, text in zip(roles, texts, strict=False)))
+
+
+def test_a_prompt_that_is_too_long_has_an_empty_answer_or_loses_its_oldest_turns_where_the_request_says_so() -> None:
+    said = exchange("Be brief.", "a" * 400, "b" * 400, "c" * 400, "d" * 400, "last")
+    small = model(ScriptedEngine([], context=1_000))
+    empty = plan_turn(small, TurnRequest(conversation=said, overflow=Overflow.EMPTY_ANSWER))
+    assert (empty.sampling.max_tokens, len(empty.request.conversation.messages)) == (0, 6)
+    shorter = plan_turn(small, TurnRequest(conversation=said, overflow=Overflow.DROP_OLDEST))
+    kept = [message.text[:5] for message in shorter.request.conversation.messages]
+    assert kept == ["Be br", "ccccc", "ddddd", "last"]
+    with pytest.raises(ContextError):
+        plan_turn(small, TurnRequest(conversation=exchange("Be brief.", "a" * 2_000), overflow=Overflow.DROP_OLDEST))
+
+
+async def test_an_error_of_planning_has_the_names_of_the_request_s_wire() -> None:
+    def reword(error: RequestError) -> None:
+        error.position = Position(path="input")
+
+    request = TurnRequest(conversation=HI, reword=reword)
+    with pytest.raises(ContextError) as caught:
+        await prepare_turn(model(ScriptedEngine([], context=PROMPT)), request)
+    assert caught.value.param == "input"
+
+
+async def test_a_raw_prompt_is_no_copy_of_its_model_and_its_reply_is_text() -> None:
+    engine = ScriptedEngine(ids(THINK, "not a thought", END))
+    answering = model(engine)
+    raw = RawFormat(TOKENIZER.controls, stops=[END], spelled=True)
+    plan = await prepare_turn(answering, TurnRequest(conversation=HI, raw=raw))
+    assert plan.model is answering
+    assert (plan.format, plan.prompt_ids) == (raw, tuple(TOKENIZER.encode("Hi")))
+    (answer,) = await collect(run_turn(plan))
+    assert text(answer) == "<think>not a thought"
+    with pytest.raises(UnsupportedError) as caught:
+        plan_turn(answering, TurnRequest(conversation=WITH_TOOL, raw=raw, tool_choice=ToolChoice("required")))
+    assert caught.value.param == "tool_choice"
+
+
+async def test_rounds_without_a_router_are_the_turn_itself() -> None:
+    engine = ScriptedEngine(ids("Let me see.", *call("f"), END))
+    plan = await prepare_turn(model(engine), TurnRequest(conversation=WITH_TOOL))
+    assert [event async for event in run_rounds(plan)] == [happened.event async for happened in run_turn(plan)]
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from antiphon.conversation import Event
 from antiphon.errors import AntiphonError
 from antiphon.generation import Draft, Model, StepEvents, TimeLimits, constrain
 from antiphon.generation.together import drive_all
+from antiphon.generation.turn import Keep, Source, steps
 from antiphon.generation.turn import Send as SendStep
-from antiphon.generation.turn import steps
 from antiphon.observe import RequestMeter
 from antiphon.wire.fields import check_fields, warnings
 from antiphon.wire.json import decode, encode
@@ -122,16 +122,17 @@ class Post:
         sources = [partial(steps, plan, meter, first_choice=i * n) for i, plan in enumerate(plans)]
         if tools is not None:
             sources = [partial(tools.steps, plans[0], meter)]
-        run = partial(
-            drive_all,
-            sources,
-            at_once=plans[0].model.engine.info.slots // n,
-            limits=self.time_limits,
-            keep=session.keeper(plans[0]) if session else None,
-        )
+        slots = plans[0].model.engine.info.slots
+        run = self.driver(sources, at_once=slots // n, keep=session.keeper(plans[0]) if session else None)
         work = session.work if session else Work()
         async with session.admitted(self.admitted()) if session else self.admitted():
             await self.deliver(run, writer, work)
+
+    def driver(
+        self, sources: Sequence[Source[Happened]], *, at_once: int = 1, keep: Keep | None = None
+    ) -> Drive[Happened]:
+        """Runs the turns of ``sources``, ``at_once`` at a time, within the server's limits of time."""
+        return partial(drive_all, sources, at_once=at_once, limits=self.time_limits, keep=keep)
 
     async def deliver(self, run: Drive[Happened], writer: Writer[Happened], work: Work) -> None:
         """Sends what ``writer`` makes of the steps that ``run`` drives: each as it comes, or all of them at the end."""

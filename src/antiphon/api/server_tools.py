@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from antiphon.conversation import Event, MessageEnded, MessageStarted
 from antiphon.formats import Format
-from antiphon.generation import Meter, Plan, Rounds, StepEvents, TurnRequest, prepare_turn
+from antiphon.generation import Meter, Plan, StepEvents, TurnRequest, turns_of
 from antiphon.generation.meter import Deadline
 from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.chat.schema import ChatRequest
@@ -40,9 +40,9 @@ class ServerToolUse:
     async def steps(self, plan: Plan, meter: Meter, deadline: Deadline) -> AsyncGenerator[StepEvents[Event], None]:
         """The events of all turns as the client sees them: calls that run here, and their results, are left out."""
         router = self.offer.router
-        rounds = Rounds(plan.model, plan.request, router, prepare_turn, session=self.session, first=plan, meter=meter)
+        turns = turns_of(plan, router, session=self.session, meter=meter)
         hidden = False
-        async with aclosing(rounds.steps(deadline)) as steps:
+        async with aclosing(turns(deadline)) as steps:
             async for _, happened, tokens in steps:
                 events: list[Event] = []
                 for event in happened:

@@ -8,8 +8,8 @@ from .model import EmbeddingSpec, Model
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn
 from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
 from .reply import Reply, collect, merge_usage, reply_of
-from .request import TurnRequest
-from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds
+from .request import Overflow, TurnRequest
+from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds, turns_of
 from .turn import run_turn
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "TurnMeter",
     "UNMETERED",
     "Model",
+    "Overflow",
     "Plan",
     "Reply",
     "RoundEvent",
@@ -46,4 +47,5 @@ __all__ = [
     "reply_of",
     "run_rounds",
     "run_turn",
+    "turns_of",
 ]

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
-from antiphon.errors import EngineError
+from antiphon.errors import EngineError, RequestError
 from antiphon.grammar import ReplyShape
 
 from .model import Model
-from .plan import Draft, Plan, plan_turn
+from .plan import Draft, Plan, compiler_of, plan_turn
 from .request import TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
@@ -38,13 +38,17 @@ async def constrain(draft: Draft) -> Plan:
 
     Raises `RequestError` for a schema, pattern or choice that no grammar can enforce.
     """
-    constraint = await _compiled(draft)
+    try:
+        constraint = await _compiled(draft)
+    except RequestError as error:
+        draft.request.reword(error)
+        raise
     return Plan(draft.model, draft.request, draft.prompt, draft.prompt_ids, draft.sampling, constraint)
 
 
 async def _compiled(draft: Draft) -> CompiledGrammar | None:
-    compiler = draft.model.compiler
-    if compiler is None or not draft.model.engine.info.grammar or not _needs_grammar(draft):
+    compiler = compiler_of(draft.model, draft.request)
+    if compiler is None or not _needs_grammar(draft):
         return None
     messages = draft.request.conversation.messages
     continues = bool(messages) and messages[-1].role is Role.ASSISTANT and messages[-1].end is End.NONE
@@ -74,7 +78,7 @@ def _needs_grammar(draft: Draft) -> bool:
         return True
     if request.ignore_eos:
         return False
-    return bool(request.conversation.tools) or request.tool_choice.mode == "none" or draft.model.format.framed
+    return bool(request.conversation.tools) or request.tool_choice.mode == "none" or draft.format.framed
 
 
 def guard_of(plan: Plan) -> ReplyGuard | None:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from antiphon.conversation import Role
 from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
-from antiphon.formats import Parser
+from antiphon.formats import Format, Parser
 from antiphon.grammar import check_schema
-from antiphon.tokens import Control, Piece, encode_pieces
+from antiphon.tokens import Control, Piece, Tokenizer, encode_pieces
 
 from .model import Model
+from .overflow import longest
 from .ranges import BIAS, MAX_STOP_LENGTH, RANGES, Range
-from .request import TurnRequest
+from .request import Overflow, TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
+
+    from .compile import ReplyCompiler
 
 MAX_STOPS = 1024
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
@@ -37,10 +41,15 @@ class Draft:
     prompt_ids: tuple[int, ...]
     sampling: Sampling
 
+    @property
+    def format(self) -> Format:
+        """What the prompt was rendered in, and the reply is read in."""
+        return format_of(self.model, self.request)
+
     def parser(self) -> Parser:
         """A reader for one choice, which begins where the prompt's tail says."""
         tools = self.request.conversation.recipients
-        return self.model.format.parser(reply_as=Role.ASSISTANT, prompt=self.prompt, tools=tools)
+        return self.format.parser(reply_as=Role.ASSISTANT, prompt=self.prompt, tools=tools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +77,31 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
 
     ``most``: tokens that the prompt may have, where something else than the context limits it.
     """
+    plan = partial(_planned, model, most=most)
+    try:
+        return longest(request, plan) if request.overflow is Overflow.DROP_OLDEST else plan(request)
+    except RequestError as error:
+        request.reword(error)
+        raise
+
+
+def format_of(model: Model, request: TurnRequest) -> Format:
+    """The model's format, or none for a raw prompt."""
+    return request.raw or model.format
+
+
+def compiler_of(model: Model, request: TurnRequest) -> ReplyCompiler | None:
+    """What makes the grammar of the reply; None where no grammar can constrain it."""
+    return model.compiler if request.raw is None and model.engine.info.grammar else None
+
+
+def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     check_conversation(model, request)
     prompt = _rendered(model, request)
     prompt_ids = tuple(encode_pieces(prompt, model.tokenizer, model.memo))
     room_for = model.context - 1 if most is None else min(most, model.context - 1)
     fits = len(prompt_ids) <= room_for
-    if not fits and not request.truncate:
+    if not fits and request.overflow is not Overflow.EMPTY_ANSWER:
         limit = f"holds {model.context}, which must hold the answer too"
         path = _too_long(model, request, room_for)
         raise ContextError(
@@ -87,7 +115,8 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
 
 
 def _rendered(model: Model, request: TurnRequest) -> tuple[Piece, ...]:
-    return tuple(model.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history))
+    format = format_of(model, request)
+    return tuple(format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history))
 
 
 def _too_long(model: Model, request: TurnRequest, room: int) -> str:
@@ -101,21 +130,22 @@ def _too_long(model: Model, request: TurnRequest, room: int) -> str:
 
 
 def check_conversation(model: Model, request: TurnRequest) -> None:
-    """That the model's format can say what it is given. Raises `RequestError`."""
+    """That the format can say what it is given. Raises `RequestError`."""
     _check_arguments(model, request)
-    if model.format.framed:
+    if format_of(model, request).framed:
         _check_heads(request)
 
 
 def _check_arguments(model: Model, request: TurnRequest) -> None:
     """Arguments of a template that has no use for them would change nothing: they are refused."""
     arguments = request.conversation.settings.template_kwargs
-    for key in arguments and arguments.keys() - model.format.arguments:
+    known = format_of(model, request).arguments
+    for key in arguments and arguments.keys() - known:
         raise RequestError(
             f"{key[:64]!r} is no argument of the template of {model.name!r}",
             code="bad_template_kwargs",
             position=Position(path="chat_template_kwargs"),
-            hint=f"It takes {', '.join(sorted(model.format.arguments)) or 'none'}.",
+            hint=f"It takes {', '.join(sorted(known)) or 'none'}.",
         )
 
 
@@ -144,15 +174,15 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
         repetition_penalty=_first(request.repetition_penalty, defaults.repetition_penalty, 1.0),
         logit_bias=request.logit_bias,
         logprobs=request.logprobs,
-        stop_ids=frozenset() if request.ignore_eos else stop_ids(model),
+        stop_ids=frozenset() if request.ignore_eos else stop_ids(format_of(model, request), model.tokenizer),
         ignore_eos=request.ignore_eos,
     )
 
 
-def stop_ids(model: Model) -> frozenset[int]:
+def stop_ids(format: Format, tokenizer: Tokenizer) -> frozenset[int]:
     """The ids of the format's stops that are controls of this vocabulary; the parser finds the others in the text."""
-    controls = (stop for stop in model.format.stops if isinstance(stop, Control))
-    ids = (model.tokenizer.control_id(control) for control in controls)
+    controls = (stop for stop in format.stops if isinstance(stop, Control))
+    ids = (tokenizer.control_id(control) for control in controls)
     return frozenset(id for id in ids if id is not None)
 
 
@@ -184,9 +214,7 @@ def check_numbers(request: TurnRequest) -> None:
 
 def _refuse_unconstrained(model: Model, request: TurnRequest) -> None:
     """What only a grammar can promise is refused where none can be enforced: a wish in the prompt is not a promise."""
-    if model.compiler is not None and model.engine.info.grammar:
-        return
-    if request.requires_grammar and not request.best_effort:
+    if compiler_of(model, request) is None and request.requires_grammar and not request.best_effort:
         path = "response_format" if request.formatted else "tool_choice" if request.chosen else "tools"
         raise UnsupportedError(
             f"{path} cannot be enforced by the engine {model.engine.info.name!r}",

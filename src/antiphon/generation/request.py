@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from antiphon.conversation import Conversation, ToolChoice
+from antiphon.errors import RequestError
 from antiphon.formats import HistoryPolicy
+from antiphon.formats.raw import RawFormat
+
+
+class Overflow(Enum):
+    """What becomes of a request whose prompt leaves no room in the context."""
+
+    REFUSE = "refuse"
+    """A `ContextError`."""
+    EMPTY_ANSWER = "empty_answer"
+    """No token is sampled, and the reply ends for its length (resolution X-27)."""
+    DROP_OLDEST = "drop_oldest"
+    """The oldest turns of the conversation are left out, as many as need be."""
+
+
+def unchanged(error: RequestError) -> None:
+    """The names of `TurnRequest`'s fields, and of a chat's parameters, are the wire's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +54,11 @@ class TurnRequest:
     parallel_tool_calls: bool = True
     history: HistoryPolicy = HistoryPolicy.GUIDE
     affinity: str | None = None
-    truncate: bool = False
-    """A prompt that leaves no room in the context gets an empty answer (resolution X-27) instead of an error."""
+    overflow: Overflow = Overflow.REFUSE
+    raw: RawFormat | None = None
+    """In place of the model's format: the prompt is its text as it stands, and no grammar constrains the reply."""
+    reword: Callable[[RequestError], object] = unchanged
+    """Is given each error of planning before it is raised: a wire sets its own names of parameters, and its hints."""
     best_effort: bool = False
     """An engine that cannot hold a grammar may try without; otherwise such a request is refused."""
     call_prefix: str = "call_"

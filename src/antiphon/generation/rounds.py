@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from antiphon.conversation import (
     End,
@@ -22,11 +23,10 @@ from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolEvent
 
 from .constrain import prepare_turn
 from .event import StepEvents
-from .meter import UNMETERED, Deadline, Meter
-from .model import Model
+from .meter import UNLIMITED, UNMETERED, Deadline, Meter
 from .plan import Plan
 from .request import TurnRequest
-from .turn import steps
+from .turn import Source, steps
 
 RoundEvent = Event | ToolEvent
 
@@ -67,34 +67,26 @@ class Turn:
         return passed
 
 
-Planner = Callable[[Model, TurnRequest], Awaitable[Plan]]
-
-
 @dataclass(slots=True)
 class Rounds:
-    """One request with server-side tools. ``request`` grows by what was said and answered; read it afterwards.
+    """One request with server-side tools, from the ``plan`` of its first turn on.
 
-    ``first`` is the plan of the first turn, where it is made already.
+    ``session`` names the state that tools keep between calls; ``envelope``: results are wrapped as OpenChatML has them.
     """
 
-    model: Model
-    request: TurnRequest
+    plan: Plan
     router: Router
-    plan: Planner
     limits: RoundLimits = RoundLimits()
     session: str = ""
     envelope: bool = False
-    first: Plan | None = None
     meter: Meter = UNMETERED
-    completion_tokens: int = 0
+    request: TurnRequest = field(init=False)
+    """Grows by what was said and answered; read it afterwards."""
+    completion_tokens: int = field(default=0, init=False)
     """How many tokens were sampled so far, in all turns."""
 
-    async def run(self) -> AsyncGenerator[RoundEvent, None]:
-        """The events of `steps`, one by one."""
-        async with aclosing(self.steps()) as turns:
-            async for step in turns:
-                for event in step.events:
-                    yield event
+    def __post_init__(self) -> None:
+        self.request = self.plan.request
 
     async def steps(self, deadline: Deadline | None = None) -> AsyncGenerator[StepEvents[RoundEvent], None]:
         """The events of all turns, tool events between them, and one `TurnEnded` with the usage of all.
@@ -107,10 +99,11 @@ class Rounds:
             raise UnsupportedError("server-side tools need n = 1", position=Position(path="n"))
         usage = Usage()
         seconds = self.limits.tool_seconds
-        for _ in range(self.limits.rounds):
+        for number in range(self.limits.rounds):
             turn, before = Turn(), self.completion_tokens
-            plan, self.first = self.first or await self.plan(self.model, self.request), None
-            async with aclosing(steps(plan, self.meter, deadline)) as sampled:
+            if number:
+                self.plan = await prepare_turn(self.plan.model, self.request, off_loop=True)
+            async with aclosing(steps(self.plan, self.meter, deadline)) as sampled:
                 async for step in sampled:
                     self.completion_tokens = before + step.completion_tokens
                     if events := turn.note(step.events):
@@ -155,16 +148,37 @@ class Rounds:
         self.request = replace(self.request, conversation=conversation, tool_choice=free)
 
 
+def turns_of(
+    plan: Plan,
+    router: Router | None,
+    *,
+    limits: RoundLimits = RoundLimits(),
+    session: str = "",
+    meter: Meter = UNMETERED,
+) -> Source[RoundEvent]:
+    """The turn of ``plan``, and those that follow it while the model calls tools that ``router`` serves.
+
+    Without a router there is one turn, whose calls go back to the caller.
+    """
+    if router is None:
+        return partial(steps, plan, meter)
+    return Rounds(plan, router, limits, session, meter=meter).steps
+
+
 async def run_rounds(
-    plan: Plan, router: Router, *, limits: RoundLimits = RoundLimits(), session: str = "", meter: Meter = UNMETERED
+    plan: Plan,
+    router: Router | None = None,
+    *,
+    limits: RoundLimits = RoundLimits(),
+    session: str = "",
+    meter: Meter = UNMETERED,
 ) -> AsyncGenerator[RoundEvent, None]:
-    """The events of ``plan`` and of the turns that follow it while the model calls tools that ``router`` serves."""
-    rounds = Rounds(
-        plan.model, plan.request, router, prepare_turn, limits=limits, session=session, first=plan, meter=meter
-    )
-    async with aclosing(rounds.run()) as events:
-        async for event in events:
-            yield event
+    """The events of `turns_of`, one by one. Closing the generator stops the engine and the tools."""
+    turns = turns_of(plan, router, limits=limits, session=session, meter=meter)
+    async with aclosing(turns(Deadline(UNLIMITED))) as sampled:
+        async for step in sampled:
+            for event in step.events:
+                yield event
 
 
 def _in_order(calls: Sequence[Message], results: Sequence[Message]) -> list[Message]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from antiphon.config import Limits
-from antiphon.generation import RANGES, TurnRequest
+from antiphon.generation import RANGES, Overflow, TurnRequest
 
 from .chat.schema import StreamOptions
 from .dialect import Dialect
@@ -43,6 +43,11 @@ def sampled(turn: TurnRequest, wire: SamplingFields | ResponsesRequest) -> TurnR
         frequency_penalty=wire.frequency_penalty,
         repetition_penalty=wire.repetition_penalty,
     )
+
+
+def overflow(error_behavior: str | None) -> Overflow:
+    """What becomes of a prompt that is too long: an empty answer where the request says ``truncate``."""
+    return Overflow.EMPTY_ANSWER if error_behavior == "truncate" else Overflow.REFUSE
 
 
 def at_most(requested: int | None, most: int | None) -> int | None:

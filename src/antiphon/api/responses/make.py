@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 
 import msgspec
 
 from antiphon.api.post import Post
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
-from antiphon.generation import RoundEvent, Rounds, StepEvents
-from antiphon.generation.turn import Send, Source, Written, drive, steps
+from antiphon.generation import RoundEvent, StepEvents, turns_of
+from antiphon.generation.turn import Send, Source, Written
 from antiphon.wire.responses.ending import ResponseCancelled
 from antiphon.wire.responses.event_schema import StreamEvent
 from antiphon.wire.responses.items import Entry
 from antiphon.wire.responses.output import ItemMessages
-from antiphon.wire.responses.read import plan_response
 from antiphon.wire.responses.write import ResponseWriter
 
 from .archive import Archive, StoredResponse
@@ -91,23 +89,15 @@ class ResponseMaker:
     async def _drive(self, write: Callable[[StepEvents[RoundEvent]], Written], send: Send[Written]) -> None:
         """Runs the turns when it is this request's turn. The last step is sent when the response is stored."""
         async with self._post.admitted():
-            await drive(self._source(), write, send, limits=self._post.time_limits, keep=self._record.settle)
+            await self._post.driver([self._source()], keep=self._record.settle)(write, send)
 
     def _source(self) -> Source[RoundEvent]:
         """The one turn of the plan, or all that it takes with tools of the server."""
-        plan, tools, meter = self._plan.first, self._plan.requested.tools, self._post.meter()
-        if not tools.served or tools.router is None:
-            return partial(steps, plan, meter)
-        rounds = Rounds(
-            plan.model,
-            plan.request,
-            tools.router.only(tools.served, most=self._plan.head.max_tool_calls),
-            partial(plan_response, truncate=self._plan.requested.truncate),
-            session=self._plan.session,
-            first=plan,
-            meter=meter,
-        )
-        return rounds.steps
+        plan, tools = self._plan, self._plan.requested.tools
+        router = None
+        if tools.served and tools.router is not None:
+            router = tools.router.only(tools.served, most=plan.head.max_tool_calls)
+        return turns_of(plan.first, router, session=plan.session, meter=self._post.meter())
 
 
 class ResponseRecord:

@@ -8,7 +8,7 @@ from antiphon.api.context import Context
 from antiphon.api.http.exchange import Exchange
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
-from antiphon.generation import Model, Plan
+from antiphon.generation import Model, Plan, prepare_turn
 from antiphon.wire.responses.head import head_of
 from antiphon.wire.responses.item_schema import Annotation, InputItem
 from antiphon.wire.responses.items import Entry, ItemReader
@@ -16,7 +16,6 @@ from antiphon.wire.responses.output import ResponseView
 from antiphon.wire.responses.read import (
     RequestedResponse,
     conversation_id,
-    plan_response,
     read_request,
     with_sampling,
 )
@@ -116,7 +115,7 @@ class RequestReader:
         messages = History((*history.entries, *inputs)).messages
         requested = self.requested(model, wire, messages, affinity=affinity or session_of(owner, thread))
         requested = with_sampling(requested, wire)
-        first = await plan_response(model, requested.turn, truncate=requested.truncate)
+        first = await prepare_turn(model, requested.turn, off_loop=True)
         return ResponsePlan(
             owner=owner,
             requested=requested,

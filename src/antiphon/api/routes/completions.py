@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 
 from antiphon.api.post import Post, PostRoute
+from antiphon.generation import plan_turn
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.completions.read import read_completion
 from antiphon.wire.completions.schema import CompletionRequest
@@ -21,14 +22,17 @@ class Completions(PostRoute):
         model = await post.model(wire.model)
         reading = Reading(context.dialect, context.limits, context.today, post.affinity, stream=stream)
         order = await post.off_loop(lambda: read_completion(wire, model, reading, reveals=post.reveals))
+        most = context.dialect.prompt_limit(model.context)
+        drafts = await post.off_loop(lambda: [plan_turn(model, turn, most=most) for turn in order.turns])
         options = wire.stream_options
         head = CompletionHead(
             id=f"cmpl-{secrets.token_hex(12)}",
             created=int(context.clock()),
             model=model.name,
             dialect=context.dialect,
+            prompt_tokens=tuple(len(draft.prompt_ids) for draft in drafts),
             alternatives=wire.logprobs or 0,
             usage=bool(options and options.include_usage),
             continuous_usage=bool(options and options.continuous_usage_stats),
         )
-        await post.answer(order.drafts, CompletionWriter(head, order, post.form))
+        await post.answer(drafts, CompletionWriter(head, order, post.form))

@@ -8,9 +8,10 @@ from antiphon.api.http.errors import api_error
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.session import SessionTurn, session_turn
 from antiphon.errors import AntiphonError
+from antiphon.generation import Draft, plan_turn
 from antiphon.wire.errors import ErrorDetail, refused
 from antiphon.wire.fields import session_name
-from antiphon.wire.interactive.read import InteractiveDraft, check_possible, draft_interactive, ends_session
+from antiphon.wire.interactive.read import check_possible, ends_session, history_tokens, read_interactive
 from antiphon.wire.interactive.schema import InteractiveAnswer, InteractiveRequest
 from antiphon.wire.interactive.write import InteractiveWriter, nothing
 
@@ -39,21 +40,26 @@ class InteractiveChat(PostRoute):
 
     async def _go_on(self, post: Post, wire: InteractiveRequest, session: SessionTurn) -> None:
         model = await post.model(wire.model)
-        today = self._context.today
-        draft = await post.off_loop(
-            lambda: draft_interactive(wire, model, session.history, today=today, affinity=session.affinity),
-            more=session.size,
-        )
-        await post.answer([draft.draft], InteractiveWriter(_head(wire, session, draft), describe), session=session)
+        today, affinity, history = self._context.today, session.affinity, session.history
+
+        def planned() -> tuple[Draft, int]:
+            draft = plan_turn(model, read_interactive(wire, history, today=today, affinity=affinity))
+            return draft, history_tokens(draft, history)
+
+        draft, earlier = await post.off_loop(planned, more=session.size)
+        head = _head(wire, session, input_tokens=len(draft.prompt_ids) - earlier, history_tokens=earlier)
+        await post.answer([draft], InteractiveWriter(head, describe), session=session)
 
 
-def _head(wire: InteractiveRequest, session: SessionTurn, draft: InteractiveDraft) -> InteractiveAnswer:
+def _head(
+    wire: InteractiveRequest, session: SessionTurn, *, input_tokens: int, history_tokens: int
+) -> InteractiveAnswer:
     named = session_name(wire.session_id) is not None
     return InteractiveAnswer(
         text="",
         tokens=0,
-        input_tokens=draft.input_tokens,
-        history_tokens=draft.history_tokens,
+        input_tokens=input_tokens,
+        history_tokens=history_tokens,
         session_id=wire.session_id if named else session.session.key.name,
     )
 

@@ -19,8 +19,9 @@ from antiphon.api.responses.make import ResponseMaker
 from antiphon.api.responses.request import RequestReader
 from antiphon.api.responses.runs import EventsResponse, json_response, replayed
 from antiphon.errors import ConflictError
+from antiphon.generation import plan_turn
 from antiphon.wire.errors import refused
-from antiphon.wire.responses.read import check_possible, conversation_id, draft_response
+from antiphon.wire.responses.read import check_possible, conversation_id
 from antiphon.wire.responses.schema import DeletedResponse, Response, ResponsesRequest, TokenCount, TokensRequest
 
 
@@ -141,7 +142,7 @@ class CountTokens(PostRoute):
         history = await reader.history(wire)
         messages = History((*history.entries, *await reader.entries(wire, history))).messages
         requested = reader.requested(model, wire, messages, affinity=None)
-        draft = await asyncio.to_thread(draft_response, model, requested.turn, truncate=requested.truncate)
+        draft = await asyncio.to_thread(plan_turn, model, requested.turn)
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))
 
 

@@ -39,7 +39,7 @@ class ChoiceReader:
     def __init__(self, plan: Draft, choice: int = 0, guard: ReplyGuard | None = None) -> None:
         self._plan = plan
         self._guard = guard
-        self._ids = IdReader(plan.model.tokenizer, plan.model.format)
+        self._ids = IdReader(plan.model.tokenizer, plan.format)
         self._parser = plan.parser()
         self._stops = StopStrings(plan.request.stop)
         self._call_ids = CallIds(plan.request, choice)
@@ -188,9 +188,9 @@ def _foreign_ends(plan: Draft) -> frozenset[int]:
 
     ``ignore_eos``: the format's own ends too, which then end nothing.
     """
+    tokenizer, format = plan.model.tokenizer, plan.format
     if plan.request.ignore_eos:
-        return plan.model.engine.info.end_ids | stop_ids(plan.model)
-    tokenizer = plan.model.tokenizer
-    known = {tokenizer.control_id(control) for control in plan.model.format.controls}
-    known |= {tokenizer.control_id(stop) for stop in plan.model.format.stops if isinstance(stop, Control)}
+        return plan.model.engine.info.end_ids | stop_ids(format, tokenizer)
+    known = {tokenizer.control_id(control) for control in format.controls}
+    known |= {tokenizer.control_id(stop) for stop in format.stops if isinstance(stop, Control)}
     return plan.model.engine.info.end_ids - known

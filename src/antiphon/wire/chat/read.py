@@ -24,6 +24,7 @@ from antiphon.wire.sampling import (
     check_stream_options,
     logit_bias,
     output_limit,
+    overflow,
     sampled,
     stop_strings,
 )
@@ -84,7 +85,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         ),
         n=1 if wire.n is None else wire.n,
         max_tokens=at_most(_most_tokens(wire), dialect.max_output),
-        truncate=wire.error_behavior == "truncate",
+        overflow=overflow(wire.error_behavior),
         logit_bias=logit_bias(wire.logit_bias, limits),
         logprobs=_logprobs(wire),
         stop=stop_strings(wire.stop, dialect),

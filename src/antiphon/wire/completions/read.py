@@ -1,21 +1,22 @@
-"""A completion request → one turn a prompt."""
+"""A completion request → the turns of its prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from antiphon.config import Limits
 from antiphon.conversation import Conversation, Message, Role
-from antiphon.errors import ContextError, Position, UnsupportedError, VisibilityError
+from antiphon.errors import ContextError, Position, RequestError, UnsupportedError, VisibilityError
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import RawFormat
-from antiphon.generation import Draft, Model, TurnRequest, plan_turn
+from antiphon.generation import Model, TurnRequest
 from antiphon.tokens import Control, SampledText, Tokenizer, decode
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
-from antiphon.wire.sampling import at_most, check_stream_options, logit_bias, sampled, stop_strings
+from antiphon.wire.sampling import at_most, check_stream_options, logit_bias, overflow, sampled, stop_strings
 
 from .schema import CompletionRequest, Prompt
 
@@ -24,9 +25,9 @@ MAX_LOGPROBS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionOrder:
-    """All that was decided before the first token. ``echoes`` has the text that each prompt's choices begin with."""
+    """What is asked for: a turn for each prompt. ``echoes`` has the text that each prompt's choices begin with."""
 
-    drafts: tuple[Draft, ...]
+    turns: tuple[TurnRequest, ...]
     echoes: tuple[str, ...]
     suffix: str
     n: int
@@ -35,28 +36,27 @@ class CompletionOrder:
     @property
     def made(self) -> int:
         """Choices that are made of each prompt, of which the best ``n`` are told."""
-        return self.drafts[0].request.n
+        return self.turns[0].n
 
 
 def read_completion(
     wire: CompletionRequest, model: Model, reading: Reading, *, reveals: bool = False
 ) -> CompletionOrder:
     """What is asked for. ``reveals``: this client may see reasoning. Raises `RequestError` naming the field."""
-    dialect, limits = reading.dialect, reading.limits
     _check_possible(wire, reading)
     n, made = _choices(wire, model, reading)
-    paths, prompts = _prompts(wire.prompt, limits)
+    paths, prompts = _prompts(wire.prompt, reading.limits)
     by_ids = any(not isinstance(prompt, str) for prompt in prompts)
-    formatted = _in_format(model, wire, dialect, by_ids=by_ids)
-    if formatted is not model and isinstance(model.format, Harmony) and not reveals:
+    raw = _raw_format(model, wire, reading.dialect, by_ids=by_ids)
+    if raw is not None and isinstance(model.format, Harmony) and not reveals:
         raise VisibilityError(
             f"A raw completion of {model.name!r} would show its reasoning, which this server hides.",
             hint="The server's owner, or a key with the scope debug, can allow it.",
         )
     texts = [_text(prompt, path, model.tokenizer) for path, prompt in zip(paths, prompts, strict=True)]
-    turn = _turn(wire, reading, made=made)
+    turn = _turn(wire, reading, raw, made=made)
     return CompletionOrder(
-        drafts=tuple(_draft(formatted, turn, text, path, dialect) for path, text in zip(paths, texts, strict=True)),
+        turns=tuple(_with_prompt(turn, text, path) for path, text in zip(paths, texts, strict=True)),
         echoes=tuple(texts) if wire.echo else ("",) * len(texts),
         suffix=wire.suffix or "",
         n=n,
@@ -116,8 +116,8 @@ def _prompts(prompt: Prompt, limits: Limits) -> tuple[list[str], list[str | list
     return [f"prompt[{i}]" for i in range(len(several))], several
 
 
-def _in_format(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_ids: bool) -> Model:
-    """The model in its own format, or in none (resolution X-29: never Harmony's without it, unless forced)."""
+def _raw_format(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_ids: bool) -> RawFormat | None:
+    """The format of a raw prompt; None: the model's own (resolution X-29: never Harmony's raw, unless forced)."""
     needs_format = isinstance(model.format, Harmony)
     raw = wire.use_raw_prompt
     if raw is None:
@@ -127,7 +127,7 @@ def _in_format(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_id
     if not raw:
         if wire.skip_special_tokens is False:
             raise refused("skip_special_tokens", "only a raw completion has its control tokens spelled out.")
-        return model
+        return None
     if needs_format and raw != "force":
         raise UnsupportedError(
             f"{model.name!r} was trained on nothing but its own format and answers a raw prompt badly.",
@@ -135,9 +135,7 @@ def _in_format(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_id
             hint='Use chat completions, or say use_raw_prompt "force" for a prompt that is in the format already.',
         )
     stops = [stop for stop in model.format.stops if isinstance(stop, Control)]
-    spelled = wire.skip_special_tokens is False
-    raw_format = RawFormat(model.tokenizer.controls, stops=stops, spelled=spelled)
-    return replace(model, format=raw_format, compiler=None)
+    return RawFormat(model.tokenizer.controls, stops=stops, spelled=wire.skip_special_tokens is False)
 
 
 def _text(prompt: str | Sequence[int], path: str, tokenizer: Tokenizer) -> str:
@@ -152,7 +150,7 @@ def _text(prompt: str | Sequence[int], path: str, tokenizer: Tokenizer) -> str:
     return SampledText(decode(tokenizer, prompt), tuple(prompt), tokenizer.name)
 
 
-def _turn(wire: CompletionRequest, reading: Reading, *, made: int) -> TurnRequest:
+def _turn(wire: CompletionRequest, reading: Reading, raw: RawFormat | None, *, made: int) -> TurnRequest:
     """The turn of every prompt, but for its conversation. ``best_of`` needs to know how likely each choice was."""
     ranked = 0 if made > (wire.n or 1) else None
     turn = TurnRequest(
@@ -164,15 +162,19 @@ def _turn(wire: CompletionRequest, reading: Reading, *, made: int) -> TurnReques
         stop=stop_strings(wire.stop, reading.dialect),
         ignore_eos=bool(wire.ignore_eos),
         affinity=wire.prompt_cache_key or reading.affinity,
-        truncate=wire.error_behavior == "truncate",
+        overflow=overflow(wire.error_behavior),
+        raw=raw,
     )
     return sampled(turn, wire)
 
 
-def _draft(model: Model, turn: TurnRequest, text: str, path: str, dialect: Dialect) -> Draft:
+def _with_prompt(turn: TurnRequest, text: str, path: str) -> TurnRequest:
     conversation = Conversation((Message(role=Role.USER, text=text),))
-    try:
-        return plan_turn(model, replace(turn, conversation=conversation), most=dialect.prompt_limit(model.context))
-    except ContextError as error:
-        hint = 'Send a shorter prompt, or say error_behavior "truncate".'
-        raise ContextError(error.message, code=error.code, position=Position(path=path), hint=hint) from None
+    return replace(turn, conversation=conversation, reword=partial(_reworded, path))
+
+
+def _reworded(path: str, error: RequestError) -> None:
+    """A prompt that is too long has the name of its place in the request, and another way out than a chat."""
+    if isinstance(error, ContextError):
+        error.position = Position(path=path)
+        error.hint = 'Send a shorter prompt, or say error_behavior "truncate".'

@@ -100,12 +100,16 @@ def likelihood(parts: Sequence[Part]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionHead:
-    """What every chunk of an answer, or the whole answer, says of it, and what its client asked to be told."""
+    """What every chunk of an answer, or the whole answer, says of it, and what its client asked to be told.
+
+    ``prompt_tokens`` has the tokens of each prompt.
+    """
 
     id: str
     created: int
     model: str
     dialect: Dialect
+    prompt_tokens: tuple[int, ...]
     alternatives: int = 0
     usage: bool = False
     continuous_usage: bool = False
@@ -121,7 +125,7 @@ class CompletionWriter:
         self._head = head
         self._order = order
         self._texts = [ChoiceText(echo=echo, suffix=order.suffix) for echo in order.echoes for _ in range(order.made)]
-        self._usages = [Usage(len(draft.prompt_ids)) for draft in order.drafts for _ in range(order.made)]
+        self._usages = [Usage(tokens) for tokens in head.prompt_tokens for _ in range(order.made)]
         self._logprobs = [LogprobWriter(head.alternatives) for _ in self._usages]
         self._parts: list[list[Part]] = [[] for _ in self._usages]
         self._going_on = len(self._usages)
@@ -140,7 +144,7 @@ class CompletionWriter:
         """Of more choices than were asked for, the likeliest."""
         order = self._order
         choices: list[CompletionChoice] = []
-        for prompt in range(len(order.drafts)):
+        for prompt in range(len(order.turns)):
             made = self._parts[prompt * order.made : (prompt + 1) * order.made]
             best = sorted(made, key=likelihood, reverse=True) if order.made > order.n else made
             choices += [self._joined(prompt, sample, best[sample]) for sample in range(order.n)]

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import date
 
 from antiphon.conversation import Conversation, Message, Role, Settings
 from antiphon.errors import Position, UnsupportedError
-from antiphon.generation import Draft, Model, TurnRequest, plan_turn
+from antiphon.generation import Draft, TurnRequest
 from antiphon.tokens import encode_pieces
 from antiphon.wire.chat.messages import to_messages
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import output_limit
 
 from .schema import InteractiveRequest
-
-
-@dataclass(frozen=True, slots=True)
-class InteractiveDraft:
-    """What was decided before the first token. ``history_tokens`` of the prompt are earlier turns'."""
-
-    draft: Draft
-    history_tokens: int
-
-    @property
-    def input_tokens(self) -> int:
-        return len(self.draft.prompt_ids) - self.history_tokens
 
 
 def ends_session(wire: InteractiveRequest) -> bool:
@@ -48,13 +36,13 @@ def check_possible(wire: InteractiveRequest) -> None:
             raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
 
 
-def draft_interactive(
-    wire: InteractiveRequest, model: Model, history: Sequence[Message], *, today: date, affinity: str
-) -> InteractiveDraft:
+def read_interactive(
+    wire: InteractiveRequest, history: Sequence[Message], *, today: date, affinity: str
+) -> TurnRequest:
     """The next turn. Raises `RequestError` naming the field."""
-    earlier = Conversation(tuple(history), settings=Settings(current_date=today))
-    request = TurnRequest(
-        conversation=earlier.add(*_new(wire, history)),
+    messages = (*history, *_new(wire, history))
+    return TurnRequest(
+        conversation=Conversation(messages, settings=Settings(current_date=today)),
         max_tokens=output_limit("request_output_len", wire.request_output_len),
         temperature=wire.temperature,
         top_p=wire.top_p,
@@ -66,8 +54,15 @@ def draft_interactive(
         ignore_eos=wire.ignore_eos,
         affinity=affinity,
     )
-    draft = plan_turn(model, request)
-    return InteractiveDraft(draft, min(_length(earlier, model), len(draft.prompt_ids)) if history else 0)
+
+
+def history_tokens(draft: Draft, history: Sequence[Message]) -> int:
+    """How many tokens of the prompt are earlier turns'. Their segments are in the memo, for the prompt has them too."""
+    if not history:
+        return 0
+    model, earlier = draft.model, replace(draft.request.conversation, messages=tuple(history))
+    pieces = draft.format.render(earlier, reply_as=None)
+    return min(len(encode_pieces(pieces, model.tokenizer, model.memo)), len(draft.prompt_ids))
 
 
 def _new(wire: InteractiveRequest, history: Sequence[Message]) -> tuple[Message, ...]:
@@ -76,8 +71,3 @@ def _new(wire: InteractiveRequest, history: Sequence[Message]) -> tuple[Message,
     if isinstance(wire.prompt, str):
         return (Message(role=Role.USER, text=wire.prompt),)
     return to_messages(wire.prompt, earlier=history)
-
-
-def _length(conversation: Conversation, model: Model) -> int:
-    """Tokens of what was said before. Its segments are in the memo, for the prompt has them too."""
-    return len(encode_pieces(model.format.render(conversation, reply_as=None), model.tokenizer, model.memo))

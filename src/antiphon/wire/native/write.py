@@ -44,7 +44,7 @@ def render(wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
         text=spell(pieces),
         pieces=[_piece(piece) for piece in pieces],
         ids=encode_pieces(pieces, model.tokenizer),
-        stop_token_ids=sorted(stop_ids(model) | model.engine.info.end_ids),
+        stop_token_ids=sorted(stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids),
         stop=[stop for stop in model.format.stops if isinstance(stop, str)],
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -16,8 +15,8 @@ from antiphon.conversation import (
     Role,
     Settings,
 )
-from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
-from antiphon.generation import Draft, Model, Plan, TurnRequest, constrain, plan_turn
+from antiphon.errors import Position, RequestError, UnsupportedError
+from antiphon.generation import Overflow, TurnRequest
 from antiphon.tools import Offer
 from antiphon.wire.definitions import read_response_format
 from antiphon.wire.errors import refused
@@ -54,14 +53,10 @@ PARAMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedResponse:
-    """A request that was read: its turn, its tools, and the paths of what was ignored in it.
-
-    ``truncate``: the oldest turns may be left out of a prompt that is too long.
-    """
+    """A request that was read: its turn, its tools, and the paths of what was ignored in it."""
 
     turn: TurnRequest
     tools: Tools
-    truncate: bool
     ignored: tuple[str, ...]
 
 
@@ -98,11 +93,13 @@ def read_request(
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
         affinity=affinity,
+        overflow=Overflow.DROP_OLDEST if wire.truncation == "auto" else Overflow.REFUSE,
+        reword=_reworded,
     )
     ignored = tools.dropped
     if wire.text and wire.text.verbosity not in (None, "medium"):
         ignored = (*ignored, "text.verbosity")
-    return RequestedResponse(turn=turn, tools=tools, truncate=wire.truncation == "auto", ignored=ignored)
+    return RequestedResponse(turn=turn, tools=tools, ignored=ignored)
 
 
 def with_sampling(requested: RequestedResponse, wire: ResponsesRequest) -> RequestedResponse:
@@ -167,54 +164,9 @@ def check_metadata(metadata: dict[str, str] | None) -> None:
             raise refused("metadata", f"a key has at most {MAX_KEY} characters and a value at most {MAX_VALUE}.")
 
 
-def draft_response(model: Model, turn: TurnRequest, *, truncate: bool) -> Draft:
-    """The prompt; errors name this API's parameters. With ``truncate`` the oldest turns are left out, as need be."""
-    try:
-        return _truncated(model, turn) if truncate else plan_turn(model, turn)
-    except RequestError as error:
-        error.position = _renamed(error.position)
-        raise
-
-
-async def plan_response(model: Model, turn: TurnRequest, *, truncate: bool) -> Plan:
-    """The plan, drafted beside the event loop, with the grammar of its reply. Its errors are `draft_response`'s."""
-    draft = await asyncio.to_thread(draft_response, model, turn, truncate=truncate)
-    try:
-        return await constrain(draft)
-    except RequestError as error:
-        error.position = _renamed(error.position)
-        raise
-
-
-def _truncated(model: Model, turn: TurnRequest) -> Draft:
-    """Whole turns go, oldest first: a cut inside one would part a call from its answer. Instructions stay."""
-    try:
-        return plan_turn(model, turn)
-    except ContextError as error:
-        too_long = error
-    messages = turn.conversation.messages
-    cuts = [i for i, message in enumerate(messages) if message.role is Role.USER][1:]
-    best: Draft | None = None
-    low, high = 0, len(cuts)
-    while low < high:
-        middle = (low + high) // 2
-        try:
-            best = plan_turn(model, _without(turn, cuts[middle]))
-            high = middle
-        except ContextError:
-            low = middle + 1
-    if best is None:
-        raise too_long
-    return best
-
-
-def _without(turn: TurnRequest, cut: int) -> TurnRequest:
-    messages = tuple(
-        message
-        for i, message in enumerate(turn.conversation.messages)
-        if i >= cut or message.role in (Role.SYSTEM, Role.DEVELOPER)
-    )
-    return replace(turn, conversation=replace(turn.conversation, messages=messages))
+def _reworded(error: RequestError) -> None:
+    """An error of planning names this API's parameter."""
+    error.position = _renamed(error.position)
 
 
 def _renamed(position: Position | None) -> Position | None:
