@@ -20,7 +20,7 @@ from antiphon.conversation import (
     TextDelta,
     TurnEnded,
 )
-from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, run_rounds, run_turn
+from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, run_rounds
 from antiphon.tools import Toolbox, ToolCancelled, ToolEnded, ToolStarted
 
 
@@ -98,19 +98,14 @@ async def listen(partner: Partner, talk: Talk, heard: list[RoundEvent], show: Sh
 
 async def answering(partner: Partner, talk: Talk) -> AsyncGenerator[RoundEvent, None]:
     """The events of an answer, with those of the tools that it needs."""
-    model, how = partner.model, talk.answers
+    model, conversation, how, router = partner.model, talk.conversation, talk.answers, None
+    if partner.toolbox is not None:
+        offer = partner.toolbox.offered(builtins=model.format.framed)
+        conversation, router = replace(conversation, tools=offer.specs, builtins=offer.builtins), offer.router
     request = TurnRequest(
-        conversation=talk.conversation, temperature=how.temperature, max_tokens=how.max_tokens, seed=how.seed
+        conversation=conversation, temperature=how.temperature, max_tokens=how.max_tokens, seed=how.seed
     )
-    if partner.toolbox is None:
-        async with aclosing(run_turn(await prepare_turn(model, request))) as turn:
-            async for happened in turn:
-                yield happened.event
-        return
-    offer = partner.toolbox.offered(builtins=model.format.framed)
-    offered = replace(talk.conversation, tools=offer.specs, builtins=offer.builtins)
-    plan = await prepare_turn(model, replace(request, conversation=offered))
-    async with aclosing(run_rounds(plan, offer.router, session="chat")) as events:
+    async with aclosing(run_rounds(await prepare_turn(model, request), router, session="chat")) as events:
         async for event in events:
             yield event
 
