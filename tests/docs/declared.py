@@ -10,9 +10,8 @@ from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Embeddings, EngineInfo, Sampling, Step, vllm
+from antiphon.engines import Embeddings, EngineInfo, Sampling, Step, llama_server, vllm
 from antiphon.engines.llama_cpp import engine as llama_cpp
-from antiphon.engines.llama_cpp import server as llama_server
 from antiphon.engines.llama_cpp.client import ServedModel as LlamaModel
 from antiphon.engines.llama_cpp.client import check
 from antiphon.formats.template import jinja_format

@@ -11,7 +11,7 @@ import pytest_asyncio
 from antiphon.engines import Engine, ScriptedEngine
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine
-from antiphon.engines.llama_cpp.server import LlamaServerEngine
+from antiphon.engines.llama_server import LlamaServerEngine
 from antiphon.tokens import gguf_tokenizer
 from kit.engine_contract import EngineContract
 from kit.llama_server import FRANCE

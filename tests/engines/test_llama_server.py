@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.engines import Sampling
-from antiphon.engines.llama_cpp.server import LlamaServerEngine
+from antiphon.engines.llama_server import LlamaServerEngine
 from antiphon.errors import EngineError, OverloadedError, UnsupportedError
 from kit.llama_server import FRANCE
 

@@ -8,12 +8,17 @@ import pytest
 
 from antiphon.catalog import open_catalog
 from antiphon.engines import EngineSettings, Scripted, engine_kind, engine_kinds
-from antiphon.engines.registry import OWN
+from antiphon.engines.registry import built_in_kinds
 from antiphon.errors import ConfigError
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_each_kind_of_the_table_knows_its_own_name(name: str) -> None:
+def test_each_module_of_an_engine_is_found_and_no_other() -> None:
+    assert {"llama_cpp", "llama_server", "scripted", "vllm"} <= {*built_in_kinds()}
+    assert {"server", "http", "kind", "registry"}.isdisjoint(built_in_kinds())
+
+
+@pytest.mark.parametrize("name", built_in_kinds())
+def test_each_built_in_kind_knows_its_own_name(name: str) -> None:
     kind = engine_kind(name)
     assert issubclass(kind, EngineSettings)
     assert kind().kind == name
@@ -30,9 +35,16 @@ def test_a_kind_that_is_handed_in_counts_first() -> None:
 
 
 def test_an_unknown_kind_lists_what_there_is() -> None:
-    with pytest.raises(ConfigError, match=r"unknown engine 'x'.*llama_cpp, llama_server, scripted, vllm") as caught:
+    known = ", ".join(built_in_kinds())
+    with pytest.raises(ConfigError, match=rf"unknown engine 'x'.*{known}") as caught:
         engine_kind("x")
     assert caught.value.code == "engine_unknown"
+
+
+@pytest.mark.parametrize("name", ["server", "http", "registry", "llama_cpp.engine", "", "../vllm"])
+def test_a_module_that_is_no_engine_is_no_kind(name: str) -> None:
+    with pytest.raises(ConfigError, match="unknown engine"):
+        engine_kind(name)
 
 
 def test_no_signature_shows_the_environment() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from kit.program import PROGRAM, environment
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
+SOURCE = TESTS.parent / "src" / "antiphon"
 PACKAGES = ("engine", "store", "format")
 
 
@@ -62,15 +64,20 @@ def post(url: str, body: object) -> dict[str, object]:
         return answer
 
 
-@pytest.mark.parametrize("kind", PACKAGES)
-def test_the_contract_of_its_kind_holds_a_package_s(kind: str, installed: Path, tmp_path: Path) -> None:
+def contract(kind: str, installed: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """The tests of the contract of a kind, run in ``folder`` over what is installed."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
     command += ["-c", str(TESTS.parent / "pyproject.toml"), "--rootdir", str(TESTS.parent)]
-    command += [str(HERE / "checks" / f"check_{kind}.py")]
-    done = subprocess.run(
+    command += [*options, str(HERE / "checks" / f"check_{kind}.py")]
+    return subprocess.run(
         command,
-        capture_output=True, text=True, check=False, cwd=tmp_path, env=environment(tmp_path, PYTHONPATH=str(installed)),
+        capture_output=True, text=True, check=False, cwd=folder, env=environment(folder, PYTHONPATH=str(installed)),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PACKAGES)
+def test_the_contract_of_its_kind_holds_a_package_s(kind: str, installed: Path, tmp_path: Path) -> None:
+    done = contract(kind, installed, tmp_path)
     assert done.returncode == 0, done.stdout
     assert "passed" in done.stdout
     assert "skipped" not in done.stdout
@@ -94,6 +101,18 @@ def test_an_engine_by_its_kind_answers_a_chat(installed: Path, tmp_path: Path) -
     assert isinstance(choices, list)
     assert choices[0]["message"]["content"] == "Who is a pretty bird?"
     assert choices[0]["finish_reason"] == "stop"
+
+
+def test_its_file_alone_makes_it_a_built_in_engine(tmp_path: Path) -> None:
+    shutil.copytree(SOURCE, tmp_path / "antiphon", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(HERE / "engine" / "antiphon_parrot.py", tmp_path / "antiphon" / "engines" / "parrot.py")
+    (tmp_path / "config.toml").write_text(ENGINE)
+    with serving(tmp_path, tmp_path) as url:
+        answer = post(f"{url}/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello!"}]})
+    assert "Who is a pretty bird?" in json.dumps(answer["choices"])
+    checked = contract("engine", tmp_path, tmp_path, "-o", f"pythonpath={tmp_path} {TESTS}")
+    assert checked.returncode == 0, checked.stdout
+    assert "passed" in checked.stdout
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from antiphon.engines import EngineKinds, EngineSettings, engine_kind
-from antiphon.engines.registry import NO_KINDS, OWN
+from antiphon.engines.registry import NO_KINDS, built_in_kinds
 from antiphon.errors import ConfigError, Position, near
 
 from .keys import KeyPath, Origin, dotted, flatten, known_keys, nest, nowhere, typed
@@ -94,13 +94,17 @@ def changed_entry(
     return entry_of(name, table, kinds)
 
 
+def _names(settings: type[EngineSettings]) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(settings)]
+
+
 def _check_setting(name: str, setting: str, settings: type[EngineSettings], file: str) -> None:
-    known = [field.name for field in msgspec.structs.fields(settings)]
+    known = _names(settings)
     if setting in ("kind", *known):
         return
     kind = settings.__struct_config__.tag
     path = dotted(("models", name, KEY, setting))
-    owners = [one for one in OWN if any(field.name == setting for field in msgspec.structs.fields(engine_kind(one)))]
+    owners = [one for one in built_in_kinds() if setting in _names(engine_kind(one))]
     if owners:
         plural = "s" if len(owners) > 1 else ""
         hint = f"{setting} is for the engine{plural} {' and '.join(owners)}."

@@ -1,4 +1,4 @@
-"""llama.cpp: its core in a supervised child process, a server that runs elsewhere, and the wire that both speak."""
+"""llama.cpp: its core in a supervised child process, and the wire that it and a server elsewhere speak."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -8,8 +8,9 @@ from .model_file import read_model_file
 from .settings import LlamaCppSettings, Pooling
 
 if TYPE_CHECKING:
+    from antiphon.engines.llama_server import LlamaServer, LlamaServerEngine
+
     from .engine import LlamaCppEngine
-    from .server import LlamaServer, LlamaServerEngine
 
 __all__ = [
     "LlamaCpp",
@@ -21,11 +22,11 @@ __all__ = [
     "read_model_file",
 ]
 
-_LATER = {"LlamaCppEngine": "engine", "LlamaServer": "server", "LlamaServerEngine": "server"}
+_LATER = {"LlamaCppEngine": ".engine", "LlamaServer": "..llama_server", "LlamaServerEngine": "..llama_server"}
 """What needs an HTTP client, which takes long to import: the settings are read by every program, these by few."""
 
 
 def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(import_module(_LATER[name], __name__), name)

@@ -9,16 +9,16 @@ from typing import ClassVar
 
 import aiohttp
 
-from antiphon.engines.engine import Embeddings, EngineInfo, Sampling, Step
-from antiphon.engines.kind import CHAT_AND_EMBED, ModelSpec, Task
-from antiphon.engines.probe import holds_grammars
-from antiphon.engines.server import ServerSettings
 from antiphon.errors import UnsupportedError
 from antiphon.tokens import Tokenizer
 
-from .client import LlamaClient, ServedModel
-from .fragments import Fragments
-from .wire import MAX_LOGPROBS
+from .engine import Embeddings, EngineInfo, Sampling, Step
+from .kind import CHAT_AND_EMBED, ModelSpec, Task
+from .llama_cpp.client import LlamaClient, ServedModel
+from .llama_cpp.fragments import Fragments
+from .llama_cpp.wire import MAX_LOGPROBS
+from .probe import holds_grammars
+from .server import ServerSettings
 
 STREAMS = 16
 """Replies asked for at once."""
