@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from antiphon.library.reply import Delta, Reply
     from antiphon.library.sync import ChatModel
     from antiphon.library.text import Prompt, convert, parse, render, validate
+    from antiphon.version import __version__ as __version__
     from antiphon.wire.chat.conversation import read_chat
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AntiphonError",
@@ -55,6 +54,7 @@ _MODULES = {
     "library.reply": ("Delta", "Reply"),
     "library.sync": ("ChatModel",),
     "library.text": ("Prompt", "convert", "parse", "render", "validate"),
+    "version": ("__version__",),
     "wire.chat.conversation": ("read_chat",),
 }
 _HOME = {name: f"antiphon.{module}" for module, names in _MODULES.items() for name in names}

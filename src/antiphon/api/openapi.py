@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from antiphon import __version__
 from antiphon.config import Limits
+from antiphon.version import __version__
 from antiphon.wire.bounds import bound
 from antiphon.wire.chat.schema import ChatChunk, ChatCompletion, ChatRequest
 from antiphon.wire.completions.schema import Completion, CompletionRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from antiphon import __version__
+from antiphon.version import __version__
 
 
 def main() -> None:

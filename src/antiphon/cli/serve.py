@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from antiphon import __version__
 from antiphon.api.http.server import on_loop, serving
 from antiphon.api.http.tls import certificate
 from antiphon.config import Config, find_entry
 from antiphon.library.app import assembled
+from antiphon.version import __version__
 
 from .options import (
     ConfigOption,
