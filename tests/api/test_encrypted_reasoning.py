@@ -9,7 +9,8 @@ import pytest
 
 from antiphon.conversation import Message, Role
 from antiphon.errors import ConfigError, RequestError
-from antiphon.wire.encrypted import ReasoningCipher, stored_key
+from antiphon.store.key_file import stored_key
+from antiphon.wire.encrypted import ReasoningCipher
 
 THOUGHT = Message(role=Role.ASSISTANT, text="secret", channel="analysis")
 

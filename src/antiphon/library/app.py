@@ -23,11 +23,11 @@ from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.formats import FormatFactory
 from antiphon.observe import Exported, Tracing
 from antiphon.store import StoreFactory
+from antiphon.store.key_file import stored_key
 from antiphon.tools import ToolFactory
 from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects import configured_dialects
-from antiphon.wire.encrypted import stored_key
 
 
 class Additions(TypedDict, total=False):
