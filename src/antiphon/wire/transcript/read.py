@@ -12,19 +12,7 @@ from antiphon.errors import Position, RequestError
 from antiphon.formats.openchatml import DocumentHeader, envelope_of, read
 from antiphon.generation import TurnRequest
 
-
-class GenerationSettings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a header may ask of the answer (OpenChatML §2)."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    seed: int | None = None
-    max_tokens: int | None = None
-    stop: str | list[str] | None = None
-    reasoning_effort: str | None = None
-    builtin_tools: str | list[str] | None = None
+from .schema import GenerationSettings
 
 
 @dataclass(frozen=True, slots=True)
