@@ -11,6 +11,7 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
+from antiphon.api.http.error_shapes import error_shape
 from antiphon.api.http.errors import error_event
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import FinishReason
@@ -386,5 +387,5 @@ def test_the_dialect_is_spoken_under_its_name_beside_the_servers_own() -> None:
 
 
 def test_an_error_event_is_one_line() -> None:
-    told = error_event(EngineError("Two\nlines."), mindie().errors)
+    told = error_event(EngineError("Two\nlines."), error_shape(mindie()))
     assert told.count(b"\n") == 2

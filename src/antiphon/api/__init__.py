@@ -6,6 +6,7 @@ from antiphon.wire.dialect import OPENAI, Dialect
 from .app import create_app
 from .context import Context
 from .gate.keys import Key, Keyring, Principal, Scope
+from .http.error_shapes import ApiError, ErrorShape
 from .http.server import serve
 from .post import Post, PostRoute
 from .settings import AppSettings
@@ -13,9 +14,11 @@ from .source import ModelSource
 from .wires import Wire, load_wires
 
 __all__ = [
+    "ApiError",
     "AppSettings",
     "Context",
     "Dialect",
+    "ErrorShape",
     "Key",
     "Keyring",
     "Limits",

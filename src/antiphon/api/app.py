@@ -16,8 +16,8 @@ from antiphon.config import Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.observe import Metrics
 from antiphon.store import MemoryStore, SessionLimits, Sessions
-from antiphon.wire.encrypted import KEY_BYTES, ReasoningCipher
-from antiphon.wire.errors import ErrorShape
+from antiphon.store.key_file import KEY_BYTES
+from antiphon.wire.encrypted import ReasoningCipher
 
 from .context import Context
 from .gate.access import Access
@@ -26,6 +26,7 @@ from .gate.idempotency import Idempotency
 from .gate.keys import Keyring
 from .gate.rates import Rates
 from .http.cors import cors
+from .http.error_shapes import ErrorShape, error_shape
 from .http.exchange import KEY, Envelope, Exchange
 from .lifespan import lifespan_of
 from .responses.archive import Archive
@@ -47,7 +48,7 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
         Envelope,
         metrics=context.metrics,
         patterns={route.endpoint: route.path.replace("/v1", "") for route in routes},
-        errors=settings.dialect.errors,
+        errors=error_shape(settings.dialect),
         places=_error_places(settings),
         rules=context.rules,
     )
@@ -99,7 +100,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
 def _error_places(settings: AppSettings) -> dict[str, ErrorShape]:
     """Where errors are told in another shape than on the plain routes."""
     wires = {place: wire.errors for wire in settings.wires for place in wire.places}
-    return wires | {place: dialect.errors for dialect in settings.dialects for place in dialect.places}
+    return wires | {place: error_shape(dialect) for dialect in settings.dialects for place in dialect.places}
 
 
 async def _antiphon_error(request: Request, error: Exception) -> Response:

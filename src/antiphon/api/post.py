@@ -24,8 +24,7 @@ from antiphon.generation.turn import Send as SendStep
 from antiphon.observe import RequestMeter
 from antiphon.wire.fields import check_fields, warnings
 from antiphon.wire.json import decode, encode
-from antiphon.wire.sampling import streams
-from antiphon.wire.writer import StreamForm, Writer
+from antiphon.wire.writer import JSON, StreamForm, Writer
 
 from .context import Context
 from .http.client import read_json, while_connected
@@ -72,9 +71,12 @@ class Post:
         return wire
 
     def streams(self, requested: bool | None) -> bool:
-        """Whether the answer is streamed: as ``requested``, else as the dialect and the client's headers have it."""
-        accept = self.exchange.headers.get("accept", "")
-        self.exchange.stream = streams(requested, self.context.dialect, accept)
+        """Whether the answer is streamed: as ``requested``, else as the dialect has it.
+
+        A client whose ``accept`` takes JSON and nothing else cannot read a stream that it did not ask for.
+        """
+        json_alone = self.exchange.headers.get("accept", "").strip() == JSON
+        self.exchange.stream = self.context.dialect.streams(False if requested is None and json_alone else requested)
         return self.exchange.stream
 
     @property

@@ -10,7 +10,8 @@ from starlette.routing import Route
 
 from antiphon.errors import ConfigError, near
 from antiphon.plugins import WIRES, load_plugin, plugin_names
-from antiphon.wire.errors import OPENAI_ERRORS, ErrorShape
+
+from .http.error_shapes import OPENAI_ERRORS, ErrorShape
 
 if TYPE_CHECKING:  # a context has what the application's settings say, and they name wires
     from .context import Context

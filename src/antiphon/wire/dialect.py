@@ -11,7 +11,6 @@ from antiphon.conversation import FinishReason
 from antiphon.generation import Range
 
 from .chat.schema import ChatRequest
-from .errors import OPENAI_ERRORS, ErrorShape
 
 OPENAI_FINISH = {
     FinishReason.STOP_EOS: "stop",
@@ -95,7 +94,9 @@ class Dialect:
     usage: Literal["asked", "last"] = "asked"
     bare: bool = False
 
-    errors: ErrorShape = OPENAI_ERRORS
+    def streams(self, requested: bool | None) -> bool:
+        """Whether an answer is streamed: as the request says, else as the dialect does."""
+        return self.stream_default if requested is None else requested
 
     @property
     def places(self) -> tuple[str, ...]:

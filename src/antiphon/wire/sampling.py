@@ -15,16 +15,6 @@ from .responses.schema import ResponsesRequest
 from .stream_options import SamplingFields
 
 
-def streams(stream: bool | None, dialect: Dialect, accept: str = "") -> bool:
-    """Whether the answer is streamed: as the request says, else the dialect.
-
-    A client whose ``accept`` header takes JSON and nothing else cannot read a stream that it did not ask for.
-    """
-    if stream is not None:
-        return stream
-    return dialect.stream_default and accept.strip() != "application/json"
-
-
 def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None:
     if options is not None and not stream:
         raise refused("stream_options", "only a streamed answer has stream options.", hint="Set stream to true.")

@@ -8,12 +8,11 @@ from functools import partial
 import msgspec
 from starlette.routing import Route
 
-from antiphon.api import Context, Post, PostRoute, Wire
+from antiphon.api import ApiError, Context, ErrorShape, Post, PostRoute, Wire
 from antiphon.api.http.errors import api_error
 from antiphon.conversation import Conversation, Event, Message, Role
 from antiphon.errors import AntiphonError
 from antiphon.generation import StepEvents, TurnRequest, plan_turn
-from antiphon.wire.errors import ApiError, ErrorShape
 from antiphon.wire.json import encode
 from antiphon.wire.projection import Finished, Projection, VisibleText
 from antiphon.wire.writer import JSON, StreamForm

@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from antiphon.api.context import Context
 from antiphon.errors import AntiphonError, OverloadedError, RequestError
 
+from .error_shapes import error_shape
 from .errors import error_response
 
 LINGER = 1.0
@@ -222,7 +223,7 @@ class Connection(HttpToolsProtocol):
 
     def _tell(self, error: AntiphonError) -> None:
         self._context.metrics.refused_connections.labels(error.code).inc()
-        answer = error_response(error, self._context.dialect.errors)
+        answer = error_response(error, error_shape(self._context.dialect))
         headers = [field for field in answer.raw_headers if field[0] != b"connection"]
         lines = [name + b": " + value for name, value in (*self.server_state.default_headers, *headers)]
         head = STATUS_LINE[answer.status_code] + b"\r\n".join([*lines, b"connection: close", b"", b""])

@@ -1,4 +1,4 @@
-"""How an error is answered: the status of its code, the type of its class. The wire writes the body."""
+"""How an error is answered: the status of its code, the type of its class. Its shape writes the body."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from antiphon.errors import (
     VisibilityError,
 )
 from antiphon.errors.codes import CODES
-from antiphon.wire.errors import OPENAI_ERRORS, ApiError, ErrorShape
 from antiphon.wire.json import encode
 from antiphon.wire.sse import event
+
+from .error_shapes import OPENAI_ERRORS, ApiError, ErrorShape
 
 
 class ClientGone(Exception):

@@ -20,8 +20,8 @@ from antiphon.errors import AntiphonError
 from antiphon.observe import Metrics
 from antiphon.observe.access import AccessLine
 from antiphon.observe.logs import ACCESS
-from antiphon.wire.errors import OPENAI_ERRORS, ErrorShape
 
+from .error_shapes import OPENAI_ERRORS, ErrorShape
 from .errors import INTERNAL, error_response
 
 FAULTS = logging.getLogger("antiphon.api")

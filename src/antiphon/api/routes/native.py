@@ -11,7 +11,6 @@ from antiphon.wire.chat.read import Reading
 from antiphon.wire.native.read import known_ids
 from antiphon.wire.native.schema import Detokenized, DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
 from antiphon.wire.native.write import parse, render, tokenize
-from antiphon.wire.sampling import streams
 
 
 def native_routes(context: Context, prefix: str) -> list[Route]:
@@ -56,4 +55,4 @@ class Parse(PostRoute):
 
 def reading_of(post: Post, stream: bool | None = None) -> Reading:
     context = post.context
-    return Reading(context.dialect, context.limits, context.today, stream=streams(stream, context.dialect))
+    return Reading(context.dialect, context.limits, context.today, stream=context.dialect.streams(stream))

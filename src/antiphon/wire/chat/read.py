@@ -39,7 +39,7 @@ class Reading:
     """How a request is read: by which dialect, within which limits, on which day, for which session's cache.
 
     ``earlier`` frames are the history of a session, to which the request's messages are added. ``stream``: whether
-    the answer is streamed, as the request, its dialect and its client's headers together have it.
+    the answer is streamed, as its route found out.
     """
 
     dialect: Dialect

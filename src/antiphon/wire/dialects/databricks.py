@@ -6,7 +6,6 @@ from typing import Literal
 
 from antiphon.generation import Range
 from antiphon.wire.dialect import CompletionRules, Dialect
-from antiphon.wire.errors import ApiError, ErrorShape
 
 from .checks import calls_alone, described_tools, one_leading_system, properties, roles, strict_subset, tool_ids
 
@@ -29,20 +28,6 @@ NUMBERS = {
     "n": Range(0, 2**31 - 1, above=True),
 }
 
-ERROR_CODES = {
-    400: "INVALID_PARAMETER_VALUE",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "RESOURCE_DOES_NOT_EXIST",
-    405: "BAD_REQUEST",
-    408: "DEADLINE_EXCEEDED",
-    409: "RESOURCE_CONFLICT",
-    413: "BAD_REQUEST",
-    415: "BAD_REQUEST",
-    429: "REQUEST_LIMIT_EXCEEDED",
-    503: "TEMPORARILY_UNAVAILABLE",
-}
-
 EndpointMode = Literal["any", "pay_per_token", "provisioned"]
 """Resolution D-01: ``n`` is for provisioned endpoints, ``error_behavior`` for those that are paid by the token."""
 
@@ -51,10 +36,6 @@ REFUSED: dict[EndpointMode, frozenset[str]] = {
     "pay_per_token": frozenset({"n"}),
     "provisioned": frozenset({"error_behavior"}),
 }
-
-
-def error_body(error: ApiError) -> object:
-    return {"error_code": ERROR_CODES.get(error.status, "INTERNAL_ERROR"), "message": error.placed}
 
 
 def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: bool = True) -> Dialect:
@@ -77,5 +58,4 @@ def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: boo
         stream_default=streams,
         whole="chat.completions" if strict else "chat.completion",
         usage="last",
-        errors=ErrorShape(body=error_body),
     )

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from antiphon.conversation import FinishReason
 from antiphon.wire.dialect import OPENAI_FINISH, OPENAI_REASON, Dialect
-from antiphon.wire.errors import ApiError, ErrorShape
 
 from .checks import roles
 
 FINISH = {**OPENAI_FINISH, FinishReason.CANCELLED: "abort", FinishReason.ERROR: "error", FinishReason.TIMEOUT: "error"}
 REASONS = {**OPENAI_REASON, "abort": FinishReason.CANCELLED, "error": FinishReason.ERROR}
-
-
-def error_body(error: ApiError) -> object:
-    return {
-        "object": "error",
-        "message": error.message,
-        "type": error.type,
-        "code": error.status,
-        "param": error.param,
-    }
 
 
 def lmdeploy(*, strict: bool = False) -> Dialect:
@@ -30,5 +19,4 @@ def lmdeploy(*, strict: bool = False) -> Dialect:
         finish=FINISH,
         reasons=REASONS,
         checks=(roles("system", "user", "assistant"),) if strict else (),
-        errors=ErrorShape(body=error_body),
     )

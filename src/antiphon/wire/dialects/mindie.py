@@ -7,7 +7,6 @@ import re
 from antiphon.conversation import FinishReason
 from antiphon.generation import Range
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.errors import ApiError, ErrorShape
 
 from .checks import contents, roles, total_content
 
@@ -37,15 +36,6 @@ PARAMETERS = frozenset(
 )
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,254}[A-Za-z0-9])?")
-
-ERROR_TYPES = {
-    404: "Model Not Found",
-    408: "Request Timeout",
-    422: "Input Validation Error",
-    424: "Inference Error",
-    429: "Server Overloaded",
-    503: "Server Not Ready",
-}
 
 
 def mindie(
@@ -80,23 +70,4 @@ def mindie(
         reasons=REASONS,
         role="every",
         bare=True,
-        errors=ErrorShape(body=error_body, event=error_event, statuses={400: 422, 413: 422, 500: 424}),
     )
-
-
-def error_body(error: ApiError) -> object:
-    """The answer that was not made: no output, ``stop_sequence``, and why; also under the later releases' names."""
-    return _failed(error, {"message": {"role": "assistant", "content": ""}})
-
-
-def error_event(error: ApiError) -> object:
-    return _failed(error, {"delta": {}})
-
-
-def _failed(error: ApiError, output: dict[str, object]) -> object:
-    return {
-        "choices": [{"index": 0, **output, "finish_reason": FINISH[FinishReason.ERROR]}],
-        "err_msg": error.placed,
-        "error": error.placed,
-        "error_type": ERROR_TYPES.get(error.status, "Internal Server Error"),
-    }

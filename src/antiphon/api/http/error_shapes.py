@@ -1,0 +1,116 @@
+"""How each API tells an error: OpenAI's body, or that of the dialect. Their words for one go by its HTTP status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from antiphon.conversation import FinishReason
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.dialects.mindie import FINISH as MINDIE_FINISH
+from antiphon.wire.errors import ErrorBody, ErrorDetail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiError:
+    """The one error from which every shape is written (resolution X-20)."""
+
+    status: int
+    type: str
+    code: str
+    message: str
+    param: str | None = None
+
+    @property
+    def placed(self) -> str:
+        """The message with the field at fault, for bodies that have no place of their own for it."""
+        return f"{self.param}: {self.message}" if self.param and self.param not in self.message else self.message
+
+
+def openai_error(error: ApiError) -> object:
+    return ErrorBody(ErrorDetail(message=error.message, type=error.type, param=error.param, code=error.code))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorShape:
+    """``body`` makes what is sent as JSON, ``event`` the last event of a stream that broke (None: the body too).
+
+    ``statuses``: where an error has another status than OpenAI's.
+    """
+
+    body: Callable[[ApiError], object] = openai_error
+    event: Callable[[ApiError], object] | None = None
+    statuses: Mapping[int, int] = field(default_factory=dict)
+
+
+OPENAI_ERRORS = ErrorShape()
+
+DATABRICKS_CODES = {
+    400: "INVALID_PARAMETER_VALUE",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "RESOURCE_DOES_NOT_EXIST",
+    405: "BAD_REQUEST",
+    408: "DEADLINE_EXCEEDED",
+    409: "RESOURCE_CONFLICT",
+    413: "BAD_REQUEST",
+    415: "BAD_REQUEST",
+    429: "REQUEST_LIMIT_EXCEEDED",
+    503: "TEMPORARILY_UNAVAILABLE",
+}
+
+MINDIE_TYPES = {
+    404: "Model Not Found",
+    408: "Request Timeout",
+    422: "Input Validation Error",
+    424: "Inference Error",
+    429: "Server Overloaded",
+    503: "Server Not Ready",
+}
+
+
+def databricks_error(error: ApiError) -> object:
+    return {"error_code": DATABRICKS_CODES.get(error.status, "INTERNAL_ERROR"), "message": error.placed}
+
+
+def lmdeploy_error(error: ApiError) -> object:
+    return {
+        "object": "error",
+        "message": error.message,
+        "type": error.type,
+        "code": error.status,
+        "param": error.param,
+    }
+
+
+def mindie_error(error: ApiError) -> object:
+    """The answer that was not made: no output, ``stop_sequence``, and why; also under the later releases' names."""
+    return _failed(error, {"message": {"role": "assistant", "content": ""}})
+
+
+def mindie_event(error: ApiError) -> object:
+    return _failed(error, {"delta": {}})
+
+
+def _failed(error: ApiError, output: dict[str, object]) -> object:
+    return {
+        "choices": [{"index": 0, **output, "finish_reason": MINDIE_FINISH[FinishReason.ERROR]}],
+        "err_msg": error.placed,
+        "error": error.placed,
+        "error_type": MINDIE_TYPES.get(error.status, "Internal Server Error"),
+    }
+
+
+OF_DIALECT: Mapping[str, ErrorShape] = MappingProxyType(
+    {
+        "databricks": ErrorShape(body=databricks_error),
+        "lmdeploy": ErrorShape(body=lmdeploy_error),
+        "mindie": ErrorShape(body=mindie_error, event=mindie_event, statuses={400: 422, 413: 422, 500: 424}),
+    }
+)
+"""By a dialect's name; the others tell errors as OpenAI does."""
+
+
+def error_shape(dialect: Dialect) -> ErrorShape:
+    return OF_DIALECT.get(dialect.name, OPENAI_ERRORS)
