@@ -1,0 +1,112 @@
+"""Roles, contents and calls of the messages in Databricks' dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.generation import Model
+from kit.api import END, TOKENIZER, app, call, ids, running, scripted
+from kit.databricks import USER, ask, invoke, refusal, tool
+
+CALLED = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+RESULT = {"role": "tool", "tool_call_id": "c1", "content": "1"}
+
+
+@pytest.mark.spec("DBX-41")
+def test_there_are_four_roles_and_strictly_no_more(base: str, strict_base: str) -> None:
+    system = {"role": "system", "content": "Be brief."}
+    talk = [system, USER, {"role": "assistant", "tool_calls": [CALLED]}, RESULT]
+    developer = [{"role": "developer", "content": "x"}, USER]
+    assert ask(strict_base, messages=talk).status == 200
+    assert ask(base, messages=developer).status == 200
+    assert "messages[0].role" in refusal(ask(strict_base, messages=developer))
+    for role in ("robot", None, 1):
+        assert "messages[0]" in refusal(ask(base, messages=[{"role": role, "content": "x"}]))
+
+
+@pytest.mark.spec("DBX-42", "DBX-43")
+def test_content_is_needed_where_no_tool_is_called_and_strictly_forbidden_where_one_is(
+    base: str, strict_base: str
+) -> None:
+    """Resolution D-09."""
+    for role in ("user", "system", "assistant"):
+        assert "messages[0].content" in refusal(ask(base, messages=[{"role": role}]))
+    beside = [USER, {"role": "assistant", "content": "Let me see.", "tool_calls": [CALLED]}, RESULT]
+    for empty in ({}, {"content": None}, {"content": ""}):
+        alone = [USER, {"role": "assistant", "tool_calls": [CALLED], **empty}, RESULT]
+        assert [ask(one, messages=alone).status for one in (base, strict_base)] == [200, 200]
+    assert ask(base, messages=beside).status == 200
+    assert "messages[1].content" in refusal(ask(strict_base, messages=beside))
+    for role in ("user", "system"):
+        assert "tool_calls" in refusal(ask(base, messages=[{"role": role, "content": "x", "tool_calls": [CALLED]}]))
+
+
+@pytest.mark.spec("DBX-44")
+def test_a_tools_message_answers_a_call_and_no_other_message_does(base: str) -> None:
+    calling = {"role": "assistant", "tool_calls": [CALLED]}
+    assert ask(base, messages=[USER, calling, RESULT]).status == 200
+    for result in ({**RESULT, "tool_call_id": "c2"}, {"role": "tool", "content": "1"}):
+        assert "messages[2].tool_call_id" in refusal(ask(base, messages=[USER, calling, result]))
+    for role in ("user", "assistant", "system"):
+        bad = [{"role": role, "content": "x", "tool_call_id": "c1"}]
+        assert "messages[0].tool_call_id" in refusal(ask(base, messages=bad))
+
+
+@pytest.mark.spec("DBX-45")
+def test_the_system_speaks_once_and_first(base: str) -> None:
+    system = {"role": "system", "content": "Be brief."}
+    assert ask(base, messages=[system, USER]).status == 200
+    for talk in ([USER, system], [system, system, USER], [system, USER, system]):
+        assert "as the first message" in refusal(ask(base, messages=talk))
+    for path in ("/v1/chat/completions", "/lmdeploy/v1/chat/completions"):
+        assert invoke(base, path, messages=[USER, system, system]).status == 200
+
+
+@pytest.mark.spec("DBX-46")
+def test_a_system_message_overrides_the_models_own() -> None:
+    """Resolution X-09, with a template that has a system text of its own."""
+    from antiphon.formats.template import template_format
+
+    engine = scripted(ids("Hi"))
+    internlm = template_format("internlm-chat-7b", TOKENIZER.controls.keys())
+    spoken = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=internlm)
+    with running(create_app(StaticCatalog({"small": spoken}))) as base:
+        ask(base)
+        ask(base, messages=[{"role": "system", "content": "Be brief."}, USER])
+    own, theirs = (bytes(prompt).decode(errors="replace") for prompt, _, _ in engine.requests)
+    assert "InternLM" in own
+    assert "Be brief." in theirs
+    assert "InternLM" not in theirs
+
+
+@pytest.mark.spec("DBX-47", "DBX-48", "DBX-49", "DBX-50", "DBX-51")
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"id": None}, {"type": "code"}, {"function": None}, {"function": {"arguments": "{}"}},
+        {"function": {"name": "f", "arguments": 1}}, {"function": {"name": "", "arguments": "{}"}},
+    ],
+)  # fmt: skip
+def test_a_call_in_the_history_that_lacks_something_is_refused(base: str, bad: dict[str, Any]) -> None:
+    told = refusal(ask(base, messages=[USER, {"role": "assistant", "tool_calls": [{**CALLED, **bad}]}]))
+    assert "messages[1].tool_calls[0]" in told
+
+
+@pytest.mark.spec("DBX-47", "DBX-48", "DBX-49", "DBX-50", "DBX-51")
+def test_calls_have_ids_of_their_own_and_arguments_as_the_model_wrote_them() -> None:
+    arguments = '{"a":  1e0}'
+    with running(app(ids(*call("f", arguments), *call("f", arguments), END))) as base:
+        first, second = ask(base, tools=[tool()]).json["choices"][0]["message"]["tool_calls"]
+    assert first["id"] != second["id"]
+    assert first == {"id": first["id"], "type": "function", "function": {"name": "f", "arguments": arguments}}
+
+
+@pytest.mark.spec("DBX-51")
+def test_an_object_of_arguments_is_read_as_its_own_text(base: str) -> None:
+    """Resolution X-21."""
+    given = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+    assert ask(base, messages=[USER, {"role": "assistant", "tool_calls": [given]}, RESULT]).status == 200
