@@ -20,7 +20,7 @@ from antiphon.errors import ModelError, OverloadedError
 from antiphon.generation import Model
 from kit.api import END, Answered, app, ids, in_process, in_process_into, scripted
 from kit.api import model as model_of
-from kit.waiting import turns, until
+from kit.waiting import PATIENCE, turns, until
 
 SLOW = ids("word " * 200, END)
 
@@ -185,14 +185,14 @@ def streaming(words: int) -> Iterator[tuple[subprocess.Popen[str], http.client.H
     assert program.stdout is not None
     try:
         address = program.stdout.readline().strip().removeprefix("http://")
-        with contextlib.closing(http.client.HTTPConnection(address, timeout=30)) as connection:
+        with contextlib.closing(http.client.HTTPConnection(address, timeout=PATIENCE)) as connection:
             body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "stream": True})
             connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
             response = connection.getresponse()
             assert response.readline().startswith(b"data: ")
             yield program, response, address
         assert program.stdout.read() == "ended 0\n"
-        assert program.wait(20) == 0
+        assert program.wait(PATIENCE) == 0
     finally:
         program.kill()
         program.communicate()

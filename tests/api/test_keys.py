@@ -19,6 +19,7 @@ from antiphon.api import Scope, serve
 from antiphon.api.gate.keys import Key, KeyFile, Keyring, new_key
 from antiphon.errors import ConfigError, NotFoundError
 from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
+from kit.waiting import PATIENCE
 
 SECRET, ALICE = new_key("alice")
 ADMIN_SECRET, ADMIN = new_key("admin", [Scope.ADMIN])
@@ -44,7 +45,7 @@ def ask(base: str, **headers: str) -> Got:
 def raw(base: str, *lines: bytes) -> bytes:
     """What the server says to these very lines, until it closes."""
     address = urlsplit(base)
-    with socket.create_connection((address.hostname or "", address.port or 0), timeout=20) as client:
+    with socket.create_connection((address.hostname or "", address.port or 0), timeout=PATIENCE) as client:
         client.sendall(b"\r\n".join((*lines, b"connection: close", b"", b"")))
         return b"".join(iter(lambda: client.recv(65536), b""))
 

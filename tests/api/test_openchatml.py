@@ -12,6 +12,7 @@ import pytest
 
 from antiphon.formats.openchatml import read
 from kit.api import END, THINK, UNTHINK, app, call, ids, running
+from kit.waiting import PATIENCE
 
 TRANSCRIPT = 'version: "2.2"\n<|start|>user<|message|>Hello <<|end|><|end|>\n'
 THOUGHT = (THINK, "Hm.", UNTHINK)
@@ -24,7 +25,7 @@ def server() -> Iterator[str]:
 
 
 def post(url: str, body: str, *, path: str = "/v1/openchatml", **headers: str) -> tuple[int, str, str]:
-    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)) as connection:
         connection.request("POST", path, body.encode(), {"content-type": "text/plain", **headers})
         answer = connection.getresponse()
         return answer.status, answer.headers["content-type"], answer.read().decode()

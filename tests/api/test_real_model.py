@@ -46,7 +46,9 @@ async def served(engine: LlamaCppEngine, smollm2_path: Path) -> AsyncIterator[tu
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def client(served: tuple[Starlette, int]) -> AsyncIterator[openai.AsyncOpenAI]:
+async def client(engine: LlamaCppEngine, served: tuple[Starlette, int]) -> AsyncIterator[openai.AsyncOpenAI]:
+    """Of an engine at rest: a slot is given back shortly after the end of the reply that the test before has read."""
+    await until_idle(engine)
     async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{served[1]}/v1", api_key="x", max_retries=0) as client:
         yield client
 

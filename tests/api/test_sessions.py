@@ -132,7 +132,7 @@ async def test_an_answer_that_its_limit_cut_is_history_too() -> None:
 
 
 async def test_two_requests_on_one_session_are_a_conflict_and_its_end_frees_it() -> None:
-    engine = scripted(ids("word " * 100), delay=0.001)
+    engine = scripted(ids("word " * 400), delay=0.001)
     application = app(engine)
     first = asyncio.create_task(in_process(application, session_id="s", stream=True))
     await until(lambda: engine.running == 1)

@@ -24,6 +24,7 @@ from antiphon.api.http.server import Server
 from antiphon.api.http.tls import Certificate, certificate
 from antiphon.errors import ConfigError
 from kit.api import END, app, ids
+from kit.waiting import PATIENCE
 
 REPLY = ids("Paris.", END)
 
@@ -83,7 +84,7 @@ async def test_openai_s_client_streams_over_tls(tmp_path: Path) -> None:
 
 def status(url: str, trusted: ssl.SSLContext) -> int:
     address = urlsplit(url)
-    connection = http.client.HTTPSConnection(address.hostname or "", address.port, context=trusted, timeout=20)
+    connection = http.client.HTTPSConnection(address.hostname or "", address.port, context=trusted, timeout=PATIENCE)
     try:
         connection.request("GET", "/livez")
         return connection.getresponse().status

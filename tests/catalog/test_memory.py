@@ -20,6 +20,7 @@ from antiphon.engines import Sampling, Scripted, ScriptedEngine
 from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.errors import EngineError, ModelError, OverloadedError
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
+from kit.waiting import PATIENCE, until
 
 
 class Clock:
@@ -178,7 +179,7 @@ async def test_many_who_ask_for_more_engines_than_fit_are_all_served() -> None:
     asking = [asyncio.create_task(ask(i)) for i in range(40)]
     for _ in range(10):
         await clock.strike()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await asyncio.gather(*asking)
     assert starts.most <= 2
     for engine in engines:
@@ -285,9 +286,7 @@ async def test_a_retired_engine_leaves_the_memory_when_its_work_is_done() -> Non
         await anext(steps)
         await engine.retire()
         assert (engine.awake, starts.running) == (True, 1)
-    async with asyncio.timeout(10):
-        while starts.running:
-            await asyncio.sleep(0)
+    await until(lambda: not starts.running)
     assert not engine.awake
     idle = await SleepingEngine.woken("b", 1, starts, ModelMemory())
     await idle.retire()

@@ -15,6 +15,7 @@ import pytest
 from antiphon.tokens import ControlScanner, encode_pieces, o200k_harmony
 from kit.harmony_corpora import DIALECTS, Dialect, rows
 from kit.program import PROGRAM, antiphon, environment
+from kit.waiting import PATIENCE
 
 REPLY = (
     "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json"
@@ -124,7 +125,7 @@ def parsing(tmp_path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         assert program.stdout is not None
         yield program.stdin, program.stdout
         program.stdin.close()
-        assert program.wait(60) == 0
+        assert program.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("by_ids", [False, True])
@@ -168,7 +169,7 @@ def test_the_pretty_view_has_colour_on_a_terminal_and_lets_no_escape_of_the_text
     here, there = pty.openpty()
     command = [*PROGRAM, "render", str(file), "--to", "harmony", "--pretty"]
     try:
-        subprocess.run(command, stdout=there, check=True, timeout=60, env=environment(tmp_path, NO_COLOR=""))
+        subprocess.run(command, stdout=there, check=True, timeout=PATIENCE, env=environment(tmp_path, NO_COLOR=""))
         out = os.read(here, 1 << 16).decode()
     finally:
         os.close(here)

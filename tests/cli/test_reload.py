@@ -17,7 +17,7 @@ import pytest
 
 from antiphon.api.gate.keys import KeyFile, new_key
 from kit.program import PROGRAM, environment
-from kit.waiting import wait_until
+from kit.waiting import PATIENCE, wait_until
 
 FIRST = """
 model = "demo"
@@ -80,7 +80,7 @@ class Serving:
         return file.read_text().splitlines() if file.exists() else []
 
     def send(self, **fields: Any) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection(self.base.hostname or "", self.base.port, timeout=30)
+        connection = http.client.HTTPConnection(self.base.hostname or "", self.base.port, timeout=PATIENCE)
         body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], **fields})
         headers = {"content-type": "application/json", **({"x-api-key": self.key} if self.key else {})}
         connection.request("POST", "/v1/chat/completions", body, {**headers, "connection": "close"})
@@ -190,5 +190,5 @@ def test_when_its_terminal_is_closed_the_server_stops(tmp_path: Path) -> None:
     os.close(its)
     os.close(ours)
     serving.process.send_signal(signal.SIGHUP)
-    assert serving.process.wait(30) == 0
+    assert serving.process.wait(PATIENCE) == 0
     serving.process.communicate()

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from kit.program import PROGRAM, answer_to, antiphon, environment
+from kit.waiting import PATIENCE
 
 CONFIG = """
 model = "demo"
@@ -32,11 +33,11 @@ def test_the_server_answers_the_line_that_it_prints_and_ends_when_told(tmp_path:
         assert "serves demo at http://127.0.0.1:" in lines[0]
         _, url, _, header, _, body = shlex.split("".join(lines[3:]).replace("\\\n", ""))
         name, _, value = header.partition(": ")
-        with urlopen(Request(url, body.encode(), {name: value}), timeout=30) as response:
+        with urlopen(Request(url, body.encode(), {name: value}), timeout=PATIENCE) as response:
             answer = json.load(response)
         assert answer["choices"][0]["message"]["content"] == "Paris."
         server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(PATIENCE) == 0
     finally:
         server.kill()
         server.communicate()

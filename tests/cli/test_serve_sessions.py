@@ -13,6 +13,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from kit.program import serving
+from kit.waiting import PATIENCE
 
 CONFIG = """
 model = "demo"
@@ -27,7 +28,7 @@ delay = 0.01
 def turn(url: str, **fields: Any) -> Any:
     body = json.dumps({"session_id": "s", "interactive_mode": True, **fields}).encode()
     request = Request(f"{url}/v1/chat/interactive", body, {"content-type": "application/json"})
-    return urlopen(request, timeout=60)
+    return urlopen(request, timeout=PATIENCE)
 
 
 @pytest.mark.spec("LMD-27")

@@ -23,6 +23,7 @@ from antiphon.engines.scripted import Script
 from antiphon.formats.template import ReplyTags, tags, template_format
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Control, Piece
+from kit.waiting import PATIENCE
 
 START, END = Control("<|im_start|>"), Control("<|im_end|>")
 THINK, UNTHINK = Control("<think>"), Control("</think>")
@@ -72,7 +73,7 @@ def running(application: Starlette, *, drain: float = 5.0) -> Iterator[str]:
     server = Server(application, drain=drain, on_ready=lambda url: ready.set())
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    assert ready.wait(20), "the server did not start"
+    assert ready.wait(PATIENCE), "the server did not start"
     try:
         yield server.url
     finally:
@@ -110,7 +111,7 @@ class Got:
 def request(base: str, method: str, path: str, body: bytes | None = None, **headers: str) -> Got:
     """One request; header names with ``_`` for ``-``."""
     address = urlsplit(base)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE)
     try:
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         response = connection.getresponse()

@@ -13,6 +13,8 @@ from typing import IO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from kit.waiting import PATIENCE
+
 PROGRAM = (sys.executable, "-c", "from antiphon.cli import main; main()")
 
 
@@ -48,7 +50,7 @@ def serving(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def answer_to(request: Request) -> IO[bytes]:
     """The answer, whatever its status."""
     try:
-        answer: IO[bytes] = urlopen(request, timeout=30)
+        answer: IO[bytes] = urlopen(request, timeout=PATIENCE)
     except HTTPError as refused:
         return refused
     return answer

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import antiphon
+from kit.waiting import PATIENCE
 
 
 def test_importing_antiphon_imports_none_of_its_parts() -> None:
     code = "import sys, antiphon; print(sorted(name for name in sys.modules if name.startswith('antiphon.')))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -39,7 +40,7 @@ def test_a_name_stays_what_it_is_when_parts_are_imported() -> None:
         "import antiphon.library.text, antiphon.api, antiphon.cli, antiphon\n"
         "assert all(callable(getattr(antiphon, name)) for name in antiphon.__all__)\n"
     )
-    subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", code], timeout=PATIENCE, check=True)
 
 
 def test_type_checkers_may_read_the_package() -> None:

@@ -14,6 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from kit.program import PROGRAM, environment
+from kit.waiting import PATIENCE
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
@@ -59,7 +60,7 @@ def serving(home: Path, installed: Path) -> Iterator[str]:
 
 def post(url: str, body: object) -> dict[str, object]:
     request = Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
-    with urlopen(request, timeout=60) as response:
+    with urlopen(request, timeout=PATIENCE) as response:
         answer: dict[str, object] = json.load(response)
         return answer
 

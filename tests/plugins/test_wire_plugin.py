@@ -17,6 +17,7 @@ import pytest
 from antiphon.api import Wire
 from kit.api import END, Got, app, ids, request, running, scripted
 from kit.program import PROGRAM, antiphon, environment
+from kit.waiting import PATIENCE
 
 PACKAGE = Path(__file__).parent / "wire"
 CONFIG = """
@@ -57,7 +58,7 @@ def served(installed: Path, tmp_path: Path, wires: str) -> Iterator[str]:
         yield greeting.group()
     finally:
         server.terminate()
-        server.communicate(timeout=30)
+        server.communicate(timeout=PATIENCE)
 
 
 def say(base: str, **fields: object) -> Got:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -16,6 +16,7 @@ import pytest
 from antiphon.errors import ConfigError
 from antiphon.tools import Router, ToolCall, ToolLimits
 from antiphon.tools.mcp import McpServer, McpToolSet, read_mcp_config
+from kit.waiting import PATIENCE
 
 SERVER = McpServer(command=sys.executable, args=(str(Path(__file__).parents[1] / "kit" / "mcp_server.py"),))
 
@@ -66,17 +67,14 @@ async def test_a_server_that_cannot_be_started_is_a_clear_error() -> None:
 
 @pytest.fixture
 async def over_http() -> AsyncIterator[McpServer]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *SERVER.args, str(port), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        sys.executable, *SERVER.args, "0", stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
     )
     assert process.stderr is not None
-    async with asyncio.timeout(60):
-        while b"running on" not in await process.stderr.readline():
+    async with asyncio.timeout(PATIENCE):
+        while not (told := re.search(rb"running on (http://[\d.]+:\d+)", await process.stderr.readline())):
             pass
-    yield McpServer(url=f"http://127.0.0.1:{port}/mcp")
+    yield McpServer(url=f"{told[1].decode()}/mcp")
     with contextlib.suppress(ProcessLookupError):  # the test may have ended it
         process.kill()
     await process.communicate()

@@ -24,6 +24,7 @@ from antiphon.tools import (
     ToolOutput,
     ToolStarted,
 )
+from kit.waiting import PATIENCE
 
 
 class Code:
@@ -124,7 +125,7 @@ async def test_a_deadline_that_the_schema_declares_belongs_to_the_tool() -> None
 
 @pytest.mark.spec("OCM-89", "OCM-90", "OCM-88", "OCM-166")
 async def test_calls_run_at_once_and_each_result_carries_its_call_id() -> None:
-    meet = threading.Barrier(8, timeout=20)
+    meet = threading.Barrier(8, timeout=PATIENCE)
 
     def wait_for_the_others(x: int) -> int:
         """Answers only when all eight run."""
