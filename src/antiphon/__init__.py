@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     from antiphon.library.app import App, open_app
     from antiphon.library.model import AsyncChatModel
     from antiphon.library.opening import open_model
+    from antiphon.library.options import ChatOptions
     from antiphon.library.reply import Delta, Reply
     from antiphon.library.sync import ChatModel
-    from antiphon.library.text import Prompt, convert, parse, render, validate
+    from antiphon.library.text import Prompt, convert, parse, read_chat, render, validate
     from antiphon.version import __version__ as __version__
-    from antiphon.wire.chat.conversation import read_chat
 
 __all__ = [
     "AntiphonError",
     "App",
     "AsyncChatModel",
     "ChatModel",
+    "ChatOptions",
     "Conversation",
     "Delta",
     "Message",
@@ -51,11 +52,11 @@ _MODULES = {
     "library.app": ("App", "open_app"),
     "library.model": ("AsyncChatModel",),
     "library.opening": ("open_model",),
+    "library.options": ("ChatOptions",),
     "library.reply": ("Delta", "Reply"),
     "library.sync": ("ChatModel",),
-    "library.text": ("Prompt", "convert", "parse", "render", "validate"),
+    "library.text": ("Prompt", "convert", "parse", "read_chat", "render", "validate"),
     "version": ("__version__",),
-    "wire.chat.conversation": ("read_chat",),
 }
 _HOME = {name: f"antiphon.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -66,7 +66,8 @@ def check_keys(name: str, table: Table, settings: type[EngineSettings], file: st
             _check_setting(name, key[1], settings, file)
         elif key not in known:
             path = dotted(("models", name, *key))
-            hint = near(dotted(key), [dotted(one) for one in known])
+            flat = [field.name for field in msgspec.structs.fields(settings) if field.name in FLAT]
+            hint = near(dotted(key), [*(dotted(one) for one in known), *flat])
             if key[0] in FLAT:
                 hint = f"It is a setting of the engine: write it into [models.{name}.engine]."
             raise ConfigError(

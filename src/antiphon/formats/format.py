@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from antiphon.conversation import Conversation, ParserEvent, Role
 from antiphon.grammar import Grammar, ReplyShape
@@ -57,6 +57,7 @@ class Parser(Protocol):
         """The reply is over: buffered text, and the end of the open message."""
 
 
+@runtime_checkable
 class Format(Protocol):
     """One way to write conversations for a model. Stateless, shared by all requests."""
 

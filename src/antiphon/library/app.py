@@ -20,6 +20,7 @@ from antiphon.catalog import Catalog, open_catalog, open_store, seal_key_file
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_config
 from antiphon.engines.registry import NO_KINDS, EngineKinds
+from antiphon.errors import Position
 from antiphon.formats import FormatFactory
 from antiphon.observe import Exported, Tracing
 from antiphon.store import StoreFactory
@@ -28,6 +29,8 @@ from antiphon.tools import ToolFactory
 from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects import configured_dialects
+
+from .checks import UnknownOptionError, checked
 
 
 class Additions(TypedDict, total=False):
@@ -40,6 +43,7 @@ class Additions(TypedDict, total=False):
     wires: Sequence[Wire]
 
 
+@checked
 def open_app(
     config: Config | str | Path | None = None,
     *,
@@ -49,20 +53,30 @@ def open_app(
 ) -> App:
     """An ASGI application with all that a configuration says: models, tools, keys, limits, stores, dialects.
 
-    ``config`` is a configuration, or its TOML file; None is the configuration of this process (its file and its
-    environment). ``flags`` maps dotted keys to values that come before both (``{"server.expose_reasoning": True}``);
-    a `Config` that is handed in takes none (`TypeError`).
-    With ``preload`` the default model is loaded at the start, otherwise by the first request that names it.
-    ``engines``, ``formats``, ``stores`` and ``tools`` are of this program, by names that the configuration may use
-    beside those of installed packages; ``wires`` are served beside those that it names.
+    Args:
+        config: A configuration, or its TOML file; None is the configuration of this process (its file and its
+            environment).
+        flags: Dotted keys to values that come before both (``{"server.expose_reasoning": True}``); for a
+            configuration that is read, not beside a `Config`.
+        preload: Whether the default model is loaded at the start, otherwise by the first request that names it.
+        engines: Kinds of engines of this program, by names that the configuration may use, as it may use those below.
+        formats: Formats of this program: functions that take the controls of a vocabulary.
+        stores: Stores of sessions: functions that take an address.
+        tools: Tool sets: functions that take what follows the name.
+        wires: APIs that are served beside those that the configuration names.
 
     A server of its own (``uvicorn.run(app)``) starts and stops it. Mounted in another application, it is to be
-    entered in that one's lifespan: ``async with app:``. Raises `ConfigError`.
+    entered in that one's lifespan: ``async with app:``; else its first request starts it, and the end of the event
+    loop closes it. Raises `ConfigError`.
     """
     if not isinstance(config, Config):
         return App(read_config(config, flags, additions.get("engines", NO_KINDS)), preload=preload, **additions)
     if flags:
-        raise TypeError("flags are for a configuration that is read; change the Config instead")
+        raise UnknownOptionError(
+            "flags: they are for a configuration that is read.",
+            position=Position(path="flags"),
+            hint="Change the Config instead.",
+        )
     return App(config, preload=preload, **additions)
 
 
@@ -84,6 +98,8 @@ class App:
         self._stack: AsyncExitStack | None = None
         self._starting = asyncio.Lock()
         self._app: Starlette | None = None
+        self._alone: asyncio.Task[None] | None = None
+        self._started: asyncio.Future[None]
 
     async def __aenter__(self) -> App:
         async with self._starting:
@@ -107,9 +123,28 @@ class App:
             await self._lifespan(receive, send)
             return
         if self._app is None:
-            await self.__aenter__()
+            await self._start_alone()
         assert self._app is not None
         await self._app(scope, receive, send)
+
+    async def _start_alone(self) -> None:
+        """Mounted without a lifespan: a task is the lifespan, which the end of the event loop cancels."""
+        if self._alone is None or self._alone.done():
+            self._started = asyncio.get_running_loop().create_future()
+            self._alone = asyncio.create_task(self._stay(self._started), name="antiphon: mounted without a lifespan")
+        await asyncio.shield(self._started)
+
+    async def _stay(self, started: asyncio.Future[None]) -> None:
+        try:
+            await self.__aenter__()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the request that waits raises it
+            started.set_exception(error)
+            return
+        started.set_result(None)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.__aexit__(None, None, None)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """ASGI's lifespan: the server waits for the start, and is told why there is none."""

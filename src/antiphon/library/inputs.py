@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from antiphon.conversation import Conversation, Message, Role
-from antiphon.errors import RequestError
+from antiphon.errors import Position, RequestError
 from antiphon.generation import TurnRequest
-from antiphon.wire.chat.conversation import read_chat, read_turn_request
+from antiphon.wire.chat.conversation import read_chat, read_messages, read_turn_request
 
 ChatInput = str | Message | Conversation | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
 """A question; messages, values or as chat APIs write them; a conversation; the body of a chat request."""
@@ -20,20 +20,29 @@ def read_turn(given: ChatInput, *, system: str | None = None, history: Conversat
 
     Raises `RequestError`, for a conversation without messages too.
     """
-    asked = read_turn_request(given) if isinstance(given, Mapping) else TurnRequest(conversation=_conversation(given))
-    conversation = read_input(asked.conversation, system=system, history=history)
+    if isinstance(given, Mapping):
+        requested = read_turn_request(given)
+        conversation = read_input(requested.conversation, system=system, history=history)
+    else:
+        conversation = read_input(given, system=system, history=history)
+        requested = TurnRequest(conversation=conversation)
     if not conversation.messages:
-        raise RequestError("messages: there are none.", code="invalid_value")
-    return replace(asked, conversation=conversation)
+        raise RequestError(
+            "messages: there are none.", code="invalid_value", position=Position(path="messages"), hint="Give a text."
+        )
+    return replace(requested, conversation=conversation)
 
 
 def read_input(given: ChatInput, *, system: str | None = None, history: Conversation | None = None) -> Conversation:
     """``given`` after ``history``, or with ``system`` as the first message. Raises `RequestError` for both."""
     if system and history is not None:
         raise RequestError(
-            "system: the history has its own beginning.", code="invalid_value", hint="Give one of the two."
+            "system: the history has its own beginning.",
+            code="invalid_value",
+            position=Position(path="system"),
+            hint="Give one of the two.",
         )
-    added = _conversation(given)
+    added = _conversation(given, () if history is None else history.messages)
     if history is not None:
         return history.add(*added.messages)
     if not system:
@@ -41,7 +50,7 @@ def read_input(given: ChatInput, *, system: str | None = None, history: Conversa
     return replace(added, messages=(Message(role=Role.SYSTEM, text=system), *added.messages))
 
 
-def _conversation(given: ChatInput) -> Conversation:
+def _conversation(given: ChatInput, earlier: Sequence[Message]) -> Conversation:
     if isinstance(given, str):
         return Conversation((Message(role=Role.USER, text=given),))
     if isinstance(given, Conversation):
@@ -50,15 +59,19 @@ def _conversation(given: ChatInput) -> Conversation:
         return Conversation((given,))
     if isinstance(given, Mapping):
         return read_chat(given)
-    if isinstance(given, list | tuple):
-        return _messages(given)
-    raise RequestError(f"messages: {type(given).__name__} is no conversation.", code="invalid_type")
+    return _messages(given, earlier)
 
 
-def _messages(given: Sequence[Message | Mapping[str, Any]]) -> Conversation:
+def _messages(given: Sequence[Message | Mapping[str, Any]], earlier: Sequence[Message]) -> Conversation:
     values = [message for message in given if isinstance(message, Message)]
     if len(values) == len(given):
         return Conversation(tuple(values))
     if values:
-        raise RequestError("messages: either all are Message values, or all are chat JSON.", code="invalid_type")
-    return read_chat({"messages": list(given)})
+        raise RequestError(
+            "messages: either all are Message values, or all are chat JSON.",
+            code="invalid_type",
+            position=Position(path="messages"),
+            hint="antiphon.read_chat(body).messages makes Message values of chat JSON.",
+        )
+    written = [message for message in given if isinstance(message, Mapping)]
+    return Conversation(read_messages(written, earlier=earlier))

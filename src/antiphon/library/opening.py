@@ -16,12 +16,15 @@ from anyio.from_thread import start_blocking_portal
 from msgspec.structs import replace
 
 from antiphon.catalog import open_catalog
+from antiphon.catalog.format_choice import NO_FORMATS
 from antiphon.config import Config, ModelEntry, changed_entry, find_entry, load_config
 from antiphon.engines import EngineSettings
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, Position
+from antiphon.formats import FormatFactory
 from antiphon.generation import Model
 from antiphon.models import ModelStore
 
+from .checks import checked
 from .model import AsyncChatModel
 from .sync import ChatModel
 
@@ -29,6 +32,7 @@ Source = str | Path | None
 """A model's name, a GGUF file, ``hf:OWNER/REPO/FILE``, or the URL of a server; None: the configuration's default."""
 
 
+@checked
 def open_model(
     source: Source | Model = None,
     *,
@@ -38,23 +42,33 @@ def open_model(
     tokenizer: str | Path | None = None,
     config: Config | None = None,
     fetch: bool = True,
+    formats: Mapping[str, FormatFactory] | None = None,
     **settings: Any,
 ) -> Opening:
     """A model, opened by ``with`` (a `ChatModel`) or ``async with`` (an `AsyncChatModel`), closed when that is left.
 
-    ``source`` None is the configuration's default model. ``engine`` is a kind of engine, or the settings of one
-    (``Scripted(reply="Hi.")``). A URL needs the one of its server ("vllm" or "llama_server") and the ``tokenizer`` of
-    its model (a GGUF file, a folder with a tokenizer.json, "o200k_harmony"). ``format`` and ``chat_template`` are
-    instead of the model's own. ``settings`` are more keys of a model's table in the configuration (``context``,
-    ``threads``, ``key_variable`` …). ``config`` None reads the configuration of this process (file and environment).
-    With ``fetch`` a model that is not on this machine is downloaded first.
+    Args:
+        source: A model's name, a GGUF file, ``hf:OWNER/REPO/FILE.gguf``, or the URL of a server; None is the
+            configuration's default model.
+        format: Its format, by name ("harmony", "chatml" …), instead of the model's own.
+        chat_template: A file with a Jinja template, instead of the model's own.
+        engine: A kind of engine ("llama_cpp", "llama_server", "vllm", "scripted"), or the settings of one
+            (``Scripted(reply="Hi.")``). A URL needs the kind of its server.
+        tokenizer: The vocabulary of a server's model: a GGUF file, a folder with a tokenizer.json, "o200k_harmony".
+        config: A configuration; None reads that of this process (its file and its environment).
+        fetch: Whether a model that is not on this machine is downloaded first.
+        formats: Formats of this program, by names that ``format`` may use.
+        settings: More keys of a model's table in the configuration: ``context`` (tokens of prompt and answer),
+            ``slots`` (answers at once), ``max_output_tokens``, ``thinking_budget`` (characters), ``sampling`` (a
+            dictionary of defaults), ``task`` ("chat", "embed"); of the embedded engine ``threads``; of a server
+            ``served_name``, ``key_variable``, ``key_file``, ``grammar``.
 
     Entering raises `NotFoundError` for an unknown name, with near ones, `ConfigError` for settings that cannot be
     meant, `ModelError` for a model that cannot be loaded, and `OverloadedError` for a server that does not answer.
     """
     given = {"format": format, "chat_template": chat_template, "tokenizer": tokenizer, **settings}
     keys = {key: str(value) if isinstance(value, Path) else value for key, value in given.items() if value is not None}
-    return Opening(source, engine, keys, config, fetch)
+    return Opening(source, engine, keys, config, fetch, formats or NO_FORMATS)
 
 
 @dataclass(slots=True)
@@ -66,6 +80,7 @@ class Opening:
     _settings: dict[str, Any]
     _config: Config | None
     _fetch: bool
+    _formats: Mapping[str, FormatFactory]
     _stack: ExitStack = field(default_factory=ExitStack)
     _astack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -91,7 +106,7 @@ class Opening:
             return AsyncChatModel(self._source)
         async with AsyncExitStack() as stack:
             config = await asyncio.to_thread(self._configured, self._source)
-            catalog = await stack.enter_async_context(aclosing(open_catalog(config)))
+            catalog = await stack.enter_async_context(aclosing(open_catalog(config, formats=self._formats)))
             model = await catalog.get(config.model)
             self._astack = stack.pop_all()
         return AsyncChatModel(model)
@@ -118,13 +133,30 @@ def entry_of(
     named = config.model if source is None else str(source)
     name, entry = (server_name(named), ModelEntry()) if is_url(named) else find_entry(named, config.entries)
     if is_url(named) and engine is None:
-        raise ConfigError(f"{named} needs an engine", hint='Say engine="vllm" or engine="llama_server".')
+        raise ConfigError(
+            f"{named} needs an engine",
+            position=Position(path="engine"),
+            hint='Say engine="vllm" or engine="llama_server".',
+        )
     table = {**({"url": named} if is_url(named) else {}), **settings}
-    if isinstance(engine, EngineSettings):
-        kinds = {engine.kind: type(engine)}
-        return name, changed_entry(name, replace(entry, engine=engine), table, kinds=kinds, where="open_model")
-    kind = {} if engine is None else {"engine": engine}
-    return name, changed_entry(name, entry, {**table, **kind}, where="open_model")
+    try:
+        if isinstance(engine, EngineSettings):
+            kinds = {engine.kind: type(engine)}
+            return name, changed_entry(name, replace(entry, engine=engine), table, kinds=kinds, where="open_model")
+        kind = {} if engine is None else {"engine": engine}
+        return name, changed_entry(name, entry, {**table, **kind}, where="open_model")
+    except ConfigError as error:
+        raise _as_argument(error, name) from None
+
+
+def _as_argument(error: ConfigError, name: str) -> ConfigError:
+    """The error with the names of arguments: ``threads``, not ``models.NAME.engine.threads``."""
+    if error.position is None or error.position.path is None:
+        return error
+    place = error.position.path.removeprefix(f"models.{name}.")
+    place = place.removeprefix("engine.") if place != "engine.kind" else "engine"
+    message = error.message.replace(error.position.path, place).replace("unknown key", "unknown setting")
+    return ConfigError(message, code=error.code, position=Position(path=place), hint=error.hint)
 
 
 def is_url(source: str) -> bool:

@@ -2,55 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
 from antiphon.conversation import Conversation, ReasoningEffort, ResponseFormat, ToolChoice, ToolSpec
-from antiphon.errors import near
+from antiphon.errors import Position, RequestError, near
 from antiphon.generation import TurnRequest
-from antiphon.tools import FunctionToolSet, Offer, Toolbox
+from antiphon.tools import Offer
 
 from .inputs import ChatInput, read_turn
+from .offer import check_names
 
 
 class ChatOptions(TypedDict, total=False):
-    """Options of `chat` and `stream`; what is absent or None is as the model's defaults say.
+    """Options of `chat`, `stream` and `render`; what is absent or None is as the model's defaults say.
 
-    ``system`` is the first message, ``history`` a conversation to go on with (`Reply.conversation`). ``tools`` are
-    Python functions, which run here (typed, with a docstring), and `ToolSpec` values, whose calls are given back.
-    ``tool_choice`` is a mode or a tool's name. ``max_tokens`` bounds one answer of the model, ``stop`` ends it.
+    system: the first message, a text.
+    history: a conversation to go on with (`Reply.conversation`).
+    tools: a list of Python functions, which run here (typed, with a docstring), and of `ToolSpec` values or the
+        dictionaries of chat APIs, whose calls are given back.
+    tool_choice: "auto", "none", "required", or the name of a tool, which is then called once.
+    temperature: from 0, always the likeliest token, to 2.
+    top_p: the share of the likeliest tokens that are sampled from, above 0 and up to 1.
+    max_tokens: the most tokens that one answer of the model may have.
+    seed: the same seed gives the same answer, on the same engine.
+    stop: one text or several; the answer ends before the first that it would write.
+    reasoning_effort: "none", "minimal", "low", "medium", "high", "xhigh" or "max", for a model that reasons.
     """
 
     system: str | None
     history: Conversation | None
-    tools: Sequence[Callable[..., Any] | ToolSpec]
+    tools: Sequence[Callable[..., Any] | ToolSpec | Mapping[str, Any]] | None
     tool_choice: Literal["auto", "none", "required"] | str | None
     temperature: float | None
     top_p: float | None
     max_tokens: int | None
     seed: int | None
-    stop: str | Sequence[str]
+    stop: str | Sequence[str] | None
     reasoning_effort: ReasoningEffort | str | None
-
-
-def check_options(options: ChatOptions) -> None:
-    """Raises `TypeError` for an option that there is not, as a call of Python does."""
-    for name in options:
-        if name not in ChatOptions.__annotations__:
-            raise TypeError(f"unknown option {name!r}. {near(name, ChatOptions.__annotations__)}")
-
-
-def offer_of(options: ChatOptions) -> Offer:
-    """The tools of a request: what the model is told of them, and the router that runs the functions.
-
-    Raises `TypeError` for an unknown option.
-    """
-    check_options(options)
-    given = options.get("tools", ())
-    functions = [tool for tool in given if not isinstance(tool, ToolSpec)]
-    offer = Toolbox([FunctionToolSet(functions)]).functions
-    return replace(offer, specs=(*offer.specs, *(tool for tool in given if isinstance(tool, ToolSpec))))
 
 
 def request_of(
@@ -58,21 +48,22 @@ def request_of(
 ) -> TurnRequest:
     """The turn that is asked for; options come before what the body of a chat request says.
 
-    Raises `RequestError` for messages that cannot be read.
+    Raises `RequestError` for messages that cannot be read, and for options that name what there is not.
     """
-    asked = read_turn(given, system=options.get("system"), history=options.get("history"))
-    conversation = asked.conversation
+    requested = read_turn(given, system=options.get("system"), history=options.get("history"))
+    conversation = requested.conversation
     if offer.specs:
+        check_names(offer.specs, earlier=conversation.tools)
         conversation = replace(conversation, tools=(*conversation.tools, *offer.specs))
     if response_format is not None:
         conversation = replace(conversation, response_format=response_format)
     if effort := options.get("reasoning_effort"):
-        settings = replace(conversation.settings, reasoning_effort=ReasoningEffort(effort))
+        settings = replace(conversation.settings, reasoning_effort=_effort(effort))
         conversation = replace(conversation, settings=settings)
-    return replace(asked, conversation=conversation, **_settings(options))
+    return replace(requested, conversation=conversation, **_settings(options, conversation.tools))
 
 
-def _settings(options: ChatOptions) -> dict[str, Any]:
+def _settings(options: ChatOptions, tools: Sequence[ToolSpec]) -> dict[str, Any]:
     """The fields of a `TurnRequest` that the options set."""
     plain = {
         "temperature": options.get("temperature"),
@@ -84,15 +75,33 @@ def _settings(options: ChatOptions) -> dict[str, Any]:
     if (stop := options.get("stop")) is not None:
         fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
     if (choice := options.get("tool_choice")) is not None:
-        fields["tool_choice"] = _choice(choice)
+        fields["tool_choice"] = _choice(choice, tools)
         # Who names a tool wants one call of it: a function that acts must not act twice.
         fields["parallel_tool_calls"] = not fields["tool_choice"].names
     return fields
 
 
-def _choice(given: str) -> ToolChoice:
+def _choice(given: str, tools: Sequence[ToolSpec]) -> ToolChoice:
     match given:
         case "auto" | "none" | "required":
             return ToolChoice(given)
-        case name:
+        case name if name in {called for tool in tools for called in (tool.name, tool.recipient)}:
             return ToolChoice("required", (name,))
+    raise RequestError(
+        f"tool_choice: no tool is named {given[:64]!r}.",
+        code="invalid_value",
+        position=Position(path="tool_choice"),
+        hint=near(given, ["auto", "none", "required", *(tool.name for tool in tools)]),
+    )
+
+
+def _effort(given: str) -> ReasoningEffort:
+    try:
+        return ReasoningEffort(given)
+    except ValueError:
+        raise RequestError(
+            f"reasoning_effort: {given[:64]!r} is none.",
+            code="invalid_value",
+            position=Position(path="reasoning_effort"),
+            hint=f"Give one of {', '.join(ReasoningEffort)}.",
+        ) from None

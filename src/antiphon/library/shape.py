@@ -3,82 +3,143 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeGuard, TypeVar, cast
+from types import UnionType
+from typing import Annotated, Any, Generic, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from antiphon.conversation import ResponseFormat
-from antiphon.errors import FormatError, RequestError
+from antiphon.errors import FormatError, Position, RequestError
+from antiphon.wire.json import encode_given
+
+from .msgspec_types import MsgspecType
 
 Value = TypeVar("Value")
+ResponseType = type[Any] | UnionType | Mapping[str, Any] | None
+"""A type, a JSON Schema, or nothing."""
+
+UNUSABLE = (TypeError, ValueError, NameError, AttributeError, RuntimeError, LookupError)
+"""What msgspec and pydantic raise for a type that they cannot use."""
 
 
-class PydanticModel(Protocol):
-    """The part of a pydantic model's class that is needed here; pydantic itself is not."""
+class JsonType(Protocol):
+    """A type that is read from JSON."""
 
-    @staticmethod
-    def model_json_schema() -> dict[str, Any]: ...
+    def schema(self) -> dict[str, Any]: ...
 
-    @staticmethod
-    def model_validate_json(text: str) -> Any: ...
+    def read(self, text: str) -> Any: ...
 
 
-def is_pydantic(kind: object) -> TypeGuard[PydanticModel]:
-    return hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate_json")
+@dataclass(frozen=True, slots=True)
+class GivenSchema:
+    """A JSON Schema; its values are plain ones."""
+
+    given: Mapping[str, Any]
+
+    def schema(self) -> dict[str, Any]:
+        return msgspec.json.decode(encode_given(self.given, "response"), type=dict[str, Any])
+
+    def read(self, text: str) -> Any:
+        return json.loads(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape(Generic[Value]):
-    """A type (msgspec struct, dataclass, TypedDict, pydantic model, `list[int]` …) or a JSON Schema as a mapping."""
+    """A type (dataclass, msgspec struct, TypedDict, pydantic model, `list[date]` …) or a JSON Schema as a mapping."""
 
-    kind: type[Value] | Mapping[str, Any]
+    kind: type[Value] | UnionType | Mapping[str, Any]
 
     @property
     def response_format(self) -> ResponseFormat:
-        """What the model is constrained to. Raises `RequestError` for a type that JSON cannot carry."""
+        """What the model is constrained to. Raises `RequestError`, naming the field, where JSON cannot carry it."""
         return ResponseFormat(kind="json_schema", name="answer", schema=self._schema(), strict=True)
 
     def read(self, text: str) -> Value:
         """The answer's value. Raises `FormatError` when the text is none, although its grammar was."""
         try:
-            return self._read(text)
-        except ValueError as error:  # msgspec's and pydantic's errors are ValueErrors
-            raise FormatError(f"the answer is not of the type asked for: {error}", code="answer_type") from error
+            return cast(Value, json_type(self.kind).read(str(text)))
+        except (ValueError, ArithmeticError) as error:  # msgspec's and pydantic's errors are ValueErrors
+            raise FormatError(
+                f"the answer is no value of the type requested: {error}",
+                code="answer_type",
+                hint="The type checks more than its JSON Schema says; ask again, or check it yourself.",
+            ) from error
 
     def _schema(self) -> dict[str, Any]:
-        if isinstance(self.kind, Mapping):
-            return dict(self.kind)
-        if is_pydantic(self.kind):
-            return closed(self.kind.model_json_schema())
         try:
-            return closed(msgspec.json.schema(self.kind))
-        except TypeError as error:
-            raise RequestError(f"response: {error}", code="invalid_type") from error
-
-    def _read(self, text: str) -> Value:
-        if isinstance(self.kind, Mapping):
-            return cast(Value, json.loads(text))
-        if is_pydantic(self.kind):
-            return cast(Value, self.kind.model_validate_json(str(text)))
-        return msgspec.json.decode(str(text), type=self.kind)
-
-
-def closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without room for properties that the type has no place for: a model could fill it until it is cut."""
-    found = {key: _closed_part(key, value) for key, value in schema.items()}
-    if isinstance(found.get("properties"), dict) and found.get("type") == "object":
-        found.setdefault("additionalProperties", False)
-    return found
+            return json_type(self.kind).schema()
+        except UNUSABLE as error:
+            path, kind, reason = culprit(self.kind, error)
+            raise RequestError(
+                f"{path}: {_name(kind)} cannot be read from JSON: {reason}.",
+                code="invalid_type",
+                position=Position(path=path),
+                hint="Use texts, numbers, dates, lists, enums, dataclasses, msgspec structs or pydantic models.",
+            ) from error
 
 
-def _closed_part(key: str, value: Any) -> Any:
-    """A keyword's value with the schemas in it closed; what is a value and no schema stays as it is."""
-    if key in ("default", "const", "enum", "examples"):
-        return value
-    if key in ("properties", "$defs", "definitions", "patternProperties") and isinstance(value, dict):
-        return {name: closed(part) if isinstance(part, dict) else part for name, part in value.items()}
-    if isinstance(value, list):
-        return [closed(part) if isinstance(part, dict) else part for part in value]
-    return closed(value) if isinstance(value, dict) else value
+def json_type(kind: Any) -> JsonType:
+    """Who makes the type's schema and reads its values."""
+    if isinstance(kind, Mapping):
+        return GivenSchema(kind)
+    if "pydantic" in sys.modules and is_pydantic(kind):
+        from .pydantic_types import PydanticType  # pydantic is the caller's, and slow to import
+
+        return PydanticType(kind)
+    return MsgspecType(kind)
+
+
+def is_pydantic(kind: Any, seen: frozenset[Any] = frozenset()) -> bool:
+    """Whether something in the type is pydantic's: a model, one of its types, or a rule in an annotation."""
+    if id(kind) in seen:
+        return False
+    if hasattr(kind, "__pydantic_core_schema__") or hasattr(kind, "__get_pydantic_core_schema__"):
+        return True
+    rules = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+    if any(type(rule).__module__.partition(".")[0] in ("pydantic", "annotated_types") for rule in rules):
+        return True
+    return any(is_pydantic(part, seen | {id(kind)}) for _, part in parts_of(kind))
+
+
+def parts_of(kind: Any) -> Iterator[tuple[str, Any]]:
+    """The types in a type, with the fields' names; "" for those of lists and unions."""
+    if get_origin(kind) is Callable:
+        return
+    yield from (("", part) for part in get_args(kind) if not isinstance(part, str | int | bool | bytes | None))
+    base = get_origin(kind) or kind
+    if isinstance(base, type) and base.__module__ != "builtins" and hasattr(base, "__annotations__"):
+        try:
+            yield from get_type_hints(base, include_extras=True).items()
+        except UNUSABLE:
+            return
+
+
+def culprit(
+    kind: Any, error: Exception, path: str = "response", seen: frozenset[int] = frozenset()
+) -> tuple[str, Any, str]:
+    """The innermost part of a type that cannot be used: its path, itself, and why."""
+    for name, part in parts_of(kind):
+        if id(part) in seen:
+            continue
+        try:
+            json_type(part).schema()
+        except UNUSABLE as inner:
+            return culprit(part, inner, f"{path}.{name}" if name else path, seen | {id(kind), id(part)})
+    return path, kind, _reason(kind, error)
+
+
+def _reason(kind: Any, error: Exception) -> str:
+    """Why a type cannot be used, in a few words."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not isinstance(error, TypeError):
+        return "a msgspec struct cannot be together with pydantic's types; make it a dataclass or a pydantic model"
+    words = str(error).partition("\n")[0]
+    if "custom types" in words or "pydantic-core schema" in words:
+        return "it has no form in JSON"
+    return words.partition(" - type")[0][:200].rstrip(" .:")
+
+
+def _name(kind: Any) -> str:
+    return getattr(kind, "__name__", None) or str(kind)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar, Unpack, overload
 
@@ -11,10 +12,12 @@ from anyio.from_thread import BlockingPortal
 
 from antiphon.errors import EngineError
 
+from .checks import checked
 from .inputs import ChatInput
 from .model import AsyncChatModel, LoadedModel
 from .options import ChatOptions
 from .reply import Delta, Reply
+from .shape import ResponseType
 
 Value = TypeVar("Value")
 Item = TypeVar("Item")
@@ -35,17 +38,12 @@ class ChatModel(LoadedModel):
     def chat(self, messages: ChatInput, *, response: type[Value], **options: Unpack[ChatOptions]) -> Reply[Value]: ...
     @overload
     def chat(
-        self, messages: ChatInput, *, response: Mapping[str, Any] | None = None, **options: Unpack[ChatOptions]
+        self, messages: ChatInput, *, response: ResponseType = None, **options: Unpack[ChatOptions]
     ) -> Reply[Any]: ...
-    def chat(
-        self,
-        messages: ChatInput,
-        *,
-        response: type[Any] | Mapping[str, Any] | None = None,
-        **options: Unpack[ChatOptions],
-    ) -> Reply[Any]:
-        """The model's answer, whole, as `AsyncChatModel.chat` makes it."""
-        return self._running().call(lambda: self._awaited.chat(messages, response=response, **options))
+    def chat(self, messages: ChatInput, *, response: ResponseType = None, **options: Unpack[ChatOptions]) -> Reply[Any]:
+        return finished(self._running(), lambda: self._awaited.chat(messages, response=response, **options))
+
+    chat.__doc__ = AsyncChatModel.chat.__doc__
 
     @overload
     def stream(
@@ -53,21 +51,19 @@ class ChatModel(LoadedModel):
     ) -> Iterator[Delta[Value]]: ...
     @overload
     def stream(
-        self, messages: ChatInput, *, response: Mapping[str, Any] | None = None, **options: Unpack[ChatOptions]
+        self, messages: ChatInput, *, response: ResponseType = None, **options: Unpack[ChatOptions]
     ) -> Iterator[Delta[Any]]: ...
+    @checked
     def stream(
-        self,
-        messages: ChatInput,
-        *,
-        response: type[Any] | Mapping[str, Any] | None = None,
-        **options: Unpack[ChatOptions],
+        self, messages: ChatInput, *, response: ResponseType = None, **options: Unpack[ChatOptions]
     ) -> Iterator[Delta[Any]]:
-        """The same answer as it comes; leaving the loop early stops the model."""
+        """The same answer as it comes, with the arguments of `chat`; leaving the loop early stops the model."""
         return iterate(self._running(), lambda: self._awaited.stream(messages, response=response, **options))
 
     def embed(self, texts: Sequence[str], *, dimensions: int | None = None) -> list[tuple[float, ...]]:
-        """One vector of length 1 a text, in their order, from a model that makes embeddings."""
-        return self._running().call(lambda: self._awaited.embed(texts, dimensions=dimensions))
+        return finished(self._running(), lambda: self._awaited.embed(texts, dimensions=dimensions))
+
+    embed.__doc__ = AsyncChatModel.embed.__doc__
 
     def _running(self) -> BlockingPortal:
         try:
@@ -75,6 +71,27 @@ class ChatModel(LoadedModel):
         except RuntimeError as error:
             raise EngineError("the model is closed: its `with` has ended", hint="Use it inside the `with`.") from error
         return self._portal
+
+
+def finished(portal: BlockingPortal, make: Callable[[], Coroutine[Any, Any, Item]]) -> Item:
+    """What a coroutine returns that runs on the portal's loop.
+
+    An exception in this thread meanwhile (Ctrl-C) cancels it, and is raised when it has ended.
+    """
+    ended = threading.Event()
+
+    async def run() -> Item:
+        try:
+            return await make()
+        finally:
+            ended.set()
+
+    running = portal.start_task_soon(run)
+    try:
+        return running.result()
+    finally:
+        if running.cancel():
+            ended.wait()
 
 
 def iterate(portal: BlockingPortal, make: Callable[[], AsyncGenerator[Item, None]]) -> Iterator[Item]:

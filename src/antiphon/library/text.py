@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from antiphon.catalog.format_choice import KNOWN_CONTROLS, known_formats
-from antiphon.conversation import Incident, Message, MessageEnded, ParserEvent, Role
+from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
 from antiphon.conversion import Conversion, Loss
-from antiphon.errors import RequestError
+from antiphon.errors import Position, RequestError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats import openchatml as transcripts
 from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, o200k_harmony, spell
+from antiphon.wire.chat import conversation as chat_wire
 
+from .checks import check, checked
 from .inputs import ChatInput, read_input
+from .json_input import below
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Converted:
     warnings: tuple[str, ...]
 
 
+@checked
 def render(
     messages: ChatInput,
     format: str | Format = "harmony",
@@ -72,6 +77,7 @@ def render(
     return Prompt(pieces, None if tokenizer is None else tuple(encode_pieces(pieces, tokenizer)))
 
 
+@checked
 def parse(
     reply: str | Sequence[int],
     format: str | Format = "harmony",
@@ -97,6 +103,7 @@ def parse(
     )
 
 
+@checked
 def convert(source: str | bytes, to: str, *, form: str | None = None, lenient: bool = False) -> Converted:
     """A conversation in another form: "openchatml", "harmony", "harmony-json", "chat", "responses", or a template's.
 
@@ -106,14 +113,54 @@ def convert(source: str | bytes, to: str, *, form: str | None = None, lenient: b
     losses: list[Loss] = []
     warnings: list[str] = []
     conversion = Conversion(to=to, source=form, lenient=lenient, on_loss=losses.append, on_warning=warnings.append)
-    data = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
+    data = _utf8(source, "source") if isinstance(source, str) else source
     text = b"".join(conversion.run([data])).decode("utf-8", "surrogateescape")
     return Converted(text, tuple(losses), tuple(warnings))
 
 
+@checked
 def validate(transcript: str | bytes | Iterable[bytes]) -> list[transcripts.Finding]:
-    """What is wrong with an OpenChatML transcript, in order; an empty list for a valid one."""
-    return list(transcripts.validate(transcript))
+    """What is wrong with an OpenChatML transcript, in order; an empty list for a valid one.
+
+    ``transcript`` is the text, its bytes, or its bytes part by part (an open file).
+    """
+    parts = transcript if isinstance(transcript, str | bytes) else _checked_parts(transcript)
+    return list(transcripts.validate(parts))
+
+
+def read_chat(body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | bytes) -> Conversation:
+    """The conversation of a chat completions body, or of its messages alone: as a value, or as JSON text.
+
+    Messages, ``tools``, ``response_format`` and ``reasoning_effort`` are read as `POST /v1/chat/completions` reads
+    them; what only a server can act on (sampling, streaming) is checked and left out. With ``tool_choice`` none there
+    are no tools. Raises `RequestError` with the field's JSON path, or for text that is no JSON.
+    """
+    check(body, str | bytes | Mapping[str, Any] | Sequence[Mapping[str, Any]], "body")
+    try:
+        return chat_wire.read_chat(body)
+    except RequestError as error:
+        if error.position is not None and error.position.path:
+            raise
+        raise below(error, "body") from None
+
+
+def _checked_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
+    for i, part in enumerate(parts):
+        check(part, bytes, f"transcript[{i}]")
+        yield part
+
+
+def _utf8(text: str, name: str) -> bytes:
+    """The text's bytes; what `surrogateescape` made of bytes is these bytes again. Raises `RequestError`."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise RequestError(
+            f"{name}: a lone surrogate at character {error.start} stands for no byte.",
+            code="invalid_value",
+            position=Position(path=name),
+            hint="Give the bytes as they are.",
+        ) from None
 
 
 def _named(format: str | Format) -> tuple[Format, Tokenizer | None]:
@@ -132,7 +179,17 @@ def _pieces(reply: str | Sequence[int], format: Format, tokenizer: Tokenizer | N
     if tokenizer is None:
         raise RequestError(
             f"the format {format.name!r} has no vocabulary of its own to read ids with",
+            code="invalid_type",
+            position=Position(path="reply"),
             hint="Give the reply's text, or decode the ids with the model's tokenizer first.",
         )
+    for i, id in enumerate(reply):
+        if not 0 <= id < tokenizer.size:
+            raise RequestError(
+                f"reply[{i}]: the vocabulary of {format.name!r} has no token {id}.",
+                code="invalid_value",
+                position=Position(path=f"reply[{i}]"),
+                hint=f"Its ids are 0 … {tokenizer.size - 1}.",
+            )
     decoder = PieceDecoder(tokenizer)
     return [*decoder.feed(reply), *decoder.close()]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from antiphon.errors import ModelError
+from antiphon.errors import ModelError, near
 
 Progress = Callable[[int, int | None], None]
 """(bytes that are here, bytes in all where known)"""
@@ -72,8 +72,19 @@ class FileSource:
                 part.unlink()
                 self._copy(part, progress)
         except OSError as error:
-            raise ModelError(f"cannot copy {self.path}: {error.strerror}", code="model_not_fetched") from None
+            raise ModelError(
+                f"cannot copy {self.path}: {error.strerror}", code="model_not_fetched", hint=self._hint()
+            ) from None
         return part
+
+    def _hint(self) -> str | None:
+        """Files beside a path that does not exist, or what a model may be named by."""
+        if self.path.exists():
+            return None
+        beside = [str(path) for path in sorted(self.path.parent.glob("*.gguf"))]
+        if beside:
+            return near(str(self.path), beside)
+        return "Give the path of a GGUF file, hf:OWNER/REPO/FILE.gguf, or a name that `antiphon models` lists."
 
     def _copy(self, part: Path, progress: Progress) -> None:
         with self.path.open("rb") as read, part.open("ab") as write:

@@ -28,6 +28,19 @@ def encode(value: object) -> bytes:
         return _encoder.encode(_mended(msgspec.to_builtins(value)))
 
 
+def encode_given(value: object, path: str) -> bytes:
+    """JSON of a value that a program hands in as ``path``. Raises `RequestError` for what JSON cannot carry."""
+    try:
+        return encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise RequestError(
+            f"{path}: it holds what JSON cannot carry: {error}.",
+            code="invalid_type",
+            position=Position(path=path),
+            hint="Use texts, numbers, True, False, None, lists and dictionaries.",
+        ) from None
+
+
 def _mended(value: Any) -> Any:
     match value:
         case str():

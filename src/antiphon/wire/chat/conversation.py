@@ -10,9 +10,10 @@ from antiphon.conversation import Conversation, Message
 from antiphon.generation import TurnRequest
 from antiphon.wire.dialect import OPENAI
 from antiphon.wire.errors import refused
-from antiphon.wire.json import decode, encode
+from antiphon.wire.json import decode, encode_given
 
 from .bundle import ChatMessageWriter, settings_json
+from .messages import to_messages
 from .read import Reading, to_turn
 from .schema import ChatRequest, JsonObject
 
@@ -30,7 +31,7 @@ def read_chat(body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | byte
     are no tools. Raises `RequestError` with the field's JSON path, for text that is no JSON too.
     """
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
-    data = data if isinstance(data, bytes) else encode(data)
+    data = data if isinstance(data, bytes) else encode_given(data, "body")
     if data.lstrip()[:1] == b"[":
         data = b'{"messages":' + data + b"}"
     request, _ = decode(data, ChatRequest)
@@ -42,10 +43,19 @@ def read_turn_request(body: Mapping[str, Any]) -> TurnRequest:
 
     Raises `RequestError` for a field that only a server can honour, or that nobody knows.
     """
-    request, unknown = decode(encode(body), ChatRequest)
+    request, unknown = decode(encode_given(body, "messages"), ChatRequest)
     if refused_fields := sorted({*unknown, *(body.keys() & SERVER_FIELDS)}):
         raise refused(refused_fields[0], "a chat without a server cannot honour it.", code="unsupported_parameter")
     return to_turn(request, Reading(OPENAI, Limits(), stream=bool(request.stream)))
+
+
+def read_messages(messages: Sequence[Mapping[str, Any]], *, earlier: Sequence[Message] = ()) -> tuple[Message, ...]:
+    """Messages as chat APIs write them, after ``earlier`` ones, whose calls they may answer.
+
+    Raises `RequestError` with the JSON path below ``messages``.
+    """
+    request, _ = decode(b'{"messages":' + encode_given(messages, "messages") + b"}", ChatRequest)
+    return to_messages(request.messages, earlier=earlier)
 
 
 def conversation_of(request: ChatRequest) -> Conversation:

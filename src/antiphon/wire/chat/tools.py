@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from antiphon.conversation import ResponseFormat, ToolSpec
 from antiphon.errors import Position, UnsupportedError
@@ -20,12 +20,13 @@ def read_tools(tools: Sequence[Tool], path: str = "tools", *, any_name: bool = F
     specs: list[ToolSpec] = []
     names: set[str] = set()
     for i, tool in enumerate(tools):
-        specs.append(_read_tool(tool, f"{path}[{i}]", names, any_name=any_name))
+        specs.append(read_tool(tool, f"{path}[{i}]", names, any_name=any_name))
         names.add(specs[-1].name)
     return tuple(specs)
 
 
-def _read_tool(tool: Tool, path: str, taken: set[str], *, any_name: bool) -> ToolSpec:
+def read_tool(tool: Tool, path: str, taken: Collection[str] = (), *, any_name: bool = False) -> ToolSpec:
+    """The function tool at ``path``, whose name is none of ``taken``. Raises `RequestError`."""
     if tool.type != "function":
         raise UnsupportedError(
             f"{path}: tools of type {tool.type[:64]!r} are not possible.",
