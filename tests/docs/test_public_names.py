@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import antiphon
 
 LIST = Path(__file__).with_name("public_names.txt")
 """``room: name name …``. New names are added by `python tests/docs/test_public_names.py`; one that goes is a decision,
 told in the changelog."""
 
+ROOT = "antiphon"
+"""The room of `import antiphon` itself."""
 ROOMS = (
-    "api", "catalog", "config", "conversation", "engines", "formats", "formats.harmony", "formats.openchatml",
-    "formats.template", "generation", "grammar", "models", "store", "tokens", "tools",
+    ROOT, "api", "catalog", "config", "conversation", "conversion", "engines", "engines.llama_cpp", "formats",
+    "formats.harmony", "formats.openchatml", "formats.template", "generation", "generation.reader", "grammar",
+    "grammar.schema", "models", "observe", "store", "tokens", "tools", "tools.browser", "tools.python", "wire.dialects",
 )  # fmt: skip
 
 
+def module_of(room: str) -> ModuleType:
+    return import_module(ROOT if room == ROOT else f"{ROOT}.{room}")
+
+
 def public_names(room: str) -> list[str]:
-    return sorted(import_module(f"antiphon.{room}").__all__)
+    return sorted(module_of(room).__all__)
 
 
 def listed() -> dict[str, list[str]]:
@@ -32,9 +42,15 @@ def test_no_public_name_vanishes(room: str) -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_public_name_exists_and_stands_once(room: str) -> None:
-    module = import_module(f"antiphon.{room}")
+    module = module_of(room)
     assert len(set(module.__all__)) == len(module.__all__)
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+def test_every_package_that_lists_its_names_is_a_room() -> None:
+    folder = Path(antiphon.__file__).parent
+    listing = [file.parent for file in folder.rglob("__init__.py") if "__all__ = [" in file.read_text("utf-8")]
+    assert {".".join(package.relative_to(folder).parts) or ROOT for package in listing} == set(ROOMS)
 
 
 if __name__ == "__main__":

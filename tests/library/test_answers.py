@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_origin
+from uuid import UUID
 
 import msgspec
 import pydantic
@@ -20,6 +23,18 @@ from antiphon.library.shape import Shape
 class Struct(msgspec.Struct):
     name: str
     population: int
+
+
+@dataclass
+class Dated:
+    day: date
+    at: datetime
+    price: Decimal
+    id: UUID
+
+
+class Listed(pydantic.BaseModel):
+    day: date
 
 
 @dataclass
@@ -47,6 +62,17 @@ def test_an_answer_is_a_value_of_the_type(smollm2: antiphon.ChatModel, kind: typ
     if reply.finish_reason is FinishReason.STOP_EOS:
         assert isinstance(reply.parsed, kind)
     else:  # A small model may talk inside a string until its limit.
+        assert reply.parsed is None
+
+
+@pytest.mark.parametrize("kind", [Dated, list[Listed], date, timedelta, Literal["yes", "no"], int | None])
+def test_dates_numbers_lists_and_unions_are_constrained_to_what_can_be_read(
+    smollm2: antiphon.ChatModel, kind: Any
+) -> None:
+    reply = smollm2.chat("When was Rome founded?", response=kind, max_tokens=300, temperature=1.5, seed=3)
+    if reply.finish_reason is FinishReason.STOP_EOS:
+        assert msgspec.convert(reply.parsed, list if get_origin(kind) is list else kind) == reply.parsed
+    else:
         assert reply.parsed is None
 
 

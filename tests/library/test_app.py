@@ -76,6 +76,34 @@ def test_mounted_without_a_lifespan_it_starts_with_its_first_request(file: Path)
     assert answer(client, "/llm") == "Paris."
 
 
+def test_mounted_without_a_lifespan_it_is_closed_when_the_event_loop_ends(file: Path) -> None:
+    events: list[str] = []
+
+    class Closing(MemoryStore):
+        async def aclose(self) -> None:
+            events.append("closed")
+            await super().aclose()
+
+    def mine(address: str) -> Store:
+        events.append("opened")
+        return Closing()
+
+    file.write_text(CONFIG.replace('"memory"', '"mine:here"'))
+    outer = Starlette(routes=[Mount("/llm", app=antiphon.open_app(file, stores={"mine": mine}))])
+    client = TestClient(outer)  # each request has an event loop of its own
+    assert answer(client, "/llm") == "Paris."
+    assert events == ["opened", "closed"]
+    assert answer(client, "/llm") == "Paris."
+    assert events == ["opened", "closed"] * 2
+
+
+def test_a_start_without_a_lifespan_that_fails_is_the_request_s_error(file: Path) -> None:
+    file.write_text(CONFIG + '[tools]\nnames = "no_such_tool"\n')
+    client = TestClient(Starlette(routes=[Mount("/llm", app=antiphon.open_app(file))]))
+    with pytest.raises(ConfigError, match="no_such_tool"):
+        client.get("/llm/health")
+
+
 def test_a_configuration_that_cannot_be_meant_is_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "antiphon.toml"
     path.write_text("[server]\nprot = 1\n")

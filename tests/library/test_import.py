@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 import antiphon
+from antiphon.library.app import Additions
+from antiphon.library.options import ChatOptions
 from kit.waiting import PATIENCE
 
 
@@ -28,6 +31,18 @@ def test_each_name_is_there_and_says_what_it_is_for(name: str) -> None:
 
 def test_the_list_of_names_is_short() -> None:
     assert 10 <= len(antiphon.__all__) <= 18
+
+
+def test_help_lists_what_may_be_given() -> None:
+    def missing(named: object, names: Iterable[str]) -> list[str]:
+        return [name for name in names if f"{name}:" not in (inspect.getdoc(named) or "")]
+
+    options = ChatOptions.__annotations__
+    assert missing(antiphon.ChatModel.chat, options) == []
+    assert missing(antiphon.AsyncChatModel.chat, options) == []
+    assert missing(antiphon.ChatOptions, options) == []
+    assert missing(antiphon.open_app, ["config", "flags", "preload", *Additions.__annotations__]) == []
+    assert missing(antiphon.open_model, inspect.signature(antiphon.open_model).parameters) == []
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -10,7 +10,7 @@ from antiphon.config import Config, ModelEntry
 from antiphon.engines import Engine, EngineSettings, ModelSpec, Scripted, ScriptedEngine
 from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.engines.vllm import Vllm
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, ModelError
 from antiphon.library.opening import entry_of, open_model
 
 
@@ -41,6 +41,16 @@ def test_settings_change_those_of_the_model_s_entry() -> None:
 def test_a_setting_that_cannot_be_meant_is_told(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         entry_of("smollm2", None, settings, Config())
+
+
+def test_a_file_that_is_not_there_is_told_with_those_beside_it(tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as caught, open_model(tmp_path / "missing.gguf", config=Config()):
+        pass
+    assert "hf:OWNER/REPO/FILE.gguf" in str(caught.value.hint)
+    (tmp_path / "misssing.gguf").touch()
+    with pytest.raises(ModelError) as caught, open_model(tmp_path / "missing.gguf", config=Config()):
+        pass
+    assert "misssing.gguf" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("engine", [Parrot(says="Good day."), Scripted(reply="Good day.")])

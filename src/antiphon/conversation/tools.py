@@ -13,7 +13,11 @@ FUNCTIONS = "functions"
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool. ``parameters`` is its JSON Schema as given, None when it takes nothing."""
+    """One tool. ``parameters`` is its JSON Schema as given, None when it takes nothing.
+
+    ``strict`` True: a call's arguments fit the schema in everything, and a schema of which something cannot be enforced
+    while the model samples is refused. Otherwise such a thing is checked at the end, and reported as an incident.
+    """
 
     name: str
     description: str = ""

@@ -30,7 +30,7 @@ from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects import configured_dialects
 
-from .checks import UnknownOptionError, checked
+from .checks import UnknownOptionError, check_path, checked
 
 
 class Additions(TypedDict, total=False):
@@ -70,6 +70,8 @@ def open_app(
     loop closes it. Raises `ConfigError`.
     """
     if not isinstance(config, Config):
+        if config is not None:
+            check_path(config, "config")
         return App(read_config(config, flags, additions.get("engines", NO_KINDS)), preload=preload, **additions)
     if flags:
         raise UnknownOptionError(

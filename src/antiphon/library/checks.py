@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints, is_typeddict
 
 from antiphon.errors import Position, RequestError, near
@@ -51,6 +53,19 @@ def check(value: object, kind: Any, name: str) -> None:
     found = mismatch(value, kind, name)
     if found is not None:
         raise wrong_type(found)
+
+
+def check_path(value: object, name: str) -> None:
+    """Raises `RequestError` for a text that no file system takes, as the name of a file or of a model."""
+    try:
+        os.fsencode(value if isinstance(value, Path) else str(value))
+    except UnicodeEncodeError:
+        raise RequestError(
+            f"{name}: it holds a lone surrogate, which is no character.",
+            code="invalid_value",
+            position=Position(path=name),
+            hint="Give a text of characters.",
+        ) from None
 
 
 def wrong_type(found: Mismatch) -> RequestError:

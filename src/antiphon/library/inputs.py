@@ -10,6 +10,7 @@ from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import Position, RequestError
 from antiphon.generation import TurnRequest
 from antiphon.wire.chat.conversation import read_chat, read_messages, read_turn_request
+from antiphon.wire.json import encode_given
 
 ChatInput = str | Message | Conversation | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
 """A question; messages, values or as chat APIs write them; a conversation; the body of a chat request."""
@@ -44,6 +45,7 @@ def read_input(given: ChatInput, *, system: str | None = None, history: Conversa
         )
     added = _conversation(given, () if history is None else history.messages)
     if history is not None:
+        _check_json(history, "history")
         return history.add(*added.messages)
     if not system:
         return added
@@ -54,12 +56,22 @@ def _conversation(given: ChatInput, earlier: Sequence[Message]) -> Conversation:
     if isinstance(given, str):
         return Conversation((Message(role=Role.USER, text=given),))
     if isinstance(given, Conversation):
+        _check_json(given, "messages")
         return given
     if isinstance(given, Message):
         return Conversation((given,))
     if isinstance(given, Mapping):
         return read_chat(given)
     return _messages(given, earlier)
+
+
+def _check_json(conversation: Conversation, path: str) -> None:
+    """Raises `RequestError` where a schema or an argument of the template holds what JSON cannot carry."""
+    for i, tool in enumerate(conversation.tools):
+        encode_given(tool.parameters, f"{path}.tools[{i}].parameters")
+    if conversation.response_format is not None:
+        encode_given(conversation.response_format.schema, f"{path}.response_format.schema")
+    encode_given(conversation.settings.template_kwargs, f"{path}.settings.template_kwargs")
 
 
 def _messages(given: Sequence[Message | Mapping[str, Any]], earlier: Sequence[Message]) -> Conversation:

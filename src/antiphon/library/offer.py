@@ -14,6 +14,7 @@ from antiphon.tools import FunctionTool, Offer, Toolbox
 from antiphon.tools.tool import DescribedToolSet
 from antiphon.wire.chat.schema import Tool
 from antiphon.wire.chat.tools import read_tool
+from antiphon.wire.json import encode_given
 
 from .json_input import read_json
 
@@ -48,6 +49,7 @@ def check_names(specs: Sequence[ToolSpec], earlier: Sequence[ToolSpec] = ()) -> 
 
 def _read(tool: GivenTool, path: str) -> ToolSpec | FunctionTool:
     if isinstance(tool, ToolSpec):
+        encode_given(tool.parameters, f"{path}.parameters")
         return tool
     if isinstance(tool, Mapping):
         return read_tool(read_json(tool, Tool, path), path)

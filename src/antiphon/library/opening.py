@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, ExitStack, aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_type_hints
 from urllib.parse import urlsplit
 
 from anyio.from_thread import start_blocking_portal
@@ -24,9 +24,11 @@ from antiphon.formats import FormatFactory
 from antiphon.generation import Model
 from antiphon.models import ModelStore
 
-from .checks import checked
+from .checks import check, check_path, checked
 from .model import AsyncChatModel
 from .sync import ChatModel
+
+_HINT = "help(antiphon.open_model) has the settings, docs/catalog.md their meaning."
 
 Source = str | Path | None
 """A model's name, a GGUF file, ``hf:OWNER/REPO/FILE``, or the URL of a server; None: the configuration's default."""
@@ -66,9 +68,21 @@ def open_model(
     Entering raises `NotFoundError` for an unknown name, with near ones, `ConfigError` for settings that cannot be
     meant, `ModelError` for a model that cannot be loaded, and `OverloadedError` for a server that does not answer.
     """
+    _check_settings(settings)
+    for name, value in {"source": source, "format": format, "chat_template": chat_template, **settings}.items():
+        if isinstance(value, str | Path):
+            check_path(value, name)
     given = {"format": format, "chat_template": chat_template, "tokenizer": tokenizer, **settings}
     keys = {key: str(value) if isinstance(value, Path) else value for key, value in given.items() if value is not None}
     return Opening(source, engine, keys, config, fetch, formats or NO_FORMATS)
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Raises `RequestError` for a key of a model's table of a wrong type; a text is read, as the environment's are."""
+    kinds = get_type_hints(ModelEntry) | {"sampling": Mapping[str, float | str | None]}
+    for name, value in settings.items():
+        if name in kinds and not (isinstance(value, str) and name != "sampling"):
+            check(value, kinds[name], name)
 
 
 @dataclass(slots=True)
@@ -156,7 +170,7 @@ def _as_argument(error: ConfigError, name: str) -> ConfigError:
     place = error.position.path.removeprefix(f"models.{name}.")
     place = place.removeprefix("engine.") if place != "engine.kind" else "engine"
     message = error.message.replace(error.position.path, place).replace("unknown key", "unknown setting")
-    return ConfigError(message, code=error.code, position=Position(path=place), hint=error.hint)
+    return ConfigError(message, code=error.code, position=Position(path=place), hint=error.hint or _HINT)
 
 
 def is_url(source: str) -> bool:
