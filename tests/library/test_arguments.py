@@ -89,7 +89,8 @@ ODD: list[Any] = [
     Nothing(), [Nothing()], {"a": Nothing()}, {1: 2}, [1], ["a"], [-1], [None], [[]], [{}], {}, [], (), b"\xff", -1,
     10**400, float("nan"), True, None, "\ud800", "nonsense", "", itself, int, list[int], 1.5, 1j, iter([1]), Config(),
     MESSAGE(role="user", text="x"), MESSAGE(role=USER, text=3), CONVERSATION("abc"), CONVERSATION(tools=(5,)),
-    CONVERSATION((MESSAGE(role=USER, text="x", end="end"),)), CONVERSATION(settings=Settings(template_kwargs={"a": 1j})),
+    CONVERSATION((MESSAGE(role=USER, text="x", end="end"),)),
+    CONVERSATION(settings=Settings(template_kwargs={"a": 1j})),
     [TOOL(5)], [TOOL("f", parameters={"type": Nothing()})], [TOOL("")], [itself, itself], [print],
     [lambda city: city], {"type": "object", "properties": {"x": Nothing()}}, {"type": 5},
 ]  # fmt: skip
@@ -148,8 +149,8 @@ def weather(city: str) -> str:
     return city
 
 
-def loose(city):  # type: ignore[no-untyped-def]
-    return city
+def loose(*cities: str) -> str:
+    return ", ".join(cities)
 
 
 CHAT_TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
@@ -166,7 +167,7 @@ CHAT_TOOL = {"type": "function", "function": {"name": "weather", "parameters": {
         ("ChatModel.chat", {"tools": [weather, weather]}, "tools[1]", "another tool is named 'weather'"),
         ("ChatModel.chat", {"tools": [weather, CHAT_TOOL]}, "tools[1]", "another tool is named 'weather'"),
         ("ChatModel.chat", {"tools": [5]}, "tools[0]", "a function"),
-        ("ChatModel.chat", {"tools": [loose]}, "tools[0]", "no annotation"),
+        ("ChatModel.chat", {"tools": [loose]}, "tools[0]", "name each one"),
         ("ChatModel.chat", {"tools": [lambda: "x"]}, "tools[0]", "no name"),
         ("ChatModel.chat", {"tools": [weather], "tool_choice": "wether"}, "tool_choice", "weather"),
         ("ChatModel.chat", {"stop": 5}, "stop", "a list of texts"),

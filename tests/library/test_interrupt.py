@@ -41,8 +41,11 @@ def test_an_interrupted_chat_has_stopped_and_the_model_goes_on() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(tests)}
     ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "begun\n"
-        child.send_signal(signal.SIGINT)
-        rest, _ = child.communicate(timeout=120)
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "begun\n"
+            child.send_signal(signal.SIGINT)
+            rest, _ = child.communicate(timeout=60)
+        finally:
+            child.kill()
     assert rest.splitlines() == ["running 0", "again la"]
