@@ -23,8 +23,9 @@ from kit.api import CHATML, END, TOKENIZER, call, ids, model, scripted
 
 
 def opened(**arguments: Any) -> None:
-    given: dict[str, Any] = {"source": "smollm2", "engine": Scripted(reply="Hi."), "config": Config(), **arguments}
-    with antiphon.open_model(**given):
+    given = {"source": "smollm2", "engine": Scripted(reply="Hi."), "config": Config(), "fetch": False}
+    odd: dict[str, Any] = {**given, **arguments}
+    with antiphon.open_model(**odd):
         pass
 
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from kit.waiting import PATIENCE
+
 CHILD = """
 import asyncio, sys
 import antiphon
@@ -45,7 +47,7 @@ def test_an_interrupted_chat_has_stopped_and_the_model_goes_on() -> None:
             assert child.stdout is not None
             assert child.stdout.readline() == "begun\n"
             child.send_signal(signal.SIGINT)
-            rest, _ = child.communicate(timeout=60)
+            rest, _ = child.communicate(timeout=PATIENCE)
         finally:
             child.kill()
     assert rest.splitlines() == ["running 0", "again la"]

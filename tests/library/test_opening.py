@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.config import Config, ModelEntry
+from antiphon.config import Config, ModelEntry, ModelFilesConfig
 from antiphon.engines import Engine, EngineSettings, ModelSpec, Scripted, ScriptedEngine
 from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.engines.vllm import Vllm
@@ -44,11 +44,12 @@ def test_a_setting_that_cannot_be_meant_is_told(settings: dict[str, object], wor
 
 
 def test_a_file_that_is_not_there_is_told_with_those_beside_it(tmp_path: Path) -> None:
-    with pytest.raises(ModelError) as caught, open_model(tmp_path / "missing.gguf", config=Config()):
+    config = Config(store=ModelFilesConfig(folder=str(tmp_path / "store")))
+    with pytest.raises(ModelError) as caught, open_model(tmp_path / "missing.gguf", config=config):
         pass
     assert "hf:OWNER/REPO/FILE.gguf" in str(caught.value.hint)
     (tmp_path / "misssing.gguf").touch()
-    with pytest.raises(ModelError) as caught, open_model(tmp_path / "missing.gguf", config=Config()):
+    with pytest.raises(ModelError) as caught, open_model(tmp_path / "missing.gguf", config=config):
         pass
     assert "misssing.gguf" in str(caught.value.hint)
 
