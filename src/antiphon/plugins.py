@@ -1,6 +1,6 @@
 """What installed packages add to the tables of engines, formats, stores, tools and wires, by entry points.
 
-Nothing is imported until it is asked for by its name, so a package that nobody uses costs no start-up time.
+Nothing is imported until it is requested by its name, so a package that nobody uses costs no start-up time.
 """
 
 from __future__ import annotations

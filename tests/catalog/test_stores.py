@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.catalog import open_store, seal_key_file
+from antiphon.catalog import open_store, reasoning_key_file
 from antiphon.config import Config, ServerConfig, SessionsConfig, load_config
 from antiphon.errors import ConfigError
 from antiphon.store import MemoryStore, SqliteStore, Store
@@ -43,9 +43,9 @@ def test_an_unknown_store_is_told_with_the_near_names() -> None:
     ("store", "path"),
     [("memory", None), ("/data/sessions.db", "/data/seal.key"), ("mine://host/db", "/settings/seal.key")],
 )
-def test_the_key_that_seals_lives_as_long_as_the_store(store: str, path: str | None) -> None:
+def test_the_key_that_encrypts_reasoning_lives_as_long_as_the_store(store: str, path: str | None) -> None:
     config = Config(sessions=SessionsConfig(store=store), server=ServerConfig(keys="/settings/keys.json"))
-    assert seal_key_file(config) == (Path(path) if path else None)
+    assert reasoning_key_file(config) == (Path(path) if path else None)
 
 
 @pytest.mark.parametrize("address", ["mine://host/db", "memory", "/abs/x.db"])

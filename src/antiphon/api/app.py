@@ -98,7 +98,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
 
 
 def _error_places(settings: AppSettings) -> dict[str, ErrorShape]:
-    """Where errors are told in another shape than on the plain routes."""
+    """Where errors have another shape than on the plain routes."""
     wires = {place: wire.errors for wire in settings.wires for place in wire.places}
     return wires | {place: error_shape(dialect) for dialect in settings.dialects for place in dialect.places}
 

@@ -108,4 +108,4 @@ class Context:
     def _loaded(self, load: asyncio.Task[Model]) -> None:
         self.loads.discard(load)
         if not load.cancelled():
-            load.exception()  # told to whoever waits; when nobody does, the next request meets it again
+            load.exception()  # whoever waits gets it; when nobody does, the next request meets it again

@@ -37,7 +37,7 @@ def lifespan_of(context: Context, *, preload: bool) -> Callable[[Starlette], Abs
 async def _preload(context: Context) -> None:
     """Until the model is there the server is not ready; when it cannot be loaded, the next request tries again.
 
-    A model whose own server does not answer yet is asked for again and again: nobody sends requests to us until then.
+    A model whose own server does not answer yet is opened again and again: no requests come until then.
     """
     context.lifecycle.loading = True
     while context.lifecycle.loading:

@@ -59,7 +59,7 @@ def document(limits: Limits) -> bytes:
             "openapi": "3.1.0",
             "info": {"title": "Antiphon", "version": __version__},
             "paths": {
-                "/v1/models": {"get": _operation("The models that may be asked for.", ModelList)},
+                "/v1/models": {"get": _operation("The models that may be requested.", ModelList)},
                 "/v1/models/{id}": {
                     "get": _operation("One model.", ModelCard),
                     "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],

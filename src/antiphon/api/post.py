@@ -81,7 +81,7 @@ class Post:
 
     @property
     def affinity(self) -> str | None:
-        """Whose cache in the engine the request asks for."""
+        """Whose cache in the engine the request uses."""
         return self.exchange.headers.get("x-session-affinity")
 
     @property
@@ -220,7 +220,7 @@ class Post:
             await asyncio.gather(writer, return_exceptions=True)
 
     def unforeseen(self, error: Exception) -> AntiphonError:
-        """What is told of a mistake of ours; what it was is in the log."""
+        """What the client gets of an internal error; the log has the rest."""
         FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
         return INTERNAL
 
@@ -257,5 +257,5 @@ class PostRoute:
         await self.answer(post)
 
     async def answer(self, post: Post) -> None:
-        """Answers one request. Raises `AntiphonError` for what is to be told instead."""
+        """Answers one request. Raises `AntiphonError` for the error that is answered instead."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""One request's part in a session: what came before it, what stops it, what is kept of it."""
+"""One request's part in a session: what came before it, what stops it, what is stored of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .http.lifecycle import Work
 
 
 class SessionCancelled(ConflictError):
-    """Another request cancelled this one; nothing of its turn is kept."""
+    """Another request cancelled this one; nothing of its turn is stored."""
 
     default_code = "session_cancelled"
 
@@ -50,7 +50,7 @@ class SessionTurn:
             yield
 
     def keeper(self, plan: Plan) -> Keep:
-        """Stores the turn of ``plan`` when it ends: what was asked, and what the model made of it."""
+        """Stores the turn of ``plan`` when it ends: the request's messages and the model's."""
         requested = plan.request.conversation.messages[len(self.history) :]
 
         async def keep(messages: Sequence[Message]) -> None:

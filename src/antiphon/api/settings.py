@@ -48,8 +48,8 @@ class AppSettings:
     X-38: only by the owner's word). ``debug``: answers name the request's unknown fields. ``preload``: the default
     model is loaded at once, and ``/health`` is 503 until then. ``keys``: who may come in; None lets everybody.
     ``public_metrics`` opens ``/metrics``; ``origins`` are the web pages that may call from a browser; ``tracing``
-    makes spans. ``store``: where sessions, responses and conversations are kept (None: in memory); the application
-    closes it. ``reasoning_key``: 32 bytes that encrypt reasoning which clients keep; servers that share it read each
+    makes spans. ``store``: where sessions, responses and conversations are stored (None: in memory); the application
+    closes it. ``reasoning_key``: 32 bytes that encrypt reasoning which clients store; servers that share it read each
     other's. ``tools`` run on this side, in requests that list them, or in all with ``offer_tools``; the caller closes
     them. ``clock`` gives Unix time in seconds.
     """

@@ -13,11 +13,11 @@ if TYPE_CHECKING:  # serving does not need the browser's libraries
 
 
 class ModelSource(Protocol):
-    """Models by name, loaded when first asked for."""
+    """Models by name, loaded when first requested."""
 
     @property
     def names(self) -> Sequence[str]:
-        """What may be asked for, the default first."""
+        """The models that may be requested, the default first."""
 
     @property
     def default(self) -> str | None:
@@ -45,7 +45,7 @@ class ServerTools(Protocol):
     """Tools that run on this side, where a request or the server's owner wants them (`antiphon.tools.Toolbox`)."""
 
     def offered(self, *, builtins: bool) -> Offer:
-        """What a model is told of them: as built-ins where its format knows such, else as functions."""
+        """Their definitions for a prompt: as built-ins where its format knows such, else as functions."""
 
     def citations(self, session: str, text: str) -> Sequence[Citation]:
         """The pages that an answer in this session names."""

@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # a context has what the application's settings say, and they
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """One API. ``routes`` makes its routes, whose paths stand as they are; most are a `PostRoute` each.
+    """One API. ``routes`` makes its routes, whose paths are used as given; most are a `PostRoute` each.
 
-    ``errors`` is how errors are told at ``places`` and below them, those of keys and unknown paths included.
+    ``errors`` writes errors at ``places`` and below them, those of keys and unknown paths included.
     """
 
     name: str

@@ -3,6 +3,6 @@
 from .catalog import Catalog
 from .loading import open_catalog
 from .static import StaticCatalog
-from .stores import open_store, seal_key_file
+from .stores import open_store, reasoning_key_file
 
-__all__ = ["Catalog", "StaticCatalog", "open_catalog", "open_store", "seal_key_file"]
+__all__ = ["Catalog", "StaticCatalog", "open_catalog", "open_store", "reasoning_key_file"]

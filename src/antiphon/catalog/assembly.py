@@ -62,7 +62,7 @@ def format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegi
     if entry.task == "embed":
         if text.sentences is None:
             hint = "Name its GGUF file."
-            raise ModelError(f"the tokenizer of {name!r} does not tell how texts are framed", hint=hint)
+            raise ModelError(f"the tokenizer of {name!r} does not define how texts are framed", hint=hint)
         return text.sentences
     any_will_do = not (entry.engine.needs_file or entry.tokenizer or entry.format or entry.chat_template)
     chosen = msgspec.structs.replace(entry, format=FALLBACK) if any_will_do else entry

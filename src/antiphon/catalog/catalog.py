@@ -1,4 +1,4 @@
-"""Models by name, each loaded when it is first asked for."""
+"""Models by name, each loaded when it is first requested."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Load = Callable[[str, ModelEntry], Awaitable[Model]]
 class Catalog:
     """What a server or a program can answer with: a value that is handed around, closed by whoever made it.
 
-    ``listed`` are the names that callers are told of, the default first; an alias, and any other entry, is found too.
+    ``listed`` are the names that callers are shown, the default first; an alias, and any other entry, is found too.
     ``embedding`` is the default for embeddings. ``created`` are Unix times in seconds, by name.
     """
 
@@ -55,7 +55,7 @@ class Catalog:
         return self._created.get(name, 0)
 
     async def get(self, name: str) -> Model:
-        """The model of that name or alias, awake; several who ask at once wait for one loading, and a failed one is not
+        """The model of that name or alias, awake; concurrent requests wait for one loading, and a failed one is not
         kept.
 
         Raises `NotFoundError` (``model_not_found``), `ModelError` when it cannot be loaded, `OverloadedError` when it

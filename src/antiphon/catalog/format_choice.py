@@ -55,7 +55,7 @@ class InstalledFormats:
 def known_formats(formats: Mapping[str, FormatFactory] = NO_FORMATS) -> FormatRegistry:
     """Every format by name: Harmony, OpenChatML, the chat templates, ``formats``, and those of installed packages.
 
-    Raises `ConfigError` (``format_exists``) for one of ``formats`` that has the name of one of ours.
+    Raises `ConfigError` (``format_exists``) for one of ``formats`` that has the name of a built-in format.
     """
     known = FormatRegistry(InstalledFormats())
     known.register("harmony", harmony)

@@ -43,7 +43,7 @@ def open_catalog(
 ) -> Catalog:
     """The catalog that a configuration describes: its default model, the models of its file, what the store holds.
 
-    ``formats`` are known by name to its models, beside ours and those of installed packages. ``environ`` has the keys
+    ``formats`` by name are for its models, beside the built-in and the installed ones. ``environ`` has the keys
     of servers, where entries name them; None: this process's environment. ``later`` times what is idle, ``clock`` is
     Unix time in seconds.
     """
@@ -88,7 +88,7 @@ def created_at(entry: ModelEntry, path: Path | None, clock: Callable[[], float])
 
 
 def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
-    """The default model's entry with the format that a flag, or the configuration's top, asks for."""
+    """The default model's entry with the format that a flag, or the configuration's top, names."""
     if config.chat_template:
         return msgspec.structs.replace(entry, chat_template=config.chat_template, format=None)
     if config.format:
@@ -100,7 +100,7 @@ def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
 class Loader:
     """Makes models of entries. ``environ`` is where the keys of servers are looked up.
 
-    ``on_demand`` is the model that is fetched when it is asked for and not here.
+    ``on_demand`` is the model that is fetched when it is requested and not here.
     """
 
     store: ModelStore

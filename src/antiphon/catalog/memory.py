@@ -14,7 +14,7 @@ from antiphon.engines import Engine, EngineInfo, EngineProxy
 from antiphon.errors import EngineError, ModelError, OverloadedError
 
 BUSY_SECONDS = 5.0
-"""When a caller may ask again after all the memory was in use."""
+"""When a caller may try again after all the memory was in use."""
 
 
 class Timer(Protocol):

@@ -12,7 +12,7 @@ from antiphon.errors import UNREACHABLE, EngineLostError, OverloadedError
 class ReconnectingEngine(EngineProxy):
     """``lost`` from the first time that the server did not answer, or broke off.
 
-    The catalog then retires this engine and connects a new one, which asks the server again what it is.
+    The catalog then retires this engine and connects a new one, which queries the server anew.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -37,7 +37,7 @@ class ReconnectingEngine(EngineProxy):
     @asynccontextmanager
     async def using(self) -> AsyncIterator[Engine]:
         if self._retired and self._users == 0:
-            raise OverloadedError("the engine's server was lost", code=UNREACHABLE, hint="Try again: it is asked anew.")
+            raise OverloadedError("the engine's server was lost", code=UNREACHABLE, hint="Try again: it is reopened.")
         self._users += 1
         try:
             yield self._engine

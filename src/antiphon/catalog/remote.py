@@ -20,7 +20,7 @@ RETRY_SECONDS = 5.0
 
 
 async def connect(settings: EngineSettings, model: ModelSpec) -> ReconnectingEngine:
-    """The engine, which has asked the server what it is and has its vocabulary.
+    """The engine, connected: it knows the server's model and has its vocabulary.
 
     Errors: `ModelError` for a tokenizer that is not the server's, `ConfigError` for a key that is not where it should
     be, `OverloadedError` (``engine_unreachable``) when nobody answers there.
@@ -33,7 +33,7 @@ async def connect(settings: EngineSettings, model: ModelSpec) -> ReconnectingEng
             f"the server that runs {model.name!r} cannot be reached",
             code=UNREACHABLE,
             retry_after=RETRY_SECONDS,
-            hint="It is asked again with the next request. For its owner: is it up, and is "
+            hint="The next request tries it again. For its owner: is it up, and is "
             f"models.{model.name}.engine.url right?",
         ) from error
     except EngineError as error:

@@ -1,4 +1,4 @@
-"""What a configuration says about the keeping of sessions, responses and conversations, opened."""
+"""Opens what a configuration says about the storage of sessions, responses and conversations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from antiphon.store.opening import NO_STORES
 def open_store(
     sessions: SessionsConfig, *, stores: Mapping[str, StoreFactory] = NO_STORES
 ) -> tuple[Store, SessionLimits]:
-    """The store that ``[sessions]`` names, open, and how long it keeps a session. Whoever opened it closes it.
+    """The store that ``[sessions]`` names, open, and the lifetime of a session in it. Whoever opened it closes it.
 
     ``stores`` are factories by name beside those of installed packages. Errors are those of `store_at`.
     """
     return store_at(sessions.store, stores=stores), SessionLimits(lifetime=sessions.lifetime)
 
 
-def seal_key_file(config: Config) -> Path | None:
-    """Where the key lies that seals what clients store for the server: it must live as long as the store.
+def reasoning_key_file(config: Config) -> Path | None:
+    """Where the key is that encrypts reasoning which clients store: it must live as long as the store.
 
     It is beside a store that is a file, and beside the server's API keys for a store that is elsewhere. None for
     ``memory``: the key then ends with the process, as the store does.

@@ -13,7 +13,7 @@ from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError,
 
 COMMANDS = {
     "serve": "Serve models over an OpenAI-compatible HTTP API.",
-    "chat": "Talk to a model in the terminal, or ask one question.",
+    "chat": "Talk to a model in the terminal, or put one question to it.",
     "pull": "Fetch models into the store.",
     "models": "List the models that are known, and which are here.",
     "rm": "Remove models from the store.",
@@ -33,14 +33,14 @@ OK, FAILED, USAGE, BROKEN = 0, 1, 2, 3
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line; the exit code. Errors of ours are told in words, never as a traceback."""
+    """Runs one command line; the exit code. An `AntiphonError` is printed in words, never as a traceback."""
     requested = next((word for word in arguments if not word.startswith("-")), None)
     try:
         build_app(requested)(list(arguments), prog_name="antiphon")
     except SystemExit as done:  # how Typer ends, whatever the outcome
         return done.code if isinstance(done.code, int) else OK
     except AntiphonError as error:
-        tell(error, as_json="--json" in arguments)
+        print_error(error, as_json="--json" in arguments)
         return exit_code(error)
     return OK
 
@@ -61,7 +61,7 @@ def build_app(requested: str | None) -> typer.Typer:
 
 
 def unloaded() -> None:
-    """Stands for a command that was not asked for."""
+    """A placeholder for a command that is not the one called."""
 
 
 def version_option(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
@@ -78,7 +78,7 @@ def exit_code(error: AntiphonError) -> int:
             return FAILED
 
 
-def tell(error: AntiphonError, *, as_json: bool) -> None:
+def print_error(error: AntiphonError, *, as_json: bool) -> None:
     """An error for people or for programs, on stderr: code, position, hint."""
     if as_json:
         where = str(error.position) if error.position else None

@@ -1,4 +1,4 @@
-"""``antiphon chat``: talk in the terminal, or ask one question."""
+"""``antiphon chat``: talk in the terminal, or put one question."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def command(
     model: ModelOption = None,
     format: FormatOption = None,
     chat_template: TemplateOption = None,
-    system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
+    system: Annotated[str | None, typer.Option(help="The system message.")] = None,
     temperature: Annotated[float | None, typer.Option(help="0 is greedy; default: the model's own.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="The longest answer.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same answer.")] = None,
@@ -43,7 +43,7 @@ def command(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Talk to a model. In a conversation /help tells the commands; Ctrl-C stops an answer and Ctrl-D leaves."""
+    """Talk to a model. In a conversation /help lists the commands; Ctrl-C stops an answer and Ctrl-D leaves."""
     loaded = configure(
         config, model=model, format=format, chat_template=chat_template, tools__names=tools, tools__mcp=mcp
     )

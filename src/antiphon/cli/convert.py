@@ -23,7 +23,7 @@ def command(
     to: Annotated[str, typer.Option(help="The form to write: openchatml, harmony, chat …, or a template's name.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The output; default: standard output.")] = None,
     source: Annotated[str | None, typer.Option("--from", help="The input's form, when it cannot be detected.")] = None,
-    report: Annotated[bool, typer.Option("--report", help="List on stderr what the form cannot hold.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="List on stderr what the form cannot express.")] = False,
     sidecar: Annotated[
         bool, typer.Option("--sidecar", help=f"Keep what is lost in OUT{SUFFIX}; take back what IN{SUFFIX} has.")
     ] = False,
@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Convert a conversation. Results go to stdout or OUT; what is lost is counted on stderr (--json: a line each)."""
     if sidecar and (out is None or str(out) == "-"):
-        raise ConfigError("a sidecar stands beside a file", hint="Name one with -o.")
+        raise ConfigError("a sidecar is written beside a file", hint="Name one with -o.")
     beside = sidecar_file(file)
     conversion = Conversion(
         to=to,

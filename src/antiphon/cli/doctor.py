@@ -95,7 +95,7 @@ def store(config: Config) -> Finding:
 
 
 def model(config: Config) -> Finding:
-    """Is the default model here, and is it the file that the catalogue means?"""
+    """Is the default model here, and is it the file that the catalog means?"""
     try:
         name, entry = find_entry(config.model, config.entries)
         path = ModelStore(Path(config.store.folder)).path(name, entry)
@@ -120,16 +120,16 @@ def model(config: Config) -> Finding:
 def elsewhere(config: Config, name: str, entry: ModelEntry) -> Finding:
     """Does the server that runs the default model answer, with the vocabulary that the configuration names?"""
 
-    async def ask() -> Finding:
+    async def reach() -> Finding:
         async with aclosing(open_catalog(config)) as catalog:
             info = (await catalog.get(name)).engine.info
-        grammars = "holds grammars" if info.grammar else "holds no grammars"
+        grammars = "constrains replies by grammars" if info.grammar else "takes no grammars"
         summary = f"model {name} at {entry.engine.address}, {info.context} tokens, {grammars}"
         hint = "" if info.grammar or entry.task == "embed" else "forced tool calls and schemas will be refused"
         return Finding(State.WARN if hint else State.OK, summary, hint)
 
     try:
-        return asyncio.run(ask())
+        return asyncio.run(reach())
     except AntiphonError as error:
         return Finding(State.FAIL, f"model {name} at {entry.engine.address}: {error.message}", error.hint or "")
 

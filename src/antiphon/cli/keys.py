@@ -22,8 +22,8 @@ class KeyAction(StrEnum):
 
 def command(
     action: Annotated[KeyAction, typer.Argument(help="What to do.")],
-    name: Annotated[str | None, typer.Argument(help="The key's name; its holder's things are kept under it.")] = None,
-    scope: Annotated[list[Scope] | None, typer.Option(help="What the key may do; inference unless told.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The key's name; it owns its holder's records.")] = None,
+    scope: Annotated[list[Scope] | None, typer.Option(help="What the key may do; inference by default.")] = None,
     requests_per_minute: Annotated[int | None, typer.Option(min=0, help="0: no limit.")] = None,
     tokens_per_minute: Annotated[int | None, typer.Option(min=0, help="0: no limit.")] = None,
     concurrent: Annotated[int | None, typer.Option(min=0, help="Requests at once; 0: no limit.")] = None,

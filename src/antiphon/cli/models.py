@@ -13,7 +13,7 @@ from .options import ConfigOption, JsonOption, configure, megabytes, print_json,
 
 
 def command(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """List the models of the catalogue, of your configuration and of the store."""
+    """List the models of the catalog, of your configuration and of the store."""
     settings = configure(config).config
     store = ModelStore(Path(settings.store.folder))
     here = {model.name: model for model in store.installed()}
@@ -29,7 +29,7 @@ def command(config: ConfigOption = None, json: JsonOption = False) -> None:
 
 
 class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is told of one model; what is not known is left out."""
+    """One model's line; what is not known is left out."""
 
     name: str
     state: str

@@ -17,7 +17,7 @@ _CONTROL, _ID, _ENVELOPE, _OFF = "\x1b[1;36m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
 
 
 def has_colour() -> bool:
-    """A terminal has, unless NO_COLOR asks for none; a pipe has not."""
+    """A terminal has, unless NO_COLOR is set; a pipe has not."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 

@@ -45,7 +45,7 @@ def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:
 
 
 def pull_missing(config: Config) -> None:
-    """Fetches the default model when the catalogue knows where from and it is not here."""
+    """Fetches the default model when the catalog knows where from and it is not here."""
     name, entry = find_entry(config.model, config.entries)
     store = ModelStore(Path(config.store.folder))
     if entry.engine.needs_file and entry.source and store.path(name, entry) is None:

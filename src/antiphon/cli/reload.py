@@ -98,9 +98,9 @@ class Reload:
         if tls is not None:
             server.present(tls)
         await self._catalog.take(catalog)
-        self._tell(flatten(msgspec.to_builtins(config)), keys)
+        self._log_changes(flatten(msgspec.to_builtins(config)), keys)
 
-    def _tell(self, config: dict[KeyPath, Any], keys: list[Key] | None) -> None:
+    def _log_changes(self, config: dict[KeyPath, Any], keys: list[Key] | None) -> None:
         running = self._running
         changed = sorted(key for key in {*config, *running} if config.get(key) != running.get(key))
         taken = [key for key in changed if key in LIVE or key[0] in LIVE_TABLES]

@@ -52,7 +52,7 @@ def command(
         bool, typer.Option("--whole", help="The conversation alone, without the start of a reply.")
     ] = False,
     ids: Annotated[bool, typer.Option("--tokens", "--ids", help="Token ids instead of text.")] = False,
-    show: Annotated[bool, typer.Option("--pretty", help="Tell controls, envelopes and texts apart, with ids.")] = False,
+    show: Annotated[bool, typer.Option("--pretty", help="Show controls, envelopes and texts apart, with ids.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -46,7 +46,7 @@ def select_harmony(
 def select_format(config: Config, *, named: str | None, ids: bool = False) -> SelectedFormat:
     """The format of the configured model, or the format that is ``named`` alone, with every known control.
 
-    ``ids`` asks for the model's vocabulary in any case. Raises `ModelError` when its file is needed and not here.
+    ``ids`` requires the model's vocabulary in any case. Raises `ModelError` when its file is needed and not here.
     """
     formats = known_formats()
     if named and not ids:

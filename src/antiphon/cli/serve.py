@@ -55,7 +55,7 @@ def command(
         str | None, typer.Option(help="What the plain routes speak: openai, databricks, mindie or lmdeploy.")
     ] = None,
     strict_seed: Annotated[
-        bool | None, typer.Option("--strict-seed", help="Hold every dialect to the letter of its document.")
+        bool | None, typer.Option("--strict-seed", help="Restrict every dialect to the letter of its document.")
     ] = None,
     access_log: Annotated[
         bool | None, typer.Option("--access-log/--no-access-log", help="A line a request, without content.")
@@ -82,7 +82,7 @@ def command(
 
 
 async def run(config: Config, read: Callable[[], Config], *, as_json: bool) -> None:
-    """Serves ``config`` until the program is told to stop; ``read`` reads the configuration anew at each SIGHUP."""
+    """Serves ``config`` until the program is stopped; ``read`` reads the configuration anew at each SIGHUP."""
     server = config.server
     tls = certificate(server.tls_cert, server.tls_key)
     name, _ = find_entry(config.model, config.entries)

@@ -24,13 +24,13 @@ from antiphon.generation import RoundEvent
 from antiphon.tokens import spell
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 
-from .app import tell
+from .app import print_error
 from .pretty import UNSAFE
 from .talk import Partner, Talk, hear
 from .transcript import answer_form, transcript_json
 
 HELP = """\
-/system TEXT   what the model is told first (without a text: nothing)
+/system TEXT   the system message (without a text: nothing)
 /retry         another answer to the last question
 /raw           the conversation as the model reads it
 /save FILE     the conversation as JSON
@@ -112,11 +112,11 @@ async def converse(partner: Partner, talk: Talk, *, as_json: bool) -> None:
         try:
             talk = await act(partner, talk, word, rest.strip(), line, as_json=as_json)
         except AntiphonError as error:
-            tell(error, as_json=as_json)
+            print_error(error, as_json=as_json)
 
 
 async def act(partner: Partner, talk: Talk, word: str, rest: str, line: str, *, as_json: bool) -> Talk:
-    """One line of input: a command, or something said to the model."""
+    """One line of input: a command, or a message to the model."""
     match word:
         case "/help":
             print(HELP)

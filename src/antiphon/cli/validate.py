@@ -22,7 +22,7 @@ class Profile(StrEnum):
 
 def command(
     file: Annotated[Path, typer.Argument(help="An OpenChatML transcript; - reads standard input.")],
-    profile: Annotated[Profile | None, typer.Option(help="Ask for more: the rules of HIP-1.")] = None,
+    profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
     fragment: Annotated[bool, typer.Option("--fragment", help="The YAML header may lack.")] = False,
     json: JsonOption = False,
 ) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 
 class DialectConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``name`` is what the plain routes speak; ``strict`` holds every dialect to the letter of its document.
+    """``name`` is what the plain routes speak; ``strict`` restricts every dialect to the letter of its document.
 
     The next two are MindIE's ``maxSeqLen`` and ``maxIterTimes``, in tokens; ``endpoint_mode`` and whether its
     endpoints stream where a request does not say are Databricks'.

@@ -11,7 +11,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """For every embedded model that does not say otherwise. 0: the engine's own choice.
 
     ``fallback_format`` is for files without a chat template; empty, such a model is refused. ``idle_unload``, in
-    seconds: a model that nobody used for so long leaves the memory until it is asked for again (0: it stays).
+    seconds: a model that nobody used for so long leaves the memory until it is requested again (0: it stays).
     ``memory_mib`` is what all of them may have together; the one that is longest unused makes room (0: no limit).
     """
 

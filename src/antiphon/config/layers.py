@@ -27,7 +27,7 @@ NOT_KEYS = frozenset({HOME, FILE, "ANTIPHON_CORPORA", "ANTIPHON_TEST_MODEL"})
 """Variables with our prefix that are no key of the configuration: two say where it is, two are for the tests."""
 
 NO_PATHS = frozenset({MEMORY, O200K, ""})
-"""What may stand where a path stands."""
+"""Values that are no path, where a path may be given."""
 
 PATHS = frozenset("chat_template source folder keys store mcp pages packages tokenizer file tls_cert tls_key".split())
 """A file's relative paths are relative to the file. Engines say which of their settings are paths."""
@@ -71,7 +71,7 @@ def home_layer(environ: Mapping[str, str]) -> Layer:
 
 
 def file_layer(file: Path, *, required: bool, kinds: EngineKinds = NO_KINDS) -> Layer:
-    """The file's values by key; nothing when there is no file and none was asked for.
+    """The file's values by key; nothing when there is no file and none was named.
 
     Raises `ConfigError` for a file that is no TOML, an unknown key, or an unknown kind of engine.
     """

@@ -42,7 +42,7 @@ def load_config(
 ) -> LoadedConfig:
     """The configuration of this process. ``flags`` maps dotted keys to values; None means that a flag was not given.
 
-    ``engines`` are kinds of engines by name that models may have, beside ours and those of installed packages. Raises
+    ``engines`` are kinds of engines by name that models may have, beside the built-in and the installed ones. Raises
     `ConfigError` for a file that is no TOML, an unknown key or engine (with the near ones), or a value of another type.
     """
     file = config_file(environ)

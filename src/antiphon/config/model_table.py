@@ -19,7 +19,7 @@ DEFAULT = "llama_cpp"
 """The kind of an engine table that names none."""
 
 FLAT = frozenset("threads reply delay url served_name key_variable key_file grammar".split())
-"""Settings of engines that may stand beside ``engine = "KIND"``, as all did before ``engine`` was a table."""
+"""Settings of engines that may be given beside ``engine = "KIND"``, as all were before ``engine`` was a table."""
 
 Table = Mapping[str, Any]
 
@@ -76,7 +76,7 @@ def check_keys(name: str, table: Table, settings: type[EngineSettings], file: st
 
 
 def entry_of(name: str, table: Table, kinds: EngineKinds = NO_KINDS, *, origin: Origin = nowhere) -> ModelEntry:
-    """The entry that a table in its nested spelling makes. Errors are told with the key, and ``origin`` of it."""
+    """The entry that a table in its nested spelling makes. Errors name the key, and its ``origin``."""
     above: KeyPath = ("models", name)
     settings = settings_of(name, table, kinds)
     engine = {setting: value for setting, value in table.get(KEY, {}).items() if setting != "kind"}

@@ -1,4 +1,4 @@
-"""The table ``[sessions]``: what is kept between requests."""
+"""The table ``[sessions]``: what is stored between requests."""
 
 from __future__ import annotations
 

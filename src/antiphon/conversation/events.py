@@ -34,7 +34,7 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts of one turn. ``cached_tokens`` is None where the engine does not tell."""
+    """Token counts of one turn. ``cached_tokens`` is None where the engine does not report them."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0

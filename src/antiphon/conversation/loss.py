@@ -1,4 +1,4 @@
-"""What one form of a conversation says and another cannot hold: every translation reports it with this value."""
+"""What one form of a conversation has and another cannot express: every translation reports it with this value."""
 
 from __future__ import annotations
 

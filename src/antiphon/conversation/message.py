@@ -71,7 +71,7 @@ class Message:
     ``text`` is as received: no Unicode, newline or JSON normalisation; a tool call's text is its arguments, raw.
     ``name`` is the tool's qualified name for role tool (``functions.f``), else the speaker's. ``recipient`` is whom it
     is for (``functions.f``, ``browser.search``, ``assistant`` …). ``channel`` None means that none was given; see
-    `effective_channel`. ``constrained`` tells that ``content_type`` was marked with ``<|constrain|>``.
+    `effective_channel`. ``constrained``: whether ``content_type`` was marked with ``<|constrain|>``.
     ``parts`` is empty for a plain text; otherwise ``text`` is the concatenation of its text parts.
     """
 

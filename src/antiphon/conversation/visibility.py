@@ -1,4 +1,4 @@
-"""One function decides what an end user may see; every output asks it (resolutions A-O32 … A-O34)."""
+"""One function decides what an end user may see; every output calls it (resolutions A-O32 … A-O34)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .message import Channel, Message, Role
 
 @dataclass(frozen=True, slots=True)
 class DebugCapability:
-    """Held by a caller whom the server's owner allows to see hidden channels. ``holder`` says who, for the log."""
+    """For a caller whom the server's owner allows to see hidden channels. ``holder`` says who, for the log."""
 
     holder: str
 

@@ -1,4 +1,4 @@
-"""Conversations from one form to another, as a stream, with a list of what the other form cannot hold."""
+"""Conversations from one form to another, as a stream, with a list of what the other form cannot express."""
 
 from antiphon.conversation import Loss
 

@@ -57,7 +57,7 @@ def kind_of(name: str, had: object, has: object) -> LossKind:
 
 
 def about_losses(written: Conversation, read: Conversation) -> Iterator[Loss]:
-    """What is lost of what stands beside the messages."""
+    """Losses beside the messages: tools, settings, extras."""
     yield from (Loss(f"tools[{i}]", tool.name) for i, tool in enumerate(written.tools) if tool not in read.tools)
     known = {namespace.name: namespace for namespace in read.builtins}
     for i, namespace in enumerate(written.builtins):

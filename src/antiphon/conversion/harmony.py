@@ -40,7 +40,7 @@ def as_harmony(message: Message) -> Message:
 
 
 class HarmonySource:
-    """Reads Harmony's pieces, however they came; with a ``place``, those of a text, and errors tell line and column."""
+    """Reads Harmony's pieces, however they came; with a ``place``, those of a text, and errors have line and column."""
 
     def __init__(
         self, pieces: Callable[[bytes, bool], list[Piece]], *, lenient: bool, place: Place | None = None
@@ -116,7 +116,7 @@ def id_pieces(tokenizer: Tokenizer) -> Callable[[bytes, bool], list[Piece]]:
         buffered = b"" if last else re.search(rb"\d*\Z", text).group()  # type: ignore[union-attr]  # matches nothing too
         text = text[: len(text) - len(buffered)]
         if wrong := re.search(rb"[^\d\s,\[\]]", text):
-            raise ParseError(f"{wrong.group()!r} stands among the ids", code="not_ids")
+            raise ParseError(f"{wrong.group()!r} is among the ids, and is none", code="not_ids")
         found = decoder.feed([int(id) for id in re.findall(rb"\d+", text)])
         return [*found, *decoder.close()] if last else found
 

@@ -38,7 +38,7 @@ class JsonReader(Protocol):
 
 
 class JsonSource:
-    """Reads one JSON value, twice, from a temporary file: what a writer needs first may stand last in it.
+    """Reads one JSON value, twice, from a temporary file: what a writer needs first may come last in it.
 
     ``reader`` makes the reader for what `survey` found in the text.
     """

@@ -20,7 +20,7 @@ CHUNK = 1 << 16
 LONGEST_WORD = 16
 """An error so close to the end of what was read may be a word, a number or an escape that is cut there."""
 LONGEST_CUT = 2
-"""So much of a number may stand behind what reads as one: ``1e+`` reads as 1 until its next digit comes."""
+"""So much of a number may follow what reads as one: ``1e+`` reads as 1 until its next digit comes."""
 
 Entry = tuple[str | None, int | None, Any]
 """A member of the object at the top, or with its index an element of its list; a value at the top itself has no key."""

@@ -63,7 +63,7 @@ class ResponsesReader:
         return [Message(role=role, text=text) for role, text in texts if isinstance(text, str)]
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
-        """The messages of the item before: what follows an assistant's message tells whether it is a preamble."""
+        """The messages of the item before: what follows an assistant's message decides whether it is a preamble."""
         path = f"{self.path}[{index}]"
         item, self._pending = self._pending, decoded(element, InputItem, path)
         self.unread += [Loss(f"{path}.{name}", "of the item, not of the conversation")
@@ -105,7 +105,7 @@ class Items:
 
 
 def _encrypted(content: str, where: str) -> Message:
-    raise ParseError("encrypted reasoning can be read only by the server that encrypted it", code="sealed")
+    raise ParseError("encrypted reasoning can be read only by the server that encrypted it", code="encrypted_content")
 
 
 def tool_of(value: Any, path: str) -> ToolSpec | None:

@@ -115,7 +115,7 @@ class CompletionsEngine(ABC):
     def _check(self, prompt: Sequence[int], *, n: int, grammar: str | None) -> None:
         check_context(prompt, self._info.context)
         if grammar is not None and not self._info.grammar:
-            raise UnsupportedError("this engine was not declared to hold grammars")
+            raise UnsupportedError("this engine was not declared to take grammars")
         if not 1 <= n <= self._info.slots:
             raise UnsupportedError(f"this engine cannot make {n} choices", position=Position(path="n"))
 

@@ -23,7 +23,7 @@ class Sampling:
     """How to choose the next id. Ranges are checked before an engine sees them (`generation.plan`).
 
     ``temperature`` 0 is greedy. ``top_k`` 0 is off. ``seed`` None: the engine's choice; else 0 … 2^64 - 1.
-    ``logprobs`` None: not wanted; else how many alternatives to report for each id. ``stop_ids`` end the reply; the id
+    ``logprobs`` None: none; else how many alternatives to report for each id. ``stop_ids`` end the reply; the id
     that ended it is part of what is returned.
     """
 
@@ -47,7 +47,7 @@ class Step:
     """What the engine sampled for one choice since the last step.
 
     ``text`` only from an engine that cannot give ids. ``end`` is set on a choice's last step and on no other.
-    ``cached_tokens``: how many prompt ids needed no evaluation, where the engine tells (on any step).
+    ``cached_tokens``: how many prompt ids needed no evaluation, where the engine reports it (on any step).
     """
 
     ids: tuple[int, ...] = ()
@@ -118,7 +118,7 @@ class Engine(Protocol):
     async def tokenize(self, text: str) -> list[int] | None:
         """Ids of ordinary text by the engine's own vocabulary, in which control spellings stay text.
 
-        None where it has none or does not tell; nobody can then check that the tokenizer here is the right one.
+        None where it has none or does not report it; nobody can then check that the tokenizer here is the right one.
         """
 
     async def aclose(self) -> None:

@@ -24,7 +24,7 @@ CHAT_AND_EMBED: frozenset[Task] = frozenset({"chat", "embed"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """The model that an engine is opened for, as far as the configuration and the model's files tell.
+    """The model that an engine is opened for, as far as the configuration and the model's files describe it.
 
     ``path`` is the model's file and ``metadata`` that of a GGUF file, both for engines that need a file. ``context`` is
     in tokens for one sequence and ``slots`` are replies at once; None: the engine's own choice. ``threads`` 0: too.
@@ -49,8 +49,8 @@ class ModelSpec:
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """A kind of engine: a subclass has its settings as fields, its name as ``tag``, and opens it.
 
-    ``needs_file``: it runs a model file of this machine, and is put to sleep when its memory is wanted. ``remote``: it
-    is a server that runs already; it is asked anew after a loss. ``needs_tokenizer``: the model's table must name its
+    ``needs_file``: it runs a model file of this machine, and is put to sleep when its memory is needed. ``remote``: it
+    is a server that runs already; it is reconnected after a loss. ``needs_tokenizer``: the model's table must name its
     vocabulary; otherwise that of the file, or single bytes, will do. ``tasks`` are what it can be configured for, and
     ``paths`` the settings that are paths, which a configuration file means relative to itself.
     """
@@ -76,7 +76,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return None
 
     def memory(self, model: ModelSpec) -> int:
-        """Bytes that the engine will take for this model; asked only where it needs a file."""
+        """Bytes that the engine will take for this model; called only where it needs a file."""
         return 0
 
     async def open(self, model: ModelSpec) -> Engine:

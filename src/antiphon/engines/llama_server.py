@@ -17,15 +17,15 @@ from .kind import CHAT_AND_EMBED, ModelSpec, Task
 from .llama_cpp.client import LlamaClient, ServedModel
 from .llama_cpp.fragments import Fragments
 from .llama_cpp.wire import MAX_LOGPROBS
-from .probe import holds_grammars
+from .probe import takes_grammars
 from .server import ServerSettings
 
 STREAMS = 16
-"""Replies asked for at once."""
+"""Replies requested at once."""
 
 
 class LlamaServerEngine:
-    """Made by `connect`, which asks the server what it is."""
+    """Made by `connect`, which reads what the server is."""
 
     def __init__(self, client: LlamaClient, model: ServedModel, *, grammar: bool, embeddings: bool) -> None:
         self._client = client
@@ -46,7 +46,7 @@ class LlamaServerEngine:
         """``url`` is the server's root. ``tokenizer`` (its model's) finds the ids of split characters.
 
         ``grammar``: the server was built with llguidance (one that was not ignores such a grammar without a word); None
-        tries, which takes a tokenizer. ``streams`` bounds the replies asked for at once. Errors: `OverloadedError` when
+        tries, which takes a tokenizer. ``streams`` bounds the replies requested at once. Errors: `OverloadedError` when
         nobody answers there.
         """
         client = LlamaClient(
@@ -59,9 +59,9 @@ class LlamaServerEngine:
         try:
             model = await client.model(embeddings=embeddings)
             if grammar is None and tokenizer is not None and not embeddings:
-                ask = partial(client.generate, model=model, n=1)
-                grammar = await holds_grammars(
-                    lambda ids, how, text: ask(ids, how, grammar=text), tokenizer, model.ends
+                generate = partial(client.generate, model=model, n=1)
+                grammar = await takes_grammars(
+                    lambda ids, how, text: generate(ids, how, grammar=text), tokenizer, model.ends
                 )
         except BaseException:
             await client.aclose()
@@ -82,7 +82,7 @@ class LlamaServerEngine:
         affinity: str | None = None,
     ) -> AsyncGenerator[Step, None]:
         if grammar is not None and not self._info.grammar:
-            raise UnsupportedError("this engine was not declared to hold grammars")
+            raise UnsupportedError("this engine was not declared to take grammars")
         async with aclosing(self._client.generate(prompt, sampling, self._model, n=n, grammar=grammar)) as steps:
             async for step in steps:
                 yield step

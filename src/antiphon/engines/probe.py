@@ -1,4 +1,4 @@
-"""Whether a server holds llguidance's grammars: asked by one that no model would follow by itself."""
+"""Whether a server takes llguidance's grammars: found out with one that no model would follow by itself."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Generate = Callable[[list[int], Sampling, str], AsyncGenerator[Step, None]]
 """(prompt, sampling, grammar) → the steps."""
 
 
-async def holds_grammars(generate: Generate, tokenizer: Tokenizer, end_ids: Collection[int]) -> bool:
+async def takes_grammars(generate: Generate, tokenizer: Tokenizer, end_ids: Collection[int]) -> bool:
     """False for a server that ignores such a grammar, or refuses it. Raises when the server is not there.
 
-    The grammar names an end of the model by its id, as those of replies do: a server that refuses that holds none.
+    The grammar names an end of the model by its id, as those of replies do: a server that refuses that takes none.
     """
     ids: list[int] = []
     end = f"<[{','.join(map(str, sorted(end_ids)))}]>" if end_ids else ""

@@ -1,4 +1,4 @@
-"""The base of engines that stand before another one: to wake it, to count its users, to see when it is lost."""
+"""The base of engines that wrap another one: to wake it, to count its users, to see when it is lost."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from .kind import DEFAULT_CONTEXT, EngineSettings, ModelSpec
 
 Reply = Sequence[int] | BaseException
 Script = Callable[[Sequence[int], Sampling, int], Reply]
-"""(prompt, sampling, choice) → the ids to say, or an error to raise after nothing was said."""
+"""(prompt, sampling, choice) → the ids of the reply, or an error to raise before the first id."""
 
 
 class ScriptedEngine:
-    """Plays ``script`` (or one fixed reply) in chunks of ``chunk`` ids; keeps every request in ``requests``.
+    """Plays ``script`` (or one fixed reply) in chunks of ``chunk`` ids; records every request in ``requests``.
 
     ``delay`` seconds pass before each step; with 0 it only yields to the event loop. ``running`` counts open replies.
     """

@@ -1,4 +1,4 @@
-"""The settings that all engines behind HTTP share: where the server is, its key, and whether it holds grammars."""
+"""The settings that all engines behind HTTP share: where the server is, its key, and whether it takes grammars."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .kind import EngineSettings, ModelSpec
 
 class ServerSettings(EngineSettings, frozen=True, kw_only=True):
     """``url`` is the server's root. Its key is in the environment variable ``key_variable`` or the file ``key_file``;
-    neither: it takes none. ``grammar``: whether the server holds llguidance's grammars; None asks it."""
+    neither: it takes none. ``grammar``: whether the server takes llguidance's grammars; None: found out."""
 
     url: str = ""
     key_variable: str = ""

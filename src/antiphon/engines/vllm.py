@@ -13,12 +13,12 @@ from antiphon.tokens import Tokenizer
 from .completions import CompletionsEngine, open_client, served_model
 from .engine import EngineInfo, Sampling
 from .kind import ModelSpec
-from .probe import holds_grammars
+from .probe import takes_grammars
 from .server import ServerSettings
 
 MAX_LOGPROBS = 20
 STREAMS = 256
-"""Replies asked for at once."""
+"""Replies requested at once."""
 
 _SEEDS = 2**63
 """Seeds are signed 64-bit numbers there."""
@@ -60,7 +60,7 @@ class VllmEngine(CompletionsEngine):
     ) -> VllmEngine:
         """``url`` is the server's root; ``model`` None takes the first that it serves.
 
-        ``tokenizer`` and ``end_ids`` are the model's own, which vLLM does not tell. ``grammar``: it holds llguidance's
+        ``tokenizer`` and ``end_ids`` are the model's own: vLLM reports neither. ``grammar``: it takes llguidance's
         grammars, as its structured output backends `guidance` and `auto` do; None tries. Errors: `OverloadedError`
         when nobody answers there.
         """
@@ -69,8 +69,8 @@ class VllmEngine(CompletionsEngine):
             name, context = await served_model(client, model)
             info = declared(context, streams, end_ids, grammar=True)
             if grammar is None:
-                ask = cls(client, name, tokenizer, info).generate
-                grammar = await holds_grammars(lambda ids, how, text: ask(ids, how, grammar=text), tokenizer, end_ids)
+                send = cls(client, name, tokenizer, info).generate
+                grammar = await takes_grammars(lambda ids, how, text: send(ids, how, grammar=text), tokenizer, end_ids)
         except BaseException:
             await client.aclose()
             raise

@@ -1,20 +1,20 @@
 """Every error that Antiphon raises, as one tree.
 
 An error says what is wrong, under which code, where, and what to do. The layer that knows the position adds it. What
-each code means, and its HTTP status, stands in `antiphon.errors.codes`.
+each code means, and its HTTP status, is in `antiphon.errors.codes`.
 
     AntiphonError
     ├── FormatError            a conversation or a text does not fit its format
     │   ├── RenderError        … while writing a prompt
     │   ├── ParseError         … while reading (strict mode only; the default mode reports incidents)
-    │   └── VisibilityError    hidden content was asked for without the debug capability
+    │   └── VisibilityError    hidden content was requested without the debug capability
     ├── TokenError             text or ids do not fit the vocabulary
     ├── TemplateError          a chat template is unknown, malformed, or raised
-    ├── RequestError           a caller asked for something that cannot be done as asked
+    ├── RequestError           a request that cannot be done as it is
     │   ├── UnsupportedError   … a setting that this engine or model cannot honour
     │   ├── ContextError       … more tokens than the context holds
     │   ├── ConflictError      … something that is going on forbids it
-    │   ├── AccessError        … who asks is not known, or may not
+    │   ├── AccessError        … the caller is not known, or may not
     │   └── NotFoundError      … a name that does not exist
     ├── EngineError            the engine failed; the request is lost, the server is not
     │   ├── EngineLostError    … it died in the middle
@@ -85,7 +85,7 @@ class ParseError(FormatError):
 
 
 class VisibilityError(FormatError):
-    """OpenChatML §14: content that end users may not see was asked for."""
+    """OpenChatML §14: content that end users may not see was requested."""
 
     default_code = "E-PERM-VISIBILITY"
 

@@ -15,7 +15,7 @@ FormatFactory = Callable[[Collection[Control]], Format]
 
 
 class MoreFormats(Protocol):
-    """Formats that a registry does not have itself, found only when they are asked for."""
+    """Formats that a registry does not have itself, found only when they are requested."""
 
     def names(self) -> Iterable[str]: ...
 
@@ -33,7 +33,7 @@ class NoMoreFormats:
 
 
 class FormatRegistry:
-    """Format factories under unique names; passed to where it is needed. ``more`` is asked for names not among them."""
+    """Format factories under unique names; passed to where it is needed. ``more`` has names not among them."""
 
     def __init__(self, more: MoreFormats | None = None) -> None:
         self._factories: dict[str, FormatFactory] = {}

@@ -1,4 +1,4 @@
-"""Compiles the grammars of replies beside the event loop, and keeps them."""
+"""Compiles the grammars of replies beside the event loop, and caches them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_gramm
 from antiphon.tokens import Piece, Tokenizer, spell
 
 TAIL = 256
-"""How many characters of a prompt's end tell where a reply begins."""
+"""How many characters of a prompt's end decide where a reply begins."""
 
 
 class ReplyCompiler:
@@ -49,7 +49,7 @@ class ReplyCompiler:
     async def compile(
         self, shape: ReplyShape, prompt: Sequence[Piece] = (), *, continues: bool = False
     ) -> CompiledGrammar:
-        """The grammar of a reply to ``prompt``; ``continues`` tells that the prompt left a message open.
+        """The grammar of a reply to ``prompt``; ``continues``: the prompt left a message open.
 
         Errors: `RequestError` for a schema, a pattern or a choice of tools that no grammar can enforce, with its place.
         """

@@ -34,7 +34,7 @@ async def prepare_turn(model: Model, request: TurnRequest, *, most: int | None =
 
 
 async def constrain(draft: Draft) -> Plan:
-    """The draft with the grammar of its reply, where one is asked for or the format is framed, and the engine takes it.
+    """The draft with the grammar of its reply, where one is required or the format is framed, and the engine takes it.
 
     Raises `RequestError` for a schema, pattern or choice that no grammar can enforce.
     """
@@ -56,7 +56,7 @@ async def _compiled(draft: Draft) -> CompiledGrammar | None:
 
 
 def shape_of(draft: Draft) -> ReplyShape:
-    """What the request asks of its reply."""
+    """What the request requires of its reply."""
     request = draft.request
     conversation = request.conversation
     first = sum(message.is_call for message in conversation.messages)

@@ -20,7 +20,7 @@ BATCH = 32
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingPlan:
-    """The ids of every text, framed as the model was trained, and how many numbers of each vector are wanted."""
+    """The ids of every text, framed as the model was trained, and how many numbers of each vector are requested."""
 
     model: Model
     inputs: tuple[tuple[int, ...], ...]
@@ -43,7 +43,7 @@ def plan_embedding(
         hint = "Name a model that does, or leave model out."
         raise UnsupportedError(f"{model.name!r} makes no embeddings", position=Position(path="model"), hint=hint)
     if dimensions is not None and not (dimensions == spec.size or (spec.shortens and 0 < dimensions < spec.size)):
-        fewer = "" if spec.shortens else ", and nothing is said of the model that their beginnings are embeddings"
+        fewer = "" if spec.shortens else ", and the model is not known to have embeddings that can be shortened"
         raise UnsupportedError(
             f"the embeddings of {model.name!r} have {spec.size} dimensions{fewer}",
             position=Position(path="dimensions"),

@@ -1,4 +1,4 @@
-"""Who looks on at turns, and for how long they may go on. It is told numbers and ends, never what was said."""
+"""Who looks on at turns, and for how long they may go on. It gets numbers and ends, never content."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TurnMeter(Protocol):
     def end(self, tokens: Mapping[int, int], error: BaseException | None) -> None:
         """The turn is over, with so many tokens of each choice that had any event.
 
-        ``error`` is what ended it early (`GeneratorExit` when nobody wanted more).
+        ``error`` is what ended it early (`GeneratorExit` when the reader stopped).
         """
 
 
@@ -58,19 +58,19 @@ class Unmetered:
         return self
 
     def between(self, seconds: float) -> None:
-        """Nobody asks."""
+        """Nothing is measured."""
 
     def first(self) -> None:
-        """Nobody asks."""
+        """Nothing is measured."""
 
     def incident(self, code: str) -> None:
-        """Nobody asks."""
+        """Nothing is measured."""
 
     def ended(self, choice: int, end: TurnEnded) -> None:
-        """Nobody asks."""
+        """Nothing is measured."""
 
     def end(self, tokens: Mapping[int, int], error: BaseException | None) -> None:
-        """Nobody asks."""
+        """Nothing is measured."""
 
 
 UNMETERED = Unmetered()
@@ -127,7 +127,7 @@ class Deadline:
 
     def _error(self) -> OverloadedError:
         if self._first:
-            message = f"The model said nothing in {self._limits.first:g} seconds."
+            message = f"The model wrote nothing in {self._limits.first:g} seconds."
             return OverloadedError(message, code="first_token_timeout")
         message = f"The answer was not whole after {self._limits.whole:g} seconds."
         return OverloadedError(message, code="turn_timeout")

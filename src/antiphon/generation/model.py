@@ -23,7 +23,7 @@ class EmbeddingSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """What the catalog makes of a name and generation runs. ``defaults`` are the format's under the catalogue's.
+    """What the catalog makes of a name and generation runs. ``defaults`` are the format's under the catalog entry's.
 
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
     ``embedding`` is for a model that embeds and writes nothing; its format frames the texts.

@@ -56,7 +56,7 @@ class Draft:
 class Plan(Draft):
     """Everything that is decided before the first token; `constrain` makes it, and it alone can be run.
 
-    ``constraint`` None: the reply is free, because nothing was asked that a grammar must promise.
+    ``constraint`` None: the reply is free, because nothing was requested that a grammar must promise.
     """
 
     constraint: CompiledGrammar | None

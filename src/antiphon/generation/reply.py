@@ -67,7 +67,7 @@ def reply_of(events: Iterable[Event]) -> Reply:
 
 
 def merge_usage(replies: Sequence[Usage]) -> Usage:
-    """The usage of a whole request: the prompt once, what was said summed over the choices."""
+    """The usage of a whole request: the prompt once, completion tokens summed over the choices."""
     first = replies[0]
     return replace(
         first,

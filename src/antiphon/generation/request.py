@@ -1,4 +1,4 @@
-"""What is asked of one turn, whichever API it came by."""
+"""What is requested of one turn, whichever API it came by."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def unchanged(error: RequestError) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """A conversation and how to go on with it. None everywhere means "not said": the model's default holds.
+    """A conversation and how to go on with it. None everywhere means "not given": the model's default applies.
 
     ``stop`` ends the answer where one of the strings occurs in its decoded text, the string itself left out.
-    ``logprobs`` is the number of alternatives wanted beside each token's own (0 … 20).
+    ``logprobs`` is the number of alternatives requested beside each token's own (0 … 20).
     """
 
     conversation: Conversation
@@ -60,7 +60,7 @@ class TurnRequest:
     reword: Callable[[RequestError], object] = unchanged
     """Is given each error of planning before it is raised: a wire sets its own names of parameters, and its hints."""
     best_effort: bool = False
-    """An engine that cannot hold a grammar may try without; otherwise such a request is refused."""
+    """An engine that takes no grammars may try without; otherwise such a request is refused."""
     call_prefix: str = "call_"
     """Ids of calls that the model gave none: this and the call's number in the conversation (resolution A-O12)."""
 
@@ -77,5 +77,5 @@ class TurnRequest:
 
     @property
     def requires_grammar(self) -> bool:
-        """Something is asked that only a grammar can promise."""
+        """Something is requested that only a grammar can promise."""
         return self.chosen or self.formatted or any(tool.strict for tool in self.conversation.tools)

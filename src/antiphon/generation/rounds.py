@@ -140,7 +140,7 @@ class Rounds:
                 yield event
 
     def _grow(self, messages: Sequence[Message]) -> None:
-        """What was said is history now; a call that was required was made, and the model is free to answer."""
+        """The reply is history now; a call that was required was made, and the model is free to answer."""
         choice = self.request.tool_choice
         called = any(message.is_call for message in messages)
         free = ToolChoice("auto", choice.names) if choice.mode == "required" and called else choice

@@ -18,7 +18,7 @@ from .reader import ChoiceReader
 Happened = TypeVar("Happened")
 Written = TypeVar("Written")
 Source = Callable[[Deadline], AsyncGenerator[StepEvents[Happened], None]]
-"""Begins the events of a request, whose turns tell the deadline when they begin, speak and end."""
+"""Begins the events of a request, whose turns report to the deadline when they begin, write and end."""
 Send = Callable[[Written], Awaitable[None] | None]
 """Takes what was written of a step; what it returns is awaited before the next."""
 Keep = Callable[[Sequence[Message]], Awaitable[None]]
@@ -28,7 +28,7 @@ Keep = Callable[[Sequence[Message]], Awaitable[None]]
 async def run_turn(plan: Plan, *, meter: Meter = UNMETERED) -> AsyncGenerator[ChoiceEvent, None]:
     """The events of every choice; each choice ends with one `TurnEnded`. Closing the generator stops the engine.
 
-    Errors are the engine's: `EngineLostError`, `OverloadedError` …; the events before them stand.
+    Errors are the engine's: `EngineLostError`, `OverloadedError` …; the events before them remain valid.
     """
     async with aclosing(steps(plan, meter)) as turn:
         async for choice, events, tokens in turn:
@@ -46,7 +46,7 @@ async def drive(
 ) -> None:
     """Runs a request to its end: ``write`` makes something of each step, and ``send`` takes what is not empty.
 
-    This coroutine is to be a task of its own: then nothing stands between the event loop and the engine. ``keep`` is
+    This coroutine is to be a task of its own: then nothing comes between the event loop and the engine. ``keep`` is
     awaited with a turn's messages before its end is sent: whoever has the end can rely on it.
     Raises what the engine raises, and `OverloadedError` when a turn exceeds ``limits``.
     """
@@ -106,7 +106,7 @@ async def steps(
 
 
 class Metering:
-    """Tells the meter and the deadline of one turn what they are there for."""
+    """Reports one turn to the meter and the deadline."""
 
     def __init__(self, plan: Plan, meter: Meter, deadline: Deadline | None) -> None:
         self._meter = meter.begin(len(plan.prompt_ids))

@@ -45,7 +45,7 @@ class Vocabulary:
 
 
 class _Tokens:
-    """What llguidance asks of a tokenizer.
+    """What llguidance requires of a tokenizer.
 
     It would let its one end token stand wherever a grammar may end. That is an id of nobody's here, so that a turn ends
     with what the grammar names, and with nothing else.
@@ -142,7 +142,7 @@ def _at_fault(
 
 
 def leaves(grammar: Grammar) -> list[Json | Regex]:
-    """The schemas and patterns of a grammar, each once (a schema that stands in several places is one object)."""
+    """The schemas and patterns of a grammar, each once (a schema that occurs in several places is one object)."""
     found: dict[int, Json | Regex] = {}
     todo: list[Grammar] = [grammar]
     while todo:

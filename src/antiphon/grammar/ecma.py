@@ -33,7 +33,7 @@ def spelled_out(pattern: str) -> str:
 
 
 def parts(pattern: str) -> Iterator[str]:
-    """`spelled_out` in pieces: a class, or what stands between classes, sign by sign."""
+    """`spelled_out` in pieces: a class, or what is between classes, sign by sign."""
     dot = "." if _DOT_IS_ANY.search(pattern) else _DOT
     members: list[str] = []
     inside: _Class | None = None
@@ -61,7 +61,7 @@ class _Class:
         self.closed = False
 
     def item(self, sign: str, *, last: bool) -> str:
-        """One sign of it; ``last`` tells that the class ends after it."""
+        """One sign of it; ``last``: the class ends after it."""
         first, self._first = self._first, False
         if sign == "^" and first:
             return sign

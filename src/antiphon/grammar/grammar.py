@@ -30,7 +30,7 @@ class AnyText:
     """Free text without the controls ``avoid``, up to and with ``until`` (None: up to what follows, an id).
 
     ``limit`` is in characters (a pair like ``<a`` may count as one); at the limit ``until`` is forced. Controls that
-    the vocabulary has can never be text, so only those that are spelled out are kept out of it. ``escaped``: ``<<|``
+    the vocabulary has can never be text, so only those that are spelled out are excluded. ``escaped``: ``<<|``
     stands for ``<|`` (OpenChatML §3). ``nonblank``: it begins with a character that is no blank, so it is not empty.
     """
 
@@ -43,7 +43,7 @@ class AnyText:
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """A JSON text of ``schema``, which stands at ``path`` of the request.
+    """A JSON text of ``schema``, which is at ``path`` of the request.
 
     ``strict``: a keyword that cannot be enforced while sampling is an error, else it is checked afterwards. Strings and
     names never spell a control of ``avoid`` that the vocabulary lacks.

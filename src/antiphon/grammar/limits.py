@@ -1,7 +1,7 @@
 """How large a schema or a pattern may be: checked before anything compiles it.
 
-The engine's compiler has limits of its own for states and symbols, but a count of a thousand million items makes it ask
-for more memory than there is, which ends the process. So counts, sizes and nesting are bounded here, in linear time and
+The engine's compiler has limits of its own for states and symbols, but a count of 10⁹ items makes it request
+more memory than there is, which ends the process. So counts, sizes and nesting are bounded here, in linear time and
 without recursion.
 """
 

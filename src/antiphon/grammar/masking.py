@@ -24,7 +24,7 @@ def matcher(format: HasGrammar, shape: ReplyShape, tokenizer: Tokenizer, end_ids
     """A matcher for one reply, whose ``mask()`` any engine can lay over its logits. Needs the extra ``local``.
 
     ``end_ids`` are the model's own end tokens. Building the vocabulary takes a quarter of a second for a real model;
-    who asks more than once makes a `Vocabulary` and uses `compile_grammar`.
+    who calls it more than once makes a `Vocabulary` and uses `compile_grammar`.
 
     Errors: `RequestError` for a shape that cannot be enforced, with its place.
     """

@@ -18,7 +18,7 @@ NOT_BLANK = r"/\S(?s:.*)/"
 
 
 def quote(text: str) -> str:
-    """The text as a pattern of itself, fit to stand between slashes."""
+    """The text as a pattern of itself, fit to be between slashes."""
     return _SPECIAL.sub(r"\\\g<0>", text).replace("\n", r"\n").replace("\r", r"\r")
 
 

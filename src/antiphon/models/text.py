@@ -21,7 +21,7 @@ TOKENIZER_FILE = "tokenizer.json"
 class ModelText:
     """``special`` are the spellings of ``bos_token``, ``eos_token`` …, as Jinja templates know them.
 
-    ``sentences`` frames a text that is embedded, and ``dimensions`` are its embedding's, where the files tell.
+    ``sentences`` frames a text that is embedded, and ``dimensions`` are its embedding's, where the files have it.
     """
 
     tokenizer: Tokenizer

@@ -1,4 +1,4 @@
-"""What a server counts and writes down: metrics, traces, logs. Never a word of what was said."""
+"""What a server counts and writes down: metrics, traces, logs. Never content."""
 
 from .metering import RequestMeter
 from .metrics import Metrics

@@ -1,4 +1,4 @@
-"""One line a request: who, what, how long, how many tokens. Never a word that a client or a model said."""
+"""One line a request: who, what, how long, how many tokens. Never content of a client or a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 class AccessLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Times in milliseconds from the request on. ``id`` is the client's own where it sent a sane one.
 
-    ``route`` is a pattern ("other" where there is none), ``key`` a name, ``model`` one of the catalogue, ``error`` a
+    ``route`` is a pattern ("other" where there is none), ``key`` a name, ``model`` one of the catalog, ``error`` a
     code: nothing here is text of the client's choice. ``gone``: it hung up before its answer was whole.
     """
 

@@ -41,7 +41,7 @@ def set_up_log(
         logger.addHandler(handler)
         logger.propagate = False
     logging.getLogger("antiphon").setLevel(level.upper())
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it says in its own words what we say in ours
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the access log has the same
     ACCESS.setLevel(logging.INFO if access else logging.CRITICAL)
 
 
@@ -55,7 +55,7 @@ def _handler(file: str) -> logging.Handler:
 
 
 class TextLines(logging.Formatter):
-    """A line for people. What an error says may hold what a client said: only ``details`` shows more than its kind."""
+    """A line for people. An error's message may have a client's text: only ``details`` shows more than its kind."""
 
     def __init__(self, *, details: bool) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class TextLines(logging.Formatter):
         return "\n".join([line, self.fault(record)]) if record.exc_info else line
 
     def fault(self, record: logging.LogRecord) -> str:
-        """Where and what kind of error a record tells."""
+        """The place and the kind of a record's error."""
         kind, error, where = record.exc_info or (None, None, None)
         if kind is None or error is None:
             return ""
@@ -92,7 +92,7 @@ class JsonLines(TextLines):
 
 
 def moment(record: logging.LogRecord) -> str:
-    """When it was said: RFC 3339 in UTC, to the millisecond."""
+    """When it was logged: RFC 3339 in UTC, to the millisecond."""
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -18,7 +18,7 @@ class Account(Protocol):
     """Pays for tokens."""
 
     def __call__(self, *, prompt: int, completion: int, cached: int | None) -> None:
-        """A turn took so many tokens; ``cached`` None: its engine does not tell."""
+        """A turn took so many tokens; ``cached`` None: its engine does not report it."""
 
 
 def _nothing() -> None:

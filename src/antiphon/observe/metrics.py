@@ -1,4 +1,4 @@
-"""Counts and times for Prometheus. Labels are few and ours: a route's pattern, a model of the catalogue, a code."""
+"""Counts and times for Prometheus. Labels are few and bounded: a route's pattern, a model of the catalog, a code."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Metrics:
         self.turns = counter("turns", "Choices made, by why they ended.", "model", "reason")
         self.prompt_tokens = counter("prompt_tokens", "Tokens of prompts.", "model")
         self.cached_tokens = counter("cached_tokens", "Tokens of prompts that the engine had in its cache.", "model")
-        self.completion_tokens = counter("completion_tokens", "Tokens that models said.", "model")
-        self.incidents = counter("incidents", "Repairs of what models said.", "code")
+        self.completion_tokens = counter("completion_tokens", "Tokens that models wrote.", "model")
+        self.incidents = counter("incidents", "Repairs of what models wrote.", "code")
         self.first_token = histogram(
             "time_to_first_token_seconds", "From a request to the first event.", FIRST, "model"
         )
@@ -57,7 +57,7 @@ class Metrics:
         self.running = Gauge("antiphon_turns_running", "Turns in an engine now.", ["model"], registry=registry)
 
     def follow(self, *, queue: Callable[[], tuple[int, int]], models: Callable[[], Iterable[Model]]) -> None:
-        """From now on a scrape also tells how many requests run and wait, and how the loaded engines are."""
+        """From now on a scrape also reports how many requests run and wait, and how the loaded engines are."""
         self._registry.register(States(queue, models))
 
     def turn(self, model: str, *, prompt_tokens: int, since: float) -> TurnCounts:

@@ -21,7 +21,7 @@ def stored_key(path: Path) -> bytes:
                 file.write(os.urandom(KEY_BYTES))
         key = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"the server's key {path} cannot be kept: {error.strerror}", code="seal_key") from error
+        raise ConfigError(f"the server's key {path} cannot be kept: {error.strerror}", code="encryption_key") from error
     if len(key) != KEY_BYTES:
-        raise ConfigError(f"{path} must hold {KEY_BYTES} bytes, and holds {len(key)}", code="seal_key")
+        raise ConfigError(f"{path} must hold {KEY_BYTES} bytes, and holds {len(key)}", code="encryption_key")
     return key

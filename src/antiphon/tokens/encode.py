@@ -60,7 +60,7 @@ def encode_pieces(pieces: Iterable[Piece], tokenizer: Tokenizer, memo: SegmentMe
     """
     ids: list[int] = []
     name = tokenizer.name
-    known: dict[str, int] = {}  # a spelling's hash is kept by Python, a control's is worked out each time
+    known: dict[str, int] = {}  # a spelling's hash is cached by Python, a control's is worked out each time
     for piece in pieces:
         if isinstance(piece, Control):
             id = known.get(piece.spelling)

@@ -1,6 +1,6 @@
-"""What the description tells of a request's fields beyond their types: where numbers lie, how long texts and lists are.
+"""OpenAPI's description of a request's fields beyond their types: where numbers lie, how long texts and lists are.
 
-Each keyword speaks of one type only, so it may stand beside any choice of types, null included.
+Each keyword speaks of one type only, so it may accompany any choice of types, null included.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
         fields = schemas[kind].get("properties", {}) | keywords.get("properties", {})
         schemas[kind] |= {**keywords, "properties": fields}
     for kind, schema in schemas.items():
-        asks = kind.endswith(("Request", "Create", "Update")) or kind in own
-        fields = {**common, **own.get(kind, {})} if asks else {}
+        is_request = kind.endswith(("Request", "Create", "Update")) or kind in own
+        fields = {**common, **own.get(kind, {})} if is_request else {}
         for name, keywords in schema.get("properties", {}).items():
             found = fields.get(name)
             if found is not None:
@@ -81,7 +81,7 @@ def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
 
 
 def _common(limits: Limits) -> dict[str, Schema]:
-    """By the names that mean the same wherever they stand."""
+    """By the names that mean the same wherever they occur."""
     text = {"minLength": 1, "maxLength": MAX_STOP_LENGTH}
     return {
         **{name: _within(allowed) for name, allowed in RANGES.items() if name != "logprobs"},

@@ -58,9 +58,9 @@ def read_function(
 def read_response_format(
     kind: Literal["text", "json_object", "json_schema"], schema: SchemaFields | None, path: str
 ) -> ResponseFormat | None:
-    """The answer's format; None for ``text``, which asks for nothing.
+    """The answer's format; None for ``text``, which requires nothing.
 
-    ``path`` is where ``schema`` stands. Raises `RequestError` at what ``json_schema`` needs and lacks.
+    ``path`` is where ``schema`` is. Raises `RequestError` at what ``json_schema`` needs and lacks.
     """
     if kind == "text":
         return None

@@ -43,7 +43,7 @@ class CompletionRules:
     """How a dialect completes texts.
 
     ``raw``: a prompt goes to the model as it stands unless the request says otherwise (never so for Harmony's models).
-    ``appends_suffix``: the suffix stands after every completion (resolution D-14); else it is what the model should
+    ``appends_suffix``: the suffix ends every completion (resolution D-14); else it is what the model should
     write towards, which none here can. ``index_of_prompt``: a choice's index is its prompt's (resolution D-13).
     """
 
@@ -56,18 +56,18 @@ class CompletionRules:
 class Dialect:
     """One way to speak chat completions; limits are None where the dialect has none of its own.
 
-    What is asked: ``required`` fields must be there, ``refused`` ones must not; a number must lie in its row of
+    Of requests: ``required`` fields must be there, ``refused`` ones must not; a number must lie in its row of
     ``ranges``; ``checks`` hold what no row can say. ``strict`` is the letter of the document: nothing beyond
     ``parameters`` (None: beyond the fields that we know) is taken.
 
-    What is answered: ``finish`` says why an answer ended, ``other_finish`` where it has no word; ``role`` is in the
+    Of answers: ``finish`` says why an answer ended, ``other_finish`` where it has no word; ``role`` is in the
     first chunk or in every; ``whole`` names the object of an answer that is not streamed; ``usage`` comes in a stream
     when asked for, or with the last choice's end; ``bare`` answers have no field that the document does not name.
     """
 
     name: str
     prefixes: tuple[str, ...] = ()
-    """Where it is always spoken, whatever the server's own dialect is; its name where nothing is said."""
+    """Where it is always spoken, whatever the server's own dialect is; its name where nothing is given."""
     strict: bool = False
     parameters: frozenset[str] | None = None
     required: frozenset[str] = frozenset()

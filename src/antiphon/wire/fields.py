@@ -41,7 +41,7 @@ def _not_taken(name: str, dialect: Dialect) -> UnsupportedError:
 
 
 def warnings(wire: msgspec.Struct) -> tuple[str, ...]:
-    """What is done as asked and is seldom meant."""
+    """What is done as requested and is seldom meant."""
     temperature, n = getattr(wire, "temperature", None), getattr(wire, "n", None)
     found = []
     if temperature is not None and 0 < temperature < 0.001:

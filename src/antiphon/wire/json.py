@@ -21,7 +21,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(value: object) -> bytes:
-    """Compact JSON. A lone surrogate, which is no character, becomes U+FFFD: nothing fails on what a model said."""
+    """Compact JSON. A lone surrogate, which is no character, becomes U+FFFD: nothing fails on a model's output."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -81,7 +81,7 @@ def _names(kind: type[msgspec.Struct]) -> frozenset[str]:
 
 
 def _invalid(reason: str) -> RequestError:
-    """msgspec's ``Expected `int`, got `str` - at `$.messages[0].role` ``, its path made ours."""
+    """msgspec's ``Expected `int`, got `str` - at `$.messages[0].role` ``, its path in this package's form."""
     found = _PATH.search(reason)
     message, path = (reason[: found.start()], found.group(1)) if found else (reason, "")
     code = "missing_required_parameter" if "missing required field" in message else "invalid_type"

@@ -46,7 +46,7 @@ def at_most(requested: int | None, most: int | None) -> int | None:
 
 
 def output_limit(name: str, tokens: int | None) -> int | None:
-    """As many as were asked for under ``name``, which a plan would not know. Raises `RequestError`."""
+    """As many as were requested under ``name``, which a plan would not know. Raises `RequestError`."""
     allowed = RANGES["max_tokens"]
     if tokens is not None and tokens not in allowed:
         raise refused(name, f"is {tokens}; it must be in {allowed}.")

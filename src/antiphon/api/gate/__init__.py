@@ -1,1 +1,1 @@
-"""Who may come in, how much each may ask for, and who waits."""
+"""Who may come in, how much each may request, and who waits."""

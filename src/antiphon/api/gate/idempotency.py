@@ -35,7 +35,7 @@ class Idempotency:
 
     @contextmanager
     def making(self, owner: str, response: str) -> Iterator[None]:
-        """While the response is made, its key stays claimed although nothing of it is kept yet."""
+        """While the response is made, its key stays claimed although nothing of it is stored yet."""
         self._making.add((owner, response))
         try:
             yield
@@ -45,7 +45,7 @@ class Idempotency:
     async def claim(self, owner: str, key: str, body: bytes, response: str) -> str:
         """Claims ``key`` for ``response``; the id of the response that has it, which is another on a second time.
 
-        A response that failed before it was kept gives its key back. Raises `RequestError` for a key that came with
+        A response that failed before it was stored gives its key back. Raises `RequestError` for a key that came with
         another body, or that cannot be one.
         """
         if not _SANE.fullmatch(key):

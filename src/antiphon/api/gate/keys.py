@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
 class Scope(StrEnum):
-    """What a key may do: ask models; see the model's reasoning; read metrics."""
+    """What a key may do: use models; see the model's reasoning; read metrics."""
 
     INFERENCE = "inference"
     DEBUG = "debug"
@@ -30,14 +30,14 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. ``name`` owns what is kept between requests; it is empty where the server has no keys."""
+    """Who sends a request. ``name`` owns what is stored between requests; it is empty where the server has no keys."""
 
     name: str = ""
     scopes: frozenset[Scope] = frozenset()
 
 
 ANYBODY = Principal(scopes=frozenset({Scope.INFERENCE, Scope.ADMIN}))
-"""Who asks a server that has no keys. Reasoning stays hidden: showing it to all is a setting of its own."""
+"""Whoever uses a server that has no keys. Reasoning stays hidden: showing it to all is a setting of its own."""
 NOBODY = Principal()
 
 
@@ -57,7 +57,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 def new_key(name: str, scopes: Iterable[Scope] = (Scope.INFERENCE,), **limits: int | None) -> tuple[str, Key]:
-    """A new secret, which is told once and kept nowhere, and its key. Raises `ConfigError` for an odd name."""
+    """A new secret, which is shown once and stored nowhere, and its key. Raises `ConfigError` for an odd name."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} cannot be a key's name", hint="Letters, digits and . _ @ -, at most 64.")
     secret = PREFIX + secrets.token_urlsafe(32)

@@ -1,4 +1,4 @@
-"""How much each key may ask for: requests and tokens a minute, and requests at once."""
+"""How much each key may request: requests and tokens a minute, and requests at once."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Rates:
             account.behind -= 1
 
     def check(self, name: str) -> None:
-        """Whether a request that runs may ask for work; to look at what runs in the background is always free.
+        """Whether a request that runs may start work; to look at what runs in the background is always free.
 
         Raises `OverloadedError` (``rate_limit_exceeded``).
         """

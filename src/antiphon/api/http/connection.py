@@ -1,4 +1,4 @@
-"""One connection: uvicorn's, held to the limits of size and time that uvicorn does not have."""
+"""One connection: uvicorn's, under limits of size and time that uvicorn does not have."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Connection(HttpToolsProtocol):
     def _idle(self) -> bool:
         return self._running is None or self._running.response_complete
 
-    # What the socket says
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -63,7 +63,7 @@ class Connection(HttpToolsProtocol):
         self._forget_deadline()
         _cancel(self._reader_deadline)
         if self._running is not None and not self._running.response_complete:
-            # uvicorn tells only the last request, which may be one that waits behind this.
+            # uvicorn signals only the last request, which may be one that waits behind this.
             self._running.disconnected = True
             self._running.message_event.set()
         super().connection_lost(exc)
@@ -147,7 +147,7 @@ class Connection(HttpToolsProtocol):
             self._forget_deadline()
             super().on_message_complete()
 
-    # What the application says
+    # Called by the application's cycle
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
@@ -158,7 +158,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing() or not self._idle:
             return
         if self._refusal is not None:
-            self._tell(self._refusal)
+            self._send_error(self._refusal)
         elif self._in_body:
             self._await_head()  # The rest of a body that nobody reads gets as long.
 
@@ -201,13 +201,13 @@ class Connection(HttpToolsProtocol):
     # Refusing
 
     def _refuse(self, error: AntiphonError) -> None:
-        """Tells ``error`` when what came before is answered. Nothing more is read."""
+        """Answers with ``error`` when what came before is answered. Nothing more is read."""
         self._refusal = error
         self._forget_deadline()
         if self._in_body:
             self._break_off(error)
         elif self._idle:
-            self._tell(error)
+            self._send_error(error)
 
     def _break_off(self, error: AntiphonError) -> None:
         """The body of the last request is malformed: its application, if it runs, gets no more of it."""
@@ -219,9 +219,9 @@ class Connection(HttpToolsProtocol):
         if self.cycle.response_started:
             self.transport.close()
         else:
-            self._tell(error)
+            self._send_error(error)
 
-    def _tell(self, error: AntiphonError) -> None:
+    def _send_error(self, error: AntiphonError) -> None:
         self._context.metrics.refused_connections.labels(error.code).inc()
         answer = error_response(error, error_shape(self._context.dialect))
         headers = [field for field in answer.raw_headers if field[0] != b"connection"]

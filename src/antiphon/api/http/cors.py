@@ -22,7 +22,7 @@ _EXPOSED = (
 
 
 def cors(origins: Sequence[str]) -> list[Middleware]:
-    """The layer that answers preflights; none without origins. No cookie is ever asked for: a key is a header.
+    """The layer that answers preflights; none without origins. No cookie is ever requested: a key is a header.
 
     Raises `ConfigError` (``origin``) for what is no origin.
     """

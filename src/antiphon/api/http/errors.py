@@ -33,7 +33,7 @@ class ClientGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
-    """How an error is answered. ``retry``: False tells clients that trying again is no use; None says nothing."""
+    """How an error is answered. ``retry``: sent to clients as whether to try again; None: not sent."""
 
     status: int
     type: str
@@ -84,7 +84,7 @@ def answer_to(error: AntiphonError) -> ErrorAnswer:
 
 
 def api_error(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS) -> ApiError:
-    """What the client is told. Our own mistakes are told without details: those are for the log."""
+    """The error as the client gets it. Internal errors come without details: those are for the log."""
     answer = answer_to(error)
     return ApiError(
         status=shape.statuses.get(answer.status, answer.status),
@@ -130,4 +130,4 @@ def error_response(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS, *, a
 
 
 INTERNAL = AntiphonError("The server made a mistake; it is in its log under this request's id.", code="internal_error")
-"""What is told of an error that nobody foresaw: nothing of its text, which may hold content or paths."""
+"""The answer to an unforeseen error: nothing of its text, which may hold content or paths."""

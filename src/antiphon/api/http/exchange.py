@@ -105,19 +105,19 @@ class Exchange:
             self.first_event = time.perf_counter()
 
     def spent(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
-        """A turn, or an embedding, took so many tokens; None: its engine does not tell."""
+        """A turn, or an embedding, took so many tokens; None: its engine does not report it."""
         self.prompt_tokens = (self.prompt_tokens or 0) + prompt
         self.completion_tokens = (self.completion_tokens or 0) + completion
         if cached is not None:
             self.cached_tokens = (self.cached_tokens or 0) + cached
 
     def refusal(self, error: AntiphonError, *, allow: str | None = None) -> Response:
-        """The answer that tells ``error``, in the shape of the wire that it was sent to."""
+        """The answer for ``error``, in the shape of the wire that it was sent to."""
         self.error = error.code
         return error_response(error, self.errors, allow=allow)
 
     def line(self, route: str) -> AccessLine:
-        """What the access log tells of it."""
+        """Its entry in the access log."""
         return AccessLine(
             id=self.id,
             method=self.method if self.method in METHODS else "other",
@@ -161,7 +161,7 @@ class Envelope:
     ) -> None:
         """``patterns`` has the pattern of each endpoint's path, which is what metrics call it.
 
-        ``errors`` is how errors are told, but below each of ``places`` (paths), which has a shape of its own.
+        ``errors`` writes the body of errors, but below each of ``places`` (paths), which has a shape of its own.
         """
         self._app = app
         self._metrics = metrics
@@ -211,6 +211,6 @@ class Envelope:
         return self._patterns.get(scope.get("endpoint"), "other")
 
     def _shape(self, path: str) -> ErrorShape:
-        """How errors are told at that path."""
+        """The writer of errors at that path."""
         found = (shape for place, below, shape in self._places if path == place or path.startswith(below))
         return next(found, self._errors)

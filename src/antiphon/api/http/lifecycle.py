@@ -40,7 +40,7 @@ class Work:
 
 
 class Lifecycle:
-    """``loading`` while the first model loads; ``draining`` once the server was told to stop."""
+    """``loading`` while the first model loads; ``draining`` once the server is stopping."""
 
     def __init__(self) -> None:
         self.loading = False

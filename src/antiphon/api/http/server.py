@@ -1,4 +1,4 @@
-"""Runs an application on a socket until it is told to stop."""
+"""Runs an application on a socket until it is stopped."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def serving(
 ) -> None:
     """Serves until SIGTERM or SIGINT: then takes nothing new and gives what runs ``drain`` seconds to end.
 
-    ``on_ready`` is told the base URL once the socket is open (``port`` 0 takes a free one), and ``on_hangup`` each
+    ``on_ready`` gets the base URL once the socket is open (``port`` 0 takes a free one), and ``on_hangup`` each
     SIGHUP. A second signal to stop ends all at once.
     Raises `ConfigError` for a host that is not this machine's alone where there are no keys, unless ``without_keys``.
     """
@@ -108,7 +108,7 @@ def _bound_unsent(listener: socket.socket) -> None:
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which tells the application that it stops, and ends with exit code 0 when it did as it was told."""
+    """uvicorn, which tells the application that it stops, and ends with exit code 0 when it stopped in order."""
 
     def __init__(
         self,

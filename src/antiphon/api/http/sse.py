@@ -18,7 +18,7 @@ GATHER, LONGEST_GATHER = 0.01, 0.1
 
 
 def headers_of(media_type: str) -> list[tuple[bytes, bytes]]:
-    """Of a stream that no proxy is to keep or gather."""
+    """Headers of a stream that no proxy is to cache or buffer."""
     return [
         (b"content-type", media_type.encode()),
         (b"cache-control", b"no-cache"),
@@ -129,7 +129,7 @@ async def fill(
     work: Work,
     unforeseen: Callable[[Exception], AntiphonError],
 ) -> None:
-    """Runs ``write``, which fills the outbox, adds the stream's end, and closes it; errors are the outbox's to tell."""
+    """Runs ``write``, which fills the outbox, adds the stream's end, and closes it; the outbox reports errors."""
     try:
         await work.run(_as_task(write, outbox))
         outbox.write(end())

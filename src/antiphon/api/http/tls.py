@@ -1,4 +1,4 @@
-"""A certificate and its key, checked before a server stands or falls with them."""
+"""A certificate and its key, checked before a server starts with them."""
 
 from __future__ import annotations
 

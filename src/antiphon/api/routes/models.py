@@ -12,7 +12,7 @@ from antiphon.wire.models import ModelCard, ModelList
 
 
 class Models:
-    """What may be asked for, loaded or not."""
+    """The models that may be requested, loaded or not."""
 
     def __init__(self, context: Context) -> None:
         self._source = context.source

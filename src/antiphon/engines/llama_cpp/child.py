@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def leave_with_parent(folder: str) -> None:
-    while os.read(0, 4096):  # Not through `sys.stdin`, whose lock would be held when the interpreter ends.
+    while os.read(0, 4096):  # Not through `sys.stdin`, whose lock would be taken when the interpreter ends.
         pass
     shutil.rmtree(folder, ignore_errors=True)  # A parent that was killed cannot.
     os._exit(0)

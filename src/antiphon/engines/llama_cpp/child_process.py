@@ -43,7 +43,7 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, settings: LlamaCppSettings) -> ChildProcess:
-        """Check, start, load and ask. ModelError says why a model cannot run."""
+        """Checks, starts and loads, and reads what the server reports. ModelError says why a model cannot run."""
         file = await asyncio.to_thread(read_model_file, settings.model)
         free = free_memory() if settings.memory_limit is None else settings.memory_limit
         check_memory(file, settings, free)
@@ -108,7 +108,7 @@ class ChildProcess:
             self._process.stdin.write(msgspec.json.encode(orders) + b"\n")
             await self._process.stdin.drain()
         except (BrokenPipeError, ConnectionResetError):
-            pass  # It is gone already; what it said is read below.
+            pass  # It is gone already; its output is read below.
         line = await self._process.stdout.readline()
         answer = msgspec.json.decode(line) if line else {"error": f"the engine process ended by {await self.gone()}"}
         if "error" in answer:

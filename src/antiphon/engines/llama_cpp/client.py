@@ -53,7 +53,7 @@ class LlamaClient:
         self._fragments = fragments
 
     async def model(self, *, embeddings: bool = False) -> ServedModel:
-        """Ask the server what it is. Its list of ends is known only by what `ignore_eos` bans."""
+        """What the server reports of itself. Its list of ends is known only by what `ignore_eos` bans."""
         props = await self._json("GET", "/props")
         models = await self._json("GET", "/v1/models")
         slots = _number(props, "total_slots")
@@ -79,7 +79,7 @@ class LlamaClient:
         slot: int | None = None,
         placed: Callable[[int], None] = lambda slot: None,
     ) -> AsyncGenerator[Step, None]:
-        """The steps. ``slot`` is the one that the reply asks for; ``placed`` is called with the one that it got."""
+        """The steps. ``slot`` is the one that the reply requests; ``placed`` is called with the one that it got."""
         check(prompt, sampling, model, n=n, grammar=grammar)
         if sampling.max_tokens == 0:  # The server would make one id.
             for choice in range(n):
@@ -153,7 +153,7 @@ def check(prompt: Sequence[int], sampling: Sampling, model: ServedModel, *, n: i
 
 
 def refusal(failure: Failure) -> Exception:
-    """The server's error as one of ours."""
+    """The server's error as an `AntiphonError`."""
     if failure.type == "exceed_context_size_error" and failure.n_ctx is not None:
         return ContextError(
             f"the prompt has {failure.n_prompt_tokens} tokens and the context holds {failure.n_ctx}"

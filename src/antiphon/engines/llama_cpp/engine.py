@@ -126,7 +126,7 @@ class LlamaCppEngine:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             try:
                 return await ChildProcess.start(self._settings)
-            except AntiphonError as error:  # Such as a model file that is being replaced; requests are told.
+            except AntiphonError as error:  # Such as a model file that is being replaced; requests get the error.
                 self.last_failure = str(error)
 
 

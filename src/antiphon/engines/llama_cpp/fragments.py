@@ -35,8 +35,8 @@ class Fragments:
         """The bytes of a fragment; b"" for any other id."""
         return self._bytes.get(id, b"")
 
-    def fill(self, text: bytes, tail: tuple[int, ...], unsaid: int) -> tuple[int, ...]:
-        """The ids that spell ``text``, given its last ids and that ``unsaid`` ids before them are missing.
+    def fill(self, text: bytes, tail: tuple[int, ...], missing: int) -> tuple[int, ...]:
+        """The ids that spell ``text``, given its last ids and that ``missing`` ids before them are missing.
 
         Each missing id ended inside a character, which leaves one answer in all but odd cases (the longest pieces
         first then). Where nothing fits, as in text that was never UTF-8, the bytes are spelled one by one: the text
@@ -44,7 +44,7 @@ class Fragments:
         """
         end = b"".join(map(self.piece, tail))
         if end and text.endswith(end):
-            head = next(self._split(text, 0, len(text) - len(end), unsaid), None)
+            head = next(self._split(text, 0, len(text) - len(end), missing), None)
             if head is not None:
                 return (*head, *tail)
         spelled = [self._ids.get(bytes((byte,))) for byte in text]

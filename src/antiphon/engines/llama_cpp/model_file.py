@@ -38,7 +38,7 @@ class ModelFile:
         return total * width * 2 // (2 if self._number("attention.sliding_window") else 1)
 
     def scores_bytes(self, settings: LlamaCppSettings) -> int:
-        """Bytes of the attention scores of one batch over a full context, at 32 bits, where they are kept whole."""
+        """Bytes of the attention scores of one batch over a full context, at 32 bits, where they are stored whole."""
         heads = self._value("attention.head_count")
         most = max(map(_int, heads), default=0) if isinstance(heads, list) else _int(heads)
         return settings.context * settings.batch * most * 4

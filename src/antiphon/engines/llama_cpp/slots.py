@@ -2,7 +2,7 @@
 
 The server by itself goes by the share of the new prompt that a slot holds; then sessions with a long common beginning
 take each other's slot, and what was behind it is lost. Here it counts how much of a slot's own content would stay. A
-prompt that continues none is left to the server, which takes the slot that is longest unused and stores what it held.
+prompt that continues none is left to the server, which takes the slot that is longest unused and stores its contents.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SHARED = 0.8
 
 @dataclass(slots=True, eq=False)
 class Placement:
-    """One request: the slot that it asks for (None: the server's choice) and, later, the one that it got."""
+    """One request: the slot that it requests (None: the server's choice) and, later, the one that it got."""
 
     affinity: str | None
     ids: list[int]
@@ -33,7 +33,7 @@ class Slots:
 
     def enter(self, prompt: Sequence[int], affinity: str | None, *, n: int) -> Placement:
         place = Placement(affinity, list(prompt))
-        # While the server has not said where it put another request, a slot that looks idle may not be.
+        # While the server has not reported where it put another request, a slot that looks idle may not be.
         if n == 1 and all(other.slot is not None for other in self._active):
             place.requested = self._best(place)
         self._active.append(place)

@@ -31,7 +31,7 @@ Json = dict[str, object]
 def completion_body(
     prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, context: int, slot: int | None = None
 ) -> Json:  # fmt: skip
-    """The body of one streamed request. Everything that the server would choose itself is said."""
+    """The body of one streamed request. It states everything that the server would choose itself."""
     body: Json = {
         "prompt": list(prompt),
         "n_predict": sampling.max_tokens,
@@ -154,7 +154,7 @@ class ChoiceReader:
     def __init__(self, choice: int, sampling: Sampling, ends: frozenset[int], fragments: Fragments) -> None:
         self._choice = choice
         self._sampling = sampling
-        # The server ends by itself at its own ends; only the others are ours to see.
+        # The server ends by itself at its own ends; only the others are recognised here.
         self._stops = sampling.stop_ids - ends
         self._ends = ends
         self._fragments = fragments
@@ -173,18 +173,18 @@ class ChoiceReader:
         return self._last(event) if event.stop else self._sampled(event)
 
     def _sampled(self, event: Event) -> Step | None:
-        unsaid = event.tokens_predicted - self._seen - len(event.tokens)
+        missing = event.tokens_predicted - self._seen - len(event.tokens)
         self._seen = event.tokens_predicted
         ids = tuple(event.tokens)
-        if unsaid > 0:
-            ids = self._fragments.fill(event.content.encode("utf-8", "replace"), ids, unsaid)
+        if missing > 0:
+            ids = self._fragments.fill(event.content.encode("utf-8", "replace"), ids, missing)
         stop = next((i for i, id in enumerate(ids) if id in self._stops), None)
         if stop is not None:
             ids = ids[: stop + 1]
             self.ended = True
         logprobs = self._logprobs(ids, event)
         if stop is None and ids and ids[-1] in self._ends:
-            # The server's own end: its last event is on its way, and it alone tells the slot.
+            # The server's own end: its last event is on its way, and it alone names the slot.
             self._closing, self._closing_logprobs = ids, logprobs
             return None
         end = EngineEnd.STOP if stop is not None else None

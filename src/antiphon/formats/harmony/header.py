@@ -22,7 +22,7 @@ _LIMIT = 256
 
 
 class HeaderStart(Enum):
-    """How a header began: its role stands in the prompt, ``<|start|>`` stands before it, or nothing does."""
+    """How a header began: its role is in the prompt, ``<|start|>`` precedes it, or neither."""
 
     IN_PROMPT = auto()
     CONTROL = auto()

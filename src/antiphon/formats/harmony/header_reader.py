@@ -63,7 +63,7 @@ class HeaderReader:
                 return
             if used < len(word):
                 self._noise.append(word[used:])
-            # A role that is not at the start of a header without its start may stand behind stray words.
+            # A role that is not at the start of a header without its start may follow stray words.
             first = first and used == 0 and self._start is HeaderStart.MISSING and section.control == START
         if section.control == CHANNEL and not section.text.strip():
             self._bad_channels.append("")
@@ -151,7 +151,7 @@ class HeaderReader:
         return len(value)
 
     def _field(self, word: str, control: Control) -> int:
-        """A word that may stand anywhere in the header."""
+        """A word that may be anywhere in the header."""
         if self._recipient_follows:
             self._recipient_follows = False
             return self._recipient(word)

@@ -24,7 +24,7 @@ class HarmonyState(StrEnum):
     CONTENT = "content"
     """In the content of a message whose fields are known."""
     UNKNOWN_ROLE = "content, unknown role"
-    """In the content of a message whose header names no known role: only its end tells whether it is a tool call."""
+    """In the content of a message whose header names no known role: only its end decides whether it is a tool call."""
     OVER = "over"
     """A message of another role began, which ends the reply: all later text goes into one incident."""
 

@@ -56,7 +56,7 @@ class JsonText:
         digits = "".join(map(str, figures)).rstrip("0")
         if not digits:
             return f"{minus}0.0"
-        point = len(figures) + shift  # where the decimal point stands, counted from the first digit
+        point = len(figures) + shift  # where the decimal point is, counted from the first digit
         if 0 < point <= 16:
             return f"{minus}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
         if -5 < point <= 0:

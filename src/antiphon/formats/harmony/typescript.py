@@ -123,7 +123,7 @@ class TypePrinter:
             yield f"{indent} | {written}{_null_suffix(fields, written)}{comment}"
 
     def _default(self, fields: Mapping[str, Any], *, bare_choice: bool = True) -> str:
-        """A string stands raw in quotation marks, one of an enum bare or as JSON: as the reference does."""
+        """A string is raw in quotation marks, one of an enum bare or as JSON: as the reference does."""
         default = fields["default"]
         if not isinstance(default, str):
             return self.json.compact(default)

@@ -30,7 +30,7 @@ __all__ = [
     "write_bytes",
     "is_v01",
     "read_v01",
-    # what stands in them
+    # what is in them
     "Capabilities",
     "DocumentHeader",
     "TranscriptEnvelope",

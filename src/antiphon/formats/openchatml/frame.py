@@ -1,4 +1,4 @@
-"""A frame: as it was read and how it was written, while it comes in, and the text that stands outside frames."""
+"""A frame: as it was read and how it was written, while it comes in, and the text that is outside frames."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class OpenFrame:
             self._texts.append(text)
 
     def close(self, end: End, at: Place, before: str | None) -> Frame:
-        """The frame; its footer stands at ``at``. ``before``: the blanks before it, None where they are canonical."""
+        """The frame; its footer is at ``at``. ``before``: the blanks before it, None where they are canonical."""
         head = self.head
         body = None if self._spelled is None else "".join(self._spelled)
         canonical = head.canonical and before is None and body is None
@@ -138,7 +138,7 @@ class OpenFrame:
 
 
 class OutsideText:
-    """What stands between frames: blanks, which belong to the frame behind them, and text that has no place there.
+    """What is between frames: blanks, which belong to the frame behind them, and text that has no place there.
 
     ``skipped_at`` is where a run of such text began, None when there is none; ``problem`` is what is wrong with it.
     """
@@ -157,7 +157,7 @@ class OutsideText:
         """Something was skipped since the last frame."""
 
     def add(self, text: str, at: Place) -> int:
-        """Takes text that stands at ``at``; how many characters, until the run is full."""
+        """Takes text that is at ``at``; how many characters, until the run is full."""
         blank = 0
         if self.skipped_at is None:
             blank = len(text) - len(text.lstrip(BLANK))

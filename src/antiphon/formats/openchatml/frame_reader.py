@@ -142,7 +142,7 @@ class FrameReader:
         return at - escaped, end, escaped
 
     def _whole_frames(self, text: str, start: int) -> int:
-        """Reads the frames that stand whole in the text by one match each; where the first other one begins."""
+        """Reads the frames that are whole in the text by one match each; where the first other one begins."""
         if not self._outside.is_clean:
             return start
         place = self.place

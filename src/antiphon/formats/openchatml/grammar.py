@@ -36,7 +36,7 @@ class OpenChatMLGrammar:
         return chain(*parts, self._final())
 
     def continued(self) -> Grammar:
-        """The rest of an answer whose head the prompt wrote. Error: the shape asks for calls, which have heads."""
+        """The rest of an answer whose head the prompt wrote. Error: the shape has calls, which have heads."""
         if self._shape.must_call:
             raise UnsupportedError(
                 "this model's replies begin as answers, and cannot call tools", position=Position(path="tool_choice")

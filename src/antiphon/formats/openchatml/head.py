@@ -1,4 +1,4 @@
-"""A frame's head: what stands between ``<|start|>`` and ``<|message|>`` (§6, §15)."""
+"""A frame's head: what is between ``<|start|>`` and ``<|message|>`` (§6, §15)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Head:
 
     @property
     def needs_body(self) -> bool:
-        """Whether a rule asks what the body is: one of a type, or of a call."""
+        """Whether a rule depends on what the body is: one of a type, or of a call."""
         return self.constrained or self.recipient is not None
 
     def findings(self, spelled: str, start: Place) -> list[Finding]:

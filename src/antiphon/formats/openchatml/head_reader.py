@@ -1,4 +1,4 @@
-"""Reads a frame's head, whatever stands in it (§6, §15; A-O02, A-O05 … A-O10, A-O52)."""
+"""Reads a frame's head, whatever is in it (§6, §15; A-O02, A-O05 … A-O10, A-O52)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def read_canonical(text: str, tools: ToolNames) -> Head | None:
 
 
 def read_head(parts: Sequence[Piece], tools: ToolNames) -> Head:
-    """Reads a head; never fails: what is wrong stands in its ``problems``, and the rest is the best reading."""
+    """Reads a head; never fails: what is wrong is in its ``problems``, and the rest is the best reading."""
     return _HeadParser(tools).read(parts)
 
 

@@ -44,7 +44,7 @@ def message_to_harmony(message: Message, channels: dict[str | None, str]) -> Mes
         case Role.ASSISTANT if message.is_call:
             # HIP-1.2 to 1.5: calls name their channel, and JSON arguments say that they are JSON.
             channel = message.channel or Channel.COMMENTARY
-            if channel != Channel.COMMENTARY:  # where the replies of the others stand anyway
+            if channel != Channel.COMMENTARY:  # where the replies of the others are anyway
                 channels[message.call_id] = channel
             else:
                 channels.pop(message.call_id, None)
@@ -56,7 +56,7 @@ def message_to_harmony(message: Message, channels: dict[str | None, str]) -> Mes
             hidden = message.channel == Channel.COMMENTARY and not message.is_preamble
             return replace(bare, channel=Channel.ANALYSIS if hidden else message.effective_channel)
         case Role.TOOL:
-            # A-H04: a reply stands on its call's channel and goes to the assistant.
+            # A-H04: a reply has its call's channel and goes to the assistant.
             channel = message.channel or channels.get(message.call_id, Channel.COMMENTARY)
             return replace(bare, channel=channel, recipient=message.recipient or "assistant")
         case _:
@@ -85,7 +85,7 @@ def _message_losses(path: str, message: Message, harmony: Message) -> Iterator[L
 
 
 def from_harmony(conversation: Conversation) -> Translated:
-    """A Harmony conversation with what OpenChatML asks for: call ids by position (A-O12), preambles marked (A-H09).
+    """A Harmony conversation with what OpenChatML requires: call ids by position (A-O12), preambles marked (A-H09).
 
     Its header enables the profile and declares what the conversation does, so that `to_harmony` gives it back.
     """
@@ -103,7 +103,7 @@ def from_harmony(conversation: Conversation) -> Translated:
 
 
 class FromHarmony:
-    """`from_harmony` for conversations that stream: `note` every message, then ask for what is around them and each.
+    """`from_harmony` for conversations that stream: `note` every message, then get what is around them and each.
 
     Memory: the call ids of the conversation, and those of open calls.
     """

@@ -34,7 +34,7 @@ def to_json(conversation: Conversation) -> Json:
 def message_to_json(message: Message) -> Json:
     """One frame. ``tool_call`` only where ``<|call|>`` was written; reasoning is ``thinking``, never ``content``.
 
-    What the specification's keys do not hold stands under ``ocm``.
+    What the specification's keys do not hold is under ``ocm``.
     """
     called = message.end is End.CALL
     thought = message.role is Role.ASSISTANT and message.channel == Channel.ANALYSIS and not called

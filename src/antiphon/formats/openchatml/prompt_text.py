@@ -24,7 +24,7 @@ from antiphon.errors import RenderError
 
 
 def introduction(conversation: Conversation) -> Iterator[Message]:
-    """The frames that stand before the conversation's own: nothing where there is nothing to say."""
+    """The frames before the conversation's own: nothing where there is nothing to say."""
     if conversation.verbatim:
         return
     system = "\n\n".join(_system_sections(conversation.settings, bool(conversation.tools)))

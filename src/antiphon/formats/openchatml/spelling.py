@@ -25,12 +25,12 @@ BY_SPELLING = {control.spelling: control for control in CONTROLS}
 PREFIXES = frozenset(s[:n] for s in BY_SPELLING for n in range(1, len(s)))
 LONGEST = max(map(len, BY_SPELLING))
 BLANK = " \t\r\n"
-"""The characters that may stand between frames and before the header."""
+"""The characters that may be between frames and before the header."""
 
 _NAMES = "|".join(sorted((s[2:-2] for s in BY_SPELLING), key=len, reverse=True))
 TOKEN = re.compile(rf"<\|(?:{_NAMES})\|>")
 _ESCAPED = re.compile(rf"<(<\|(?:{_NAMES})\|>)")
-# A run of `<` that stands before a lone surrogate goes into the literal block with it: before `<|literal|>` it would
+# A run of `<` before a lone surrogate goes into the literal block with it: before `<|literal|>` it would
 # read as an escape.
 _LONE_SURROGATES = re.compile("(?<!<)<*+[\ud800-\udfff]++")
 

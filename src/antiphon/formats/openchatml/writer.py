@@ -43,7 +43,7 @@ class Writer:
         return envelope.text or (spell_header(envelope.header) if envelope.header else "")
 
     def write(self, message: Message) -> str:
-        """One frame and what stands before it."""
+        """One frame and what precedes it."""
         if self._open:
             raise RenderError("a message without an end is not the last one", code=E_HEADER)
         recorded = message.extra.get("openchatml")
@@ -55,7 +55,7 @@ class Writer:
         return f"{before}{START}{self._head(message, trivia)}{MESSAGE}{self._body(message, trivia)}{footer}"
 
     def close(self) -> str:
-        """What stands after the last frame: a line break, or what did when it was read."""
+        """What follows the last frame: a line break, or what followed it when it was read."""
         if self._open:
             return ""
         return self._separator if self._envelope.tail is None else self._envelope.tail

@@ -57,7 +57,7 @@ class Offers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infilling:
-    """CodeLlama's fill-in-the-middle: ``mark`` in the user's text stands where text is to be filled in."""
+    """CodeLlama's fill-in-the-middle: ``mark`` in the user's text marks where text is to be filled in."""
 
     mark: str
     prefix_first: str

@@ -25,7 +25,7 @@ class Limits:
 
 
 class Exhausted(Exception):
-    """A template asked for more work than it may."""
+    """A template exceeded the work that it may do."""
 
 
 class Budget:

@@ -109,7 +109,7 @@ class CallReader:
         return text[i:]
 
     def separator(self, mark: str) -> bool:
-        """A marker beside the name: `function<｜tool▁sep｜>NAME`, or `NAME[ARGS]`. False where none can stand."""
+        """A marker beside the name: `function<｜tool▁sep｜>NAME`, or `NAME[ARGS]`. False where none is possible."""
         if self._at is not _At.HEAD:
             return False
         self._head = "" if self._head.strip() == "function" else self._head + "\n"
@@ -140,7 +140,7 @@ class CallReader:
         return self._read_value(text, i)
 
     def _punctuation(self, char: str, i: int) -> int:
-        """What stands between keys and values: `:` before a value, `,` before a key, `}` at the end."""
+        """What is between keys and values: `:` before a value, `,` before a key, `}` at the end."""
         match self._at, char:
             case _At.COLON, ":":
                 self._at, self._text, self._value = _At.VALUE, [], JsonValue()
@@ -210,7 +210,7 @@ class CallReader:
 
 
 def named(head: str) -> str:
-    """The name that stands before the arguments, without the fence of a code block. Raises `_Malformed`."""
+    """The name before the arguments, without the fence of a code block. Raises `_Malformed`."""
     name = _FENCE.sub("", head).strip().removesuffix(">").strip()
     if not NAME.match(name):
         raise _Malformed

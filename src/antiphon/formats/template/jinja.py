@@ -95,7 +95,7 @@ class JinjaFormat(ReplyFormat):
 
     @property
     def arguments(self) -> frozenset[str]:
-        """What the template asks for, and is none of ours."""
+        """The variables of the template that only the request can give."""
         return self._template.variables - RESERVED - self._special.keys()
 
     def _checked(self, settings: Settings) -> dict[str, Any]:

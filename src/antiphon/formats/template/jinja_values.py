@@ -13,7 +13,7 @@ from .chat import ChatMessage
 
 
 def strftime_for(today: date | None) -> Callable[[str], str]:
-    """The date is handed in with the conversation's settings; a template that asks for one without fails."""
+    """The date is handed in with the conversation's settings; a template that needs one without fails."""
 
     def strftime_now(pattern: str) -> str:
         if today is None:

@@ -96,7 +96,7 @@ class _TaggedGrammar:
         return chain(calls, EndOfTurn())
 
     def _framed(self, tag: CallTag, call: Grammar) -> Grammar:
-        """A call with its markers; objects stand on a line of their own between spelled tags, as models write them."""
+        """A call with its markers; objects have a line of their own between spelled tags, as models write them."""
         blank = ["\n"] if tag.style == "object" and tag.close.startswith("</") else []
         close = [self._marker(tag.close)] if tag.close else []
         before = [self._marker(tag.before_name)] if tag.before_name else []

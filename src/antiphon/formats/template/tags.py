@@ -16,7 +16,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTag:
-    """How one tool call stands in a reply.
+    """How one tool call is written in a reply.
 
     ``object``: ``open`` {"name": …, "arguments": …} ``close``. ``list``: ``open`` [{…}, {…}] ``close``.
     ``named``: ``open`` ``before_name`` NAME ``after_name`` {arguments} ``before_close`` ``close``. ``bare``: the whole
@@ -52,7 +52,7 @@ class ReplyTags:
 
 
 def _separators(call: CallTag) -> tuple[str, ...]:
-    """What stands before and after a name and is a marker of its own (`<｜tool▁sep｜>`, `[ARGS]`)."""
+    """What surrounds a name and is a marker of its own (`<｜tool▁sep｜>`, `[ARGS]`)."""
     return tuple(
         marker
         for marker in (call.before_name, call.after_name)

@@ -1,4 +1,4 @@
-"""What an engine says for one choice: ids → pieces → events."""
+"""An engine's output for one choice: ids → pieces → events."""
 
 from .choice import ChoiceReader
 

@@ -34,7 +34,7 @@ CUT = (EngineEnd.LENGTH_OUTPUT, EngineEnd.LENGTH_CONTEXT)
 
 
 class ChoiceReader:
-    """Reads the steps of one choice. ``guard`` holds a constrained reply to its grammar."""
+    """Reads the steps of one choice. ``guard`` checks a constrained reply against its grammar."""
 
     def __init__(self, plan: Draft, choice: int = 0, guard: ReplyGuard | None = None) -> None:
         self._plan = plan
@@ -77,7 +77,7 @@ class ChoiceReader:
         return events if len(step.ids) < 2 else _merged(events)
 
     def close(self) -> list[Event]:
-        """The engine has nothing more to say, and did not say why: the answer was cut."""
+        """The engine's output ended without a reason: the answer was cut."""
         return [] if self.over else self._finish(EngineEnd.LENGTH_OUTPUT)
 
     def _feed(self, id: int) -> Sequence[Event]:
@@ -151,7 +151,7 @@ class ChoiceReader:
         return [*events, *self._checked(end), TurnEnded(self._reason(end), usage, matched)]
 
     def _checked(self, end: EngineEnd | None) -> list[Incident]:
-        """A constrained reply that claims to be whole is whole, and its values are what was asked for."""
+        """A constrained reply that claims to be whole is whole, and its values are what was requested."""
         cut = end in CUT and self._parser.ended is None
         if self._guard is None or cut or self._stops.matched is not None:
             return []

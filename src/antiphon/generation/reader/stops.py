@@ -23,7 +23,7 @@ class StopStrings:
     """Ends the answer at the first stop string: never half streamed, never leaked, nothing after it.
 
     Only text that a user may see is searched: reasoning and tool arguments are not the answer. A tail that may still
-    become a stop string is held back; it is never longer than the longest stop.
+    become a stop string is buffered; it is never longer than the longest stop.
     """
 
     def __init__(self, stops: Iterable[str]) -> None:

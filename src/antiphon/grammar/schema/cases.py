@@ -21,7 +21,7 @@ _DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
 
 
 def has_too_many_cases(schema: Any) -> bool:
-    """Whether some place of the schema has more than `MOST_CASES`, as far as keywords tell."""
+    """Whether some place of the schema has more than `MOST_CASES`, as far as keywords show."""
     counted: dict[int, int] = {}
     todo = [schema]
     while todo:

@@ -73,7 +73,7 @@ class CompiledSchema:
 def compile_schema(
     schema: JsonSchema, path: str = "", *, strict: bool = False, limits: Limits = LIMITS
 ) -> CompiledSchema:
-    """What an engine can enforce of ``schema``, which stands at ``path`` of the request.
+    """What an engine can enforce of ``schema``, which is at ``path`` of the request.
 
     Errors: `RequestError` for what is no schema or goes beyond ``limits``; `UnsupportedError`, in ``strict`` mode, that
     names a keyword which cannot be enforced while sampling, and its place.
@@ -92,7 +92,7 @@ def compile_schema(
             f"{relaxed[0].keyword} cannot be enforced while sampling",
             code="invalid_schema",
             position=Position(path=path + relaxed[0].path),
-            hint="Leave it out, or ask without strict: then it is checked when the answer is whole.",
+            hint="Leave it out, or leave out strict: then it is checked when the answer is whole.",
         )
     return CompiledSchema(engine, relaxed, path, validator)
 

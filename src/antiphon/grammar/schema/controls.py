@@ -53,7 +53,7 @@ def exclude_controls(schema: JsonSchema, path: str = "") -> JsonSchema:
 
 
 class _Exclusion:
-    """One walk over a schema; ``refers`` tells that the definition of `anything` is needed."""
+    """One walk over a schema; ``refers``: the definition of `anything` is needed."""
 
     def __init__(self, path: str) -> None:
         self._path = path

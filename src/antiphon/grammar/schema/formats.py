@@ -48,7 +48,7 @@ def _ipv6() -> str:
     """RFC 4291: eight groups, the last two perhaps an IPv4 address, one run of them perhaps left out."""
     end = f"(?:{_HEX}:{_HEX}|{_IPV4})"
     whole = [f"(?:{_HEX}:){{6}}{end}"]
-    # `before` groups stand before the gap; what follows it may have up to 7 - before.
+    # `before` groups precede the gap; what follows it may have up to 7 - before.
     for before in range(8):
         head = f"{_HEX}(?::{_HEX}){{{before - 1}}}" if before > 1 else _HEX if before else ""
         after = 7 - before

@@ -170,7 +170,7 @@ _PREFIX = re.compile(r"\^([A-Za-z0-9_ :/@-]+)(?![*?{+|])[^|]*")
 
 
 def _disjoint(patterns: Sequence[str]) -> bool:
-    """Whether no name matches two of the patterns, as far as their prefixes tell."""
+    """Whether no name matches two of the patterns, as far as their prefixes show."""
     if len(patterns) < 2:
         return True
     found = [_PREFIX.fullmatch(pattern) for pattern in patterns]

@@ -41,7 +41,7 @@ class _NotEnforceable(Exception):
 
 
 def pass_through(schema: JsonSchema) -> JsonSchema | None:
-    """The schema for the engine, in its author's order; None where a keyword asks for more than the engine has."""
+    """The schema for the engine, in its author's order; None where a keyword requires more than the engine has."""
     if isinstance(schema, bool):
         return schema
     draft = schema.get("$schema", _KNOWN_DRAFTS[-1])

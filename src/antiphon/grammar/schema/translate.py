@@ -178,7 +178,7 @@ def _intersection(branches: list[CanonicalSchema], context: TranslationContext) 
 
 
 def _overlap(one: CanonicalSchema, other: CanonicalSchema, context: TranslationContext) -> bool:
-    """Whether a value may fit both, as far as can be told."""
+    """Whether a value may fit both, as far as can be known."""
     try:
         both = context.target(one).intersect(context.target(other))
     except canonical.CanonicalizationError:
@@ -202,7 +202,7 @@ def property_order(schema: Any) -> dict[str, int]:
 
 
 def _first(keywords: tuple[str, ...], schema: JsonSchema) -> Relaxation:
-    """The first of ``keywords`` that stands in the schema, with its place."""
+    """The first of ``keywords`` that occurs in the schema, with its place."""
     for keyword in keywords:
         for path, node in _walk(schema):
             if keyword in node:

@@ -186,7 +186,7 @@ def format_json(form: ResponseFormat) -> JsonObject:
 
 
 def settings_json(conversation: Conversation) -> JsonObject:
-    """What stands beside the messages in a body."""
+    """The body's fields beside the messages."""
     settings: JsonObject = {}
     if tools := [tool_json(tool) for tool in own_functions(conversation.tools)]:
         settings["tools"] = tools

@@ -112,7 +112,7 @@ def _check_possible(wire: ChatRequest) -> None:
         "audio": (wire.audio, "The models here write text."),
         "web_search_options": (wire.web_search_options, None),
         "best_of": (wire.best_of is not None and wire.best_of != 1, None),
-        "store": (wire.store, "Nothing is kept of a chat completion."),
+        "store": (wire.store, "Nothing of a chat completion is stored."),
         "min_tokens": (wire.min_tokens and not _fixed_length(wire), "Only with as large a max_tokens, or ignore_eos."),
     }
     for name, (requested, hint) in impossible.items():
@@ -127,7 +127,7 @@ def _most_tokens(wire: ChatRequest) -> int | None:
 
 
 def _fixed_length(wire: ChatRequest) -> bool:
-    """``min_tokens`` as large as ``max_tokens`` asks for just that many: no end but the limit."""
+    """``min_tokens`` as large as ``max_tokens`` requests just that many: no end but the limit."""
     most = _most_tokens(wire)
     return bool(wire.min_tokens) and most is not None and (wire.min_tokens or 0) >= most
 

@@ -23,7 +23,7 @@ Content = str | list[ContentPart] | None
 
 
 class FunctionCall(msgspec.Struct):
-    """``arguments``: the JSON text as the model wrote it; an object is taken in and kept as its own text."""
+    """``arguments``: the JSON text as the model wrote it; an object is accepted and stored as its own text."""
 
     name: str
     arguments: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b'""'))
@@ -130,7 +130,7 @@ class ChatRequest(SamplingFields, kw_only=True):
     sequence_end: bool | None = None
     safety_identifier: str | None = None
     service_tier: str | None = None
-    # Asked for by some, possible to none of our engines: refused by name (`read.py`), never ignored.
+    # Sent by some clients, possible with none of the engines: refused by name (`read.py`), never ignored.
     chat_template: Any = None
     functions: list[Any] | None = None
     function_call: Any = None
@@ -143,7 +143,7 @@ class ChatRequest(SamplingFields, kw_only=True):
 
 
 class LogprobEntry(msgspec.Struct, frozen=True):
-    """``bytes`` tells what ``token`` cannot: part of a character."""
+    """``bytes`` has what ``token`` cannot: part of a character."""
 
     token: str
     logprob: float
@@ -249,7 +249,7 @@ class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a stream. ``usage`` is there, null but for the last, when the request asked for it."""
+    """One event of a stream. ``usage`` is there, null but for the last, when the request has ``include_usage``."""
 
     id: str
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"

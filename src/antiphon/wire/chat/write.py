@@ -60,8 +60,8 @@ class AnswerHead:
     continuous_usage: bool = False
 
     @property
-    def unsaid(self) -> msgspec.UnsetType | None:
-        """What stands in a field of OpenAI's that has nothing to say: null, or no field at all."""
+    def no_value(self) -> msgspec.UnsetType | None:
+        """The value of a field of OpenAI's that has none: null, or no field at all."""
         return msgspec.UNSET if self.dialect.bare else None
 
 
@@ -73,7 +73,7 @@ class ChunkWriter:
         self._texts = [self._template(index) for index in range(n)]
 
     def first(self, index: int, usage: Usage | None = None) -> bytes:
-        """The chunk that opens a choice with its role; none where every chunk tells the role (resolution X-16)."""
+        """The chunk that opens a choice with its role; none where every chunk has the role (resolution X-16)."""
         if self._head.dialect.role == "every":
             return b""
         return self._chunk(index, Delta(role="assistant", content=""), usage=usage)
@@ -103,7 +103,7 @@ class ChunkWriter:
                 assert_never(change)
 
     def last(self, usage: Usage) -> bytes:
-        """The chunk without choices that tells the usage of all; nothing where nobody asked."""
+        """The chunk without choices that has the usage of all; nothing where it was not requested."""
         if not self._head.usage:
             return b""
         return self._event([], completion_usage(usage, self._head.dialect))
@@ -121,7 +121,7 @@ class ChunkWriter:
         finish: str | None = None,
         usage: Usage | None = None,
     ) -> bytes:
-        choice = ChunkChoice(index=index, delta=delta, logprobs=logprobs or self._head.unsaid, finish_reason=finish)
+        choice = ChunkChoice(index=index, delta=delta, logprobs=logprobs or self._head.no_value, finish_reason=finish)
         return self._event([choice], None if usage is None else completion_usage(usage, self._head.dialect))
 
     def _event(self, choices: list[ChunkChoice], usage: CompletionUsage | None) -> bytes:
@@ -133,7 +133,7 @@ class ChunkWriter:
             model=head.model,
             choices=choices,
             usage=usage if has_usage else msgspec.UNSET,
-            system_fingerprint=head.unsaid,
+            system_fingerprint=head.no_value,
         )
         return event(encode(chunk))
 
@@ -204,7 +204,7 @@ class ChatWriter:
         return encode(completion(self._head, self._answers, self._usage(), logprobs=self._shape.logprobs))
 
     def _finished(self, index: int, end: Finished, usage: Usage | None) -> Usage | None:
-        """The usage that a choice's last chunk tells: some dialects tell all of it with the last choice's end."""
+        """The usage in a choice's last chunk: some dialects send all of it with the last choice's end."""
         self._ends[index] = end.usage
         all_ended = len(self._ends) == self._shape.n
         return self._usage() if self._head.dialect.usage == "last" and all_ended else usage
@@ -222,7 +222,7 @@ def completion(head: AnswerHead, answers: Sequence[Whole], usage: Usage, *, logp
         model=head.model,
         choices=[_choice(head, i, answer, logprobs=logprobs) for i, answer in enumerate(answers)],
         usage=completion_usage(usage, head.dialect),
-        system_fingerprint=head.unsaid,
+        system_fingerprint=head.no_value,
     )
 
 
@@ -230,8 +230,8 @@ def _choice(head: AnswerHead, index: int, answer: Whole, *, logprobs: bool) -> C
     assert answer.finished is not None, "a choice without its end"
     return ChatChoice(
         index=index,
-        message=answer_message(answer, refusal=head.unsaid),
-        logprobs=ChoiceLogprobs(logprob_entries(answer.logprobs)) if logprobs else head.unsaid,
+        message=answer_message(answer, refusal=head.no_value),
+        logprobs=ChoiceLogprobs(logprob_entries(answer.logprobs)) if logprobs else head.no_value,
         finish_reason=head.dialect.word(answer.finished.reason),
     )
 
@@ -253,7 +253,7 @@ def answer_message(answer: Whole, *, refusal: msgspec.UnsetType | None = None) -
 
 
 def completion_usage(usage: Usage, dialect: Dialect = OPENAI) -> CompletionUsage:
-    """Cached tokens are 0 where the engine does not tell."""
+    """Cached tokens are 0 where the engine does not report them."""
     counts = CompletionUsage(
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,

@@ -1,4 +1,4 @@
-"""What dialects ask of a chat request beyond ranges: rows of their tables of checks."""
+"""What dialects require of a chat request beyond ranges: rows of their tables of checks."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def properties(most: int) -> Check:
 
 
 def strict_subset(wire: ChatRequest) -> None:
-    """Databricks: a schema that is held strictly keeps to a subset of JSON Schema (resolution D-11)."""
+    """Databricks: a strict schema is limited to a subset of JSON Schema (resolution D-11)."""
     for i, tool in enumerate(wire.tools or ()):
         if tool.function is not None and tool.function.strict:
             _check_subset(tool.function.parameters, f"tools[{i}].function.parameters")

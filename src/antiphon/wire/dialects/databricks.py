@@ -1,4 +1,4 @@
-"""Databricks' Foundation Model API: streams unless told not to, one system message, small tools."""
+"""Databricks' Foundation Model API: streams by default, one system message, small tools."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from antiphon.wire.completions.schema import Prompt
 
 
 class EmbeddingRequest(msgspec.Struct, kw_only=True):
-    """The body of POST /v1/embeddings. ``instruction`` stands before every input, one blank between."""
+    """The body of POST /v1/embeddings. ``instruction`` precedes every input, one blank between."""
 
     input: Prompt
     model: str | None = None
@@ -22,7 +22,7 @@ class EmbeddingRequest(msgspec.Struct, kw_only=True):
 
 
 class EmbeddingUsage(msgspec.Struct, frozen=True):
-    """Resolution D-02: nothing is completed, so nothing is said of it."""
+    """Resolution D-02: nothing is completed, so there is no count of it."""
 
     prompt_tokens: int
     total_tokens: int

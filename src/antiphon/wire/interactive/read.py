@@ -18,7 +18,7 @@ from .schema import InteractiveRequest
 
 
 def ends_session(wire: InteractiveRequest) -> bool:
-    """LMDeploy's way to end a session: nothing asked, nothing wanted, not to be gone on with."""
+    """LMDeploy's way to end a session: an empty prompt, no tokens requested, not to be continued."""
     return not wire.prompt and wire.request_output_len == 0 and not wire.interactive_mode
 
 

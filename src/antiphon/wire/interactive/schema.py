@@ -11,7 +11,7 @@ from antiphon.wire.errors import ErrorDetail
 
 
 class InteractiveRequest(msgspec.Struct, kw_only=True):
-    """The body of POST /v1/chat/interactive. ``session_id`` -1 or "" asks for a new session.
+    """The body of POST /v1/chat/interactive. ``session_id`` -1 or "": a new session.
 
     Without ``interactive_mode`` the session ends with this turn. The last five are there to be refused by name.
     """
@@ -41,7 +41,7 @@ class InteractiveRequest(msgspec.Struct, kw_only=True):
 class InteractiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer, or one line of a stream, whose texts add up.
 
-    ``tokens`` were said so far; the prompt's are ``history_tokens`` of earlier turns and ``input_tokens`` of this one,
+    ``tokens`` are written so far; the prompt has ``history_tokens`` of earlier turns and ``input_tokens`` of this one,
     ``cached_tokens`` of which the engine did not evaluate again.
     """
 

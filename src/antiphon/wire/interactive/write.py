@@ -75,5 +75,5 @@ class InteractiveWriter:
 
 
 def nothing(wire: InteractiveRequest) -> InteractiveAnswer:
-    """The answer where nothing was asked of the model."""
+    """The answer where the model was not run."""
     return InteractiveAnswer(text="", tokens=0, input_tokens=0, history_tokens=0, session_id=wire.session_id)

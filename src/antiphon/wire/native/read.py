@@ -46,7 +46,7 @@ def reply_pieces(wire: ParseRequest, model: Model) -> list[Piece]:
 
 
 def pieces_of(ids: Sequence[int], path: str, tokenizer: Tokenizer) -> list[Piece]:
-    """The pieces of ids that stand at ``path``. Raises `RequestError` for one that the vocabulary lacks."""
+    """The pieces of ids that are at ``path``. Raises `RequestError` for one that the vocabulary lacks."""
     known_ids(ids, path, tokenizer)
     decoder = PieceDecoder(tokenizer)
     # One by one: an incident's position counts ids.

@@ -26,7 +26,7 @@ class TokenizeRequest(msgspec.Struct, kw_only=True):
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """``token_strs`` only where they are asked for; part of a character is U+FFFD there."""
+    """``token_strs`` only where they are requested; part of a character is U+FFFD there."""
 
     count: int
     max_model_len: int
@@ -71,7 +71,7 @@ class Rendered(msgspec.Struct, frozen=True, kw_only=True):
 class ParseRequest(msgspec.Struct, kw_only=True):
     """A reply as ``text``, whose control spellings are controls, or as ``ids``.
 
-    ``prompt_ids`` is what it answers: its tail tells where the reply begins (inside a reasoning tag, say). ``strict``:
+    ``prompt_ids`` is what it answers: its tail says where the reply begins (inside a reasoning tag, say). ``strict``:
     what would be repaired is an error.
     """
 

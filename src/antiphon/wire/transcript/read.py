@@ -16,15 +16,15 @@ from .schema import GenerationSettings
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptOrder:
-    """What is asked for: the turn, its model, and the events that the other side takes (None: all)."""
+class TranscriptRequest:
+    """What is requested: the turn, its model, and the events that the other side takes (None: all)."""
 
     request: TurnRequest
     model: str | None
     events: Collection[str] | None
 
 
-def read_transcript(body: bytes, *, today: date | None = None, affinity: str | None = None) -> TranscriptOrder:
+def read_transcript(body: bytes, *, today: date | None = None, affinity: str | None = None) -> TranscriptRequest:
     """Raises `ParseError` with the specification's code and place, `RequestError` for a setting."""
     conversation = read(body)
     if not conversation.messages:
@@ -43,7 +43,7 @@ def read_transcript(body: bytes, *, today: date | None = None, affinity: str | N
         stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
         affinity=affinity,
     )
-    return TranscriptOrder(request, header.model, header.capabilities.streaming)
+    return TranscriptRequest(request, header.model, header.capabilities.streaming)
 
 
 def generation_settings(header: DocumentHeader) -> GenerationSettings:
