@@ -54,7 +54,7 @@ types: setup
 contracts: setup
 	$(BIN)/lint-imports
 
-spec: setup      ## every numbered requirement, what it asks for, and the tests that pin it
+spec: setup      ## every numbered requirement, what it requires, and the tests that pin it
 	@$(BIN)/python tests/spec/manifest.py
 
 house: setup     ## the figures of the source that must hold: import circles, sizes, names given twice, dead citations

@@ -69,7 +69,7 @@ class Losing(ScriptedEngine):
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["whole", "lost"])
-@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, told in REPLIES.items() for kind in told])
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kinds in REPLIES.items() for kind in kinds])
 def test_a_thought_is_told_to_nobody(name: str, kind: str, lost: bool) -> None:
     engine = Losing(REPLIES[name][kind]) if lost else scripted(REPLIES[name][kind])
     with running(responses_app(**{name: engine})) as base:

@@ -1,4 +1,4 @@
-"""Writes docs/parameters.md: each field of each request is asked of each dialect and of each engine's abilities.
+"""Writes docs/parameters.md: each field of each request is tried with each dialect and each engine's abilities.
 
 Run as a script it prints the page: ``python tests/docs/parameters.py > docs/parameters.md``.
 """
@@ -36,28 +36,29 @@ ROUTES: tuple[tuple[str, str, type[msgspec.Struct], Samples, dict[str, object]],
 )
 SPOKEN = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 """The routes whose words differ between dialects."""
-TOLD = {"user", "metadata", "safety_identifier", "service_tier"}
-"""Fields that clients tell and no answer depends on."""
+IDENTIFYING = {"user", "metadata", "safety_identifier", "service_tier"}
+"""Fields that name the caller and on which no answer depends."""
+NO_EFFECT = "no effect"
 HEAD = """\
 # Parameters
 
-Written by `python tests/docs/parameters.py`, which asks servers for each field: of every dialect, and of every engine
+Written by `python tests/docs/parameters.py`, which sends each field to servers: of every dialect, and of every engine
 with the abilities that its class declares.
 
-`yes`: taken and honoured, in the API's own range. `told`: taken; it names the caller, and no answer depends on it. A
-number: what cannot be honoured is refused with this status, by its name; a value that can be, or that asks for nothing,
-is taken (`store: false`, `best_of: 1`, `functions: []`, a `min_tokens` as large as the limit). `strict` tells what
-changes where a dialect is held to the letter of its document.
+`yes`: taken and honoured, in the API's own range. `no effect`: taken; it names the caller, and no answer depends on it.
+A number: what cannot be honoured is refused with this status, by its name; a value that can be, or that requires
+nothing, is taken (`store: false`, `best_of: 1`, `functions: []`, a `min_tokens` as large as the limit). `strict` says
+what changes where a dialect is restricted to the letter of its document.
 
-Engines are asked on the plain routes. `grammar`: where the engine holds grammars; a server that was not declared to
+Engines are tried on the plain routes. `grammar`: where the engine takes grammars; a server that was not declared to
 answers 400. `slots`: as many at once as the engine has slots. `tools`: where the server's owner runs tools.
 `template`: where the model's own template has such an argument. `embeds`: from models that make embeddings, which
 write no text.
 """
 
 
-async def asked(app: Starlette, path: str, fields: Mapping[str, object]) -> Got:
-    """The answer to a request; what it speaks of is made before."""
+async def answered(app: Starlette, path: str, fields: Mapping[str, object]) -> Got:
+    """The answer to a request; what it refers to is made before."""
     fields = dict(fields)
     if fields.get("previous_response_id") == "EARLIER":
         fields["previous_response_id"] = (await post_in_process(app, path, model="small", input="Hi")).json["id"]
@@ -111,42 +112,42 @@ class Page:
         refused = await self._refusal(path, body, plain)
         if refused:
             return str(refused)
-        told = str(plain.ranges[name]) if name in plain.ranges else "told" if name in TOLD else "yes"
+        taken = str(plain.ranges[name]) if name in plain.ranges else NO_EFFECT if name in IDENTIFYING else "yes"
         strictly = await self._refusal(path, body, strict)
         if strictly:
-            return f"{told}; strict {strictly}"
+            return f"{taken}; strict {strictly}"
         narrow = strict.ranges.get(name)
-        return told if narrow in (None, plain.ranges.get(name)) else f"{told}; strict {narrow}"
+        return taken if narrow in (None, plain.ranges.get(name)) else f"{taken}; strict {narrow}"
 
     async def _refusal(self, path: str, body: Mapping[str, object], dialect: Dialect) -> int | None:
         """The status of a refusal by a server that can do everything; None: the sample is taken."""
         first = self._kinds[0]
         info = first.embeds if path == "/v1/embeddings" and first.embeds else first.best
-        got = await asked(self._servers.of(info, dialect=dialect, jinja="chat_template_kwargs" in body), path, body)
+        got = await answered(self._servers.of(info, dialect=dialect, jinja="chat_template_kwargs" in body), path, body)
         return None if got.status == 200 else got.status
 
     async def _done(self, path: str, name: str, body: Mapping[str, object], engine: Kind) -> str:
         if path == "/v1/embeddings":
             if engine.embeds is None:
-                return str((await asked(self._servers.of(engine.best), path, body)).status)
-            got = await asked(self._servers.of(engine.embeds), path, body)
-            return str(got.status) if got.status != 200 else "told" if name in TOLD else "embeds"
+                return str((await answered(self._servers.of(engine.best), path, body)).status)
+            got = await answered(self._servers.of(engine.embeds), path, body)
+            return str(got.status) if got.status != 200 else NO_EFFECT if name in IDENTIFYING else "embeds"
         jinja = "chat_template_kwargs" in body
-        got = await asked(self._servers.of(engine.best, jinja=jinja), path, body)
+        got = await answered(self._servers.of(engine.best, jinja=jinja), path, body)
         if got.status != 200:
             return str(got.status)
         needs = [need async for need in self._needs(path, body, engine)]
-        return ", ".join(needs) or ("told" if name in TOLD else "yes")
+        return ", ".join(needs) or (NO_EFFECT if name in IDENTIFYING else "yes")
 
     async def _needs(self, path: str, body: Mapping[str, object], engine: Kind) -> AsyncIterator[str]:
         """What the field is refused without."""
         jinja = "chat_template_kwargs" in body
         for need, info in engine.less.items():
-            if (await asked(self._servers.of(info, jinja=jinja), path, body)).status != 200:
+            if (await answered(self._servers.of(info, jinja=jinja), path, body)).status != 200:
                 yield need
-        if (await asked(self._servers.of(engine.best, tools=False, jinja=jinja), path, body)).status != 200:
+        if (await answered(self._servers.of(engine.best, tools=False, jinja=jinja), path, body)).status != 200:
             yield "tools"
-        if jinja and (await asked(self._servers.of(engine.best), path, body)).status != 200:
+        if jinja and (await answered(self._servers.of(engine.best), path, body)).status != 200:
             yield "template"
 
 

@@ -13,7 +13,7 @@ from antiphon.api import Limits
 from antiphon.api.openapi import document
 from antiphon.engines import EngineInfo
 from docs.declared import kinds
-from docs.parameters import ROUTES, Servers, asked, page
+from docs.parameters import ROUTES, Servers, answered, page
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "parameters.md"
 SERVERS = Servers()
@@ -44,7 +44,7 @@ async def test_what_an_engine_cannot_honour_is_refused_by_its_name(info: EngineI
             continue
         described = described_as(kind.__name__)
         for name, sample in samples.items():
-            got = await asked(SERVERS.of(info), path, {**least, **sample})
+            got = await answered(SERVERS.of(info), path, {**least, **sample})
             if got.status == 200:
                 described.validate({**least, **sample})
                 continue
@@ -63,4 +63,4 @@ async def test_what_an_engine_cannot_honour_is_refused_by_its_name(info: EngineI
 async def test_a_value_of_a_refused_field_that_can_be_honoured_is_taken(fields: dict[str, object]) -> None:
     app = SERVERS.of(next(kinds()).best)
     least = next(least for _, path, _, _, least in ROUTES if path == "/v1/chat/completions")
-    assert (await asked(app, "/v1/chat/completions", {**least, **fields})).status == 200
+    assert (await answered(app, "/v1/chat/completions", {**least, **fields})).status == 200

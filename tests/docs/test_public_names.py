@@ -12,7 +12,7 @@ import antiphon
 
 LIST = Path(__file__).with_name("public_names.txt")
 """``room: name name …``. New names are added by `python tests/docs/test_public_names.py`; one that goes is a decision,
-told in the changelog."""
+written in the changelog."""
 
 ROOT = "antiphon"
 """The room of `import antiphon` itself."""

@@ -31,11 +31,11 @@ def documented(table: str) -> dict[str, str]:
 @pytest.mark.parametrize("table", TABLES)
 def test_every_key_stands_in_the_page_with_its_default(table: str) -> None:
     defaults = msgspec.to_builtins(getattr(Config(), table))
-    told = documented(table)
-    assert list(told) == list(defaults)
+    defaults_shown = documented(table)
+    assert list(defaults_shown) == list(defaults)
     for key, default in defaults.items():
         if default or not isinstance(default, str):  # An empty default is a place, which the page tells in words.
-            assert told[key] == f"`{default if isinstance(default, str) else json.dumps(default)}`", key
+            assert defaults_shown[key] == f"`{default if isinstance(default, str) else json.dumps(default)}`", key
 
 
 def test_the_example_of_a_configuration_is_one(tmp_path: Path) -> None:

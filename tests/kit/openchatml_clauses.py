@@ -14,7 +14,7 @@ sys.path.insert(0, str(TESTS))
 
 from spec.manifest import pinned, requirements  # noqa: E402  (as a script, the tests' folder is no import path yet)
 
-HEADING = "| clause | what it asks for | tests |\n|---|---|---|\n"
+HEADING = "| clause | what it requires | tests |\n|---|---|---|\n"
 
 
 def table() -> str:
