@@ -32,7 +32,7 @@ def verdict(bad: Bad, got: Got | None) -> str:
     return "refused" if set(got.json) in SHAPES else "refused in other words"
 
 
-def asked(base: str, bad: Bad) -> Got | None:
+def answer_to(base: str, bad: Bad) -> Got | None:
     try:
         return request(base, bad.method, bad.path, bad.body, **bad.headers)
     except OSError:
@@ -40,23 +40,23 @@ def asked(base: str, bad: Bad) -> Got | None:
 
 
 def main() -> int:
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     slowest = 0.0
     with running(REAL) as base:
         warm = chat(base, max_tokens=1), post(base, "/v1/embeddings", model="minilm", input="Hi")  # both are loaded now
         assert all(got.status == 200 for got in warm)
         for bad in bad_requests():
             begun = time.perf_counter()
-            found = verdict(bad, asked(base, bad))
+            found = verdict(bad, answer_to(base, bad))
             slowest = max(slowest, time.perf_counter() - begun)
-            told[found] += 1
+            counts[found] += 1
             if found != "refused":
                 print(f"{found}: {bad.method} {bad.path} {bad.what}")
         answer = chat(base, max_tokens=20)
-    print(f"{told.total()} bad requests: {', '.join(f'{count} {found}' for found, count in told.most_common())}")
+    print(f"{counts.total()} bad requests: {', '.join(f'{count} {found}' for found, count in counts.most_common())}")
     print(f"the slowest answer took {slowest:.2f} s")
     print(f"a good one afterwards: {answer.status}")
-    return int(told.keys() != {"refused"} or answer.status != 200)
+    return int(counts.keys() != {"refused"} or answer.status != 200)
 
 
 if __name__ == "__main__":

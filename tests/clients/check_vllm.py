@@ -1,4 +1,4 @@
-"""`antiphon serve` in front of a real vLLM, asked by the official client: ``check_vllm.py [FOLDER]``.
+"""`antiphon serve` in front of a real vLLM, used by the official client: ``check_vllm.py [FOLDER]``.
 
 vLLM gets an environment of its own in the folder (``.vllm``): made once, some gigabytes. It runs on the CPU with the
 default model, which is made a Hugging Face folder there. Then, in each format: an answer whole and streamed, a forced
@@ -157,7 +157,7 @@ def antiphon(upstream: str, model: Path) -> Iterator[str]:
     """The URL of `antiphon serve`, with one model a format, all of them in that vLLM."""
     table = '[models.{0}]\nengine = "vllm"\nurl = "{1}"\nserved_name = "small"\ntokenizer = "{2}"\nformat = "{0}"\n'
     lines = [f'model = "{FORMATS[0]}"\nembedding_model = ""\n']
-    # Thoughts before a held answer end soon, so that a small model on a slow machine comes to the point.
+    # Thoughts before a constrained answer end soon, so that a small model on a slow machine comes to the point.
     lines += [table.format(name, upstream, model) + "thinking_budget = 80\n" for name in FORMATS]
     (HOME / "config.toml").write_text("\n".join(lines))
     plain = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
@@ -168,8 +168,8 @@ def antiphon(upstream: str, model: Path) -> Iterator[str]:
     )  # fmt: skip
     try:
         assert server.stdout is not None
-        told = [next(server.stdout) for _ in range(5)]
-        yield shlex.split("".join(told[3:]).replace("\\\n", ""))[1].removesuffix("/v1/chat/completions")
+        printed = [next(server.stdout) for _ in range(5)]
+        yield shlex.split("".join(printed[3:]).replace("\\\n", ""))[1].removesuffix("/v1/chat/completions")
     finally:
         server.terminate()
         server.wait(60)
@@ -185,14 +185,14 @@ class Checks:
     def run(self, name: str, check: Callable[[], str]) -> None:
         began = time.perf_counter()
         try:
-            told, state = check(), "ok"
+            result, state = check(), "ok"
         except Exception as error:  # noqa: BLE001 - whatever it is, the other checks go on
-            told, state = f"{type(error).__name__}: {error}", "FAILED"
+            result, state = f"{type(error).__name__}: {error}", "FAILED"
             self.failed += 1
-        print(f"{state:<7} {name:<32} {time.perf_counter() - began:6.1f} s  {told[:110]}", flush=True)
+        print(f"{state:<7} {name:<32} {time.perf_counter() - began:6.1f} s  {result[:110]}", flush=True)
 
 
-class Asked:
+class ClientChecks:
     """One format's checks, by the official client."""
 
     def __init__(self, client: openai.OpenAI, model: str) -> None:
@@ -217,8 +217,8 @@ class Asked:
 
     def called(self) -> str:
         def ask(seed: int) -> tuple[str, str]:
-            told = self._create(model=self._model, messages=ASK, tools=TOOLS, tool_choice=FORCED, **rambling(seed))
-            (choice,) = told.choices
+            answer = self._create(model=self._model, messages=ASK, tools=TOOLS, tool_choice=FORCED, **rambling(seed))
+            (choice,) = answer.choices
             calls = choice.message.tool_calls or []
             return choice.finish_reason, calls[0].function.arguments if calls else ""
 
@@ -226,10 +226,10 @@ class Asked:
 
     def called_streamed(self) -> str:
         def ask(seed: int) -> tuple[str, str]:
-            told = self._create(
+            answer = self._create(
                 model=self._model, messages=ASK, tools=TOOLS, tool_choice=FORCED, stream=True, **rambling(seed)
             )
-            choices = [chunk.choices[0] for chunk in told if chunk.choices]
+            choices = [chunk.choices[0] for chunk in answer if chunk.choices]
             deltas = [call.function for choice in choices for call in choice.delta.tool_calls or ()]
             return choices[-1].finish_reason, "".join(delta.arguments or "" for delta in deltas)
 
@@ -237,8 +237,8 @@ class Asked:
 
     def answered(self) -> str:
         def ask(seed: int) -> tuple[str, str]:
-            told = self._create(model=self._model, messages=ASK, response_format=SCHEMA, **rambling(seed))
-            return told.choices[0].finish_reason, told.choices[0].message.content or ""
+            answer = self._create(model=self._model, messages=ASK, response_format=SCHEMA, **rambling(seed))
+            return answer.choices[0].finish_reason, answer.choices[0].message.content or ""
 
         return until_ended(ask, PLACE)
 
@@ -286,13 +286,13 @@ def gone(client: openai.OpenAI, base: str, server: subprocess.Popen[str]) -> str
     try:
         client.chat.completions.create(model=FORMATS[0], messages=ASK)
     except openai.InternalServerError as error:
-        told = error
+        refusal = error
     else:
         raise AssertionError("there was an answer")
-    assert told.status_code == 503
+    assert refusal.status_code == 503
     with urlopen(f"{base}/livez", timeout=20) as alive:
         assert alive.status == 200
-    return f"503 {told.message}"
+    return f"503 {refusal.message}"
 
 
 def main() -> int:
@@ -302,12 +302,12 @@ def main() -> int:
     with vllm(model) as (upstream, server), antiphon(upstream, model) as base:
         client = openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=300)
         for name in FORMATS:
-            asked = Asked(client, name)
-            checks.run(f"{name}: an answer", asked.whole)
-            checks.run(f"{name}: streamed", asked.streamed)
-            checks.run(f"{name}: a forced call", asked.called)
-            checks.run(f"{name}: a forced call, streamed", asked.called_streamed)
-            checks.run(f"{name}: a strict schema", asked.answered)
+            by_client = ClientChecks(client, name)
+            checks.run(f"{name}: an answer", by_client.whole)
+            checks.run(f"{name}: streamed", by_client.streamed)
+            checks.run(f"{name}: a forced call", by_client.called)
+            checks.run(f"{name}: a forced call, streamed", by_client.called_streamed)
+            checks.run(f"{name}: a strict schema", by_client.answered)
         checks.run("a client hangs up", lambda: hung_up(client, upstream))
         checks.run("vLLM ends", lambda: gone(client, base, server))
     print(f"{checks.failed} failed")

@@ -18,7 +18,7 @@ from antiphon.api import create_app  # noqa: E402
 from antiphon.catalog.static import StaticCatalog  # noqa: E402
 from antiphon.generation import Model  # noqa: E402
 from kit.api import running  # noqa: E402
-from kit.client_server import KEPT, uv  # noqa: E402
+from kit.client_server import ENVIRONMENTS, uv  # noqa: E402
 from kit.obedient import counting  # noqa: E402
 from kit.obliging import obliging  # noqa: E402
 
@@ -41,8 +41,8 @@ def main(cases: str = "100", seconds: str = "600") -> int:
     ]  # fmt: skip
     with running(create_app(catalog)) as base:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        kept = {"UV_CACHE_DIR": str(KEPT / "cache")}
-        return subprocess.run([*command, f"{base}/openapi.json"], env={**env, **kept}, check=False).returncode
+        cache = {"UV_CACHE_DIR": str(ENVIRONMENTS / "cache")}
+        return subprocess.run([*command, f"{base}/openapi.json"], env={**env, **cache}, check=False).returncode
 
 
 if __name__ == "__main__":

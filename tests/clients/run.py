@@ -1,7 +1,7 @@
 """Runs clients of others, each in an environment of its own, against one server: ``run.py [--real] [NAME…]``.
 
 The server's model does what its user says, or, with ``--real``, is the one that ``antiphon serve`` has by default.
-Every script in ``scripts`` names its packages as PEP 723 has it; ``uv`` makes the environments. They are kept under
+Every script in ``scripts`` names its packages as PEP 723 has it; ``uv`` makes the environments. They are stored under
 ``.clients``, or where ``CLIENT_ENVIRONMENTS`` says, for other clones, too. A line a step goes to the screen, then a
 table of clients and endpoints; the exit code tells whether all passed.
 """
@@ -20,9 +20,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
-from kit.client_server import KEPT, OBEDIENT, REAL, Served, running, uv  # noqa: E402  (the path must be there first)
+from kit.client_server import ENVIRONMENTS, OBEDIENT, REAL, Served, running, uv  # noqa: E402  (the path must be there first)
 
-SCRIPTS = KEPT / "scripts"
+SCRIPTS = ENVIRONMENTS / "scripts"
 """Copies, so that an environment, which belongs to a path, serves every clone."""
 LIMIT = 900
 """Seconds that a client may take, its environment included."""
@@ -57,21 +57,21 @@ def python_command(script: Path) -> list[str]:
 
 def node_command(script: Path) -> list[str]:
     """The same for Node; its packages are fetched when they are not there, and found from the script's folder up."""
-    if not (KEPT / "node_modules" / "openai").exists():
-        (KEPT / "package.json").write_text("{}")
-        subprocess.run(["npm", "install", "--silent", "openai@6", "zod@4"], cwd=KEPT, check=True)
+    if not (ENVIRONMENTS / "node_modules" / "openai").exists():
+        (ENVIRONMENTS / "package.json").write_text("{}")
+        subprocess.run(["npm", "install", "--silent", "openai@6", "zod@4"], cwd=ENVIRONMENTS, check=True)
     return ["node", str(script)]
 
 
 def ran(script: Path, url: str, served: Served) -> Outcome:
     """One client's steps."""
     print(f"\n{script.stem}", flush=True)
-    kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    told = {"ANTIPHON_URL": url, "ANTIPHON_MODELS": served.models, "ANTIPHON_OBEDIENT": "yes" * served.obedient}
+    inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    settings = {"ANTIPHON_URL": url, "ANTIPHON_MODELS": served.models, "ANTIPHON_OBEDIENT": "yes" * served.obedient}
     try:
         done = subprocess.run(
             node_command(script) if script.suffix == ".mjs" else python_command(script),
-            env={**kept, **told, "UV_CACHE_DIR": str(KEPT / "cache"), "NO_PROXY": "127.0.0.1"},
+            env={**inherited, **settings, "UV_CACHE_DIR": str(ENVIRONMENTS / "cache"), "NO_PROXY": "127.0.0.1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -87,7 +87,7 @@ def ran(script: Path, url: str, served: Served) -> Outcome:
     kinds = ("ok", "failed", "version")
     passed, failed, version = (tuple(line[1] for line in lines if line[0] == kind and line[1:]) for kind in kinds)
     if not failed and (ended or not passed or not version):
-        failed = (ended or "told nothing",)
+        failed = (ended or "reported nothing",)
     return Outcome(script.stem, version[0] if version else "?", passed, failed)
 
 

@@ -53,12 +53,12 @@ class State:
 
 @dataclass(slots=True)
 class Soak:
-    """Clients of one server until ``deadline`` (of `time.perf_counter`); ``told`` counts what they did and heard."""
+    """Clients of one server until ``deadline`` (of `time.perf_counter`); ``counts`` counts what they did and heard."""
 
     port: int
     server: psutil.Process
     deadline: float = 0.0
-    told: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     samples: list[State] = field(default_factory=list)
     resting: list[float] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Soak:
         await asyncio.sleep(chance.random() * TICK)
         while time.perf_counter() < self.deadline:
             (behave,) = chance.choices(kinds, weights)
-            self.told[behave.__name__] += 1
+            self.counts[behave.__name__] += 1
             try:
                 await behave(chance)
             except (OSError, asyncio.IncompleteReadError) as error:
@@ -109,7 +109,7 @@ class Soak:
         self._expect("stream", status, 200, body)
         if not body.rstrip().endswith(b"data: [DONE]\n\n\r\n0"):
             self.faults.append(f"stream: it ended with {body[-80:]!r}")
-        self.told["tokens"] += body.count(b'"content":"')
+        self.counts["tokens"] += body.count(b'"content":"')
 
     async def hang_up(self, chance: random.Random) -> None:
         """A client that goes in the middle, with a word or without."""
@@ -126,8 +126,8 @@ class Soak:
     async def read_slowly(self, chance: random.Random) -> None:
         """A client with little room that reads seldom; it leaves before the end."""
         reader, writer = await self._connected(room=4096)
-        asked = chat(chance, most=4000, stream=True) | {"logprobs": True, "top_logprobs": 5}
-        writer.write(post("/v1/chat/completions", asked))
+        body = chat(chance, most=4000, stream=True) | {"logprobs": True, "top_logprobs": 5}
+        writer.write(post("/v1/chat/completions", body))
         for _ in range(chance.randrange(1, 20)):
             await reader.read(chance.randrange(1, 2000))
             await asyncio.sleep(chance.random() * 0.5)
@@ -144,15 +144,15 @@ class Soak:
             (json.dumps(chat(chance, most=5) | {"temperature": 9}).encode(), (400,)),
             (json.dumps(chat(chance, most=5) | {"model": "none"}).encode(), (404,)),
         ])  # fmt: skip
-        status, told = await self._ask("/v1/chat/completions", body)
-        self._expect("nonsense", status, statuses[0], told)
+        status, answer = await self._ask("/v1/chat/completions", body)
+        self._expect("nonsense", status, statuses[0], answer)
 
     async def half(self, chance: random.Random) -> None:
         """A body that never comes, or no HTTP at all."""
         reader, writer = await self._connected()
-        asked = post("/v1/chat/completions", chat(chance, most=5))
+        request = post("/v1/chat/completions", chat(chance, most=5))
         writer.write(
-            chance.choice([asked[: chance.randrange(1, len(asked) - 1)], b"HELO there\r\n\r\n", b"\x16\x03\x01"])
+            chance.choice([request[: chance.randrange(1, len(request) - 1)], b"HELO there\r\n\r\n", b"\x16\x03\x01"])
         )
         with suppress(TimeoutError):
             async with asyncio.timeout(chance.random()):
@@ -161,18 +161,18 @@ class Soak:
 
     async def background(self, chance: random.Random) -> None:
         """A response that is made without a client, and cancelled half the time."""
-        asked = {"input": "Hi", "background": True, "max_output_tokens": chance.randrange(1, 40)}
-        status, body = await self._ask("/v1/responses", asked)
+        question = {"input": "Hi", "background": True, "max_output_tokens": chance.randrange(1, 40)}
+        status, body = await self._ask("/v1/responses", question)
         self._expect("background", status, 200, body)
         found = re.search(rb"resp_[0-9a-f]+", body)
         if found and chance.random() < 0.5:
             status, body = await self._ask(f"/v1/responses/{found.group().decode()}/cancel", {})
             self._expect("cancel", status, 200, body)
 
-    def _expect(self, what: str, status: int, wanted: int, body: bytes) -> None:
-        self.told[f"status {status}"] += 1
-        if status != wanted:
-            self.faults.append(f"{what}: {status} instead of {wanted}: {body[-300:]!r}")
+    def _expect(self, what: str, status: int, expected: int, body: bytes) -> None:
+        self.counts[f"status {status}"] += 1
+        if status != expected:
+            self.faults.append(f"{what}: {status} instead of {expected}: {body[-300:]!r}")
 
     async def _ask(self, path: str, body: bytes | dict[str, object], method: str = "POST") -> tuple[int, bytes]:
         """The status and all that came; the connection is closed by the server."""
@@ -193,13 +193,15 @@ class Soak:
 
     async def state(self) -> State:
         _, metrics = await self._ask("/metrics", b"", "GET")
-        told = {name.decode(): float(value) for name, value in re.findall(rb"^(\w+)(?:\{.*?\})? (\S+)$", metrics, re.M)}
+        values = {
+            name.decode(): float(value) for name, value in re.findall(rb"^(\w+)(?:\{.*?\})? (\S+)$", metrics, re.M)
+        }
         _, tasks = await self._ask("/tasks", b"", "GET")
         return State(
             at=time.perf_counter() - self.started,
-            requests=int(told["antiphon_requests_running"]),
-            waiting=int(told["antiphon_requests_waiting"]),
-            turns=int(told["antiphon_turns_running"]),
+            requests=int(values["antiphon_requests_running"]),
+            waiting=int(values["antiphon_requests_waiting"]),
+            turns=int(values["antiphon_turns_running"]),
             tasks=int(tasks.rpartition(b"\n")[2]),
             files=await asyncio.to_thread(self.server.num_fds),
             megabytes=self.server.memory_info().rss / 2**20,
@@ -225,7 +227,10 @@ class Soak:
 
     def table(self) -> str:
         """What was done, and the server meanwhile."""
-        rows = [f"{'what':<16} {'count':>9}", *(f"{what:<16} {count:>9,}" for what, count in sorted(self.told.items()))]
+        rows = [
+            f"{'what':<16} {'count':>9}",
+            *(f"{what:<16} {count:>9,}" for what, count in sorted(self.counts.items())),
+        ]
         rows += ["", f"{'second':>7} {'requests':>9} {'waiting':>8} {'turns':>6} {'tasks':>6} {'files':>6} {'MB':>6}"]
         for now in self.samples[: -1 : max(1, len(self.samples) // 12)] + self.samples[-1:]:
             rows.append(
@@ -238,9 +243,9 @@ class Soak:
 
 
 def chat(chance: random.Random, *, most: int, stream: bool = False) -> dict[str, object]:
-    said = "word " * chance.randrange(1, 40)
-    asked = {"messages": [{"role": "user", "content": said}], "max_tokens": chance.randrange(1, most), "stream": stream}
-    return asked | ({"session_id": f"s{chance.randrange(10**9)}"} if chance.random() < 0.1 else {})
+    text = "word " * chance.randrange(1, 40)
+    body = {"messages": [{"role": "user", "content": text}], "max_tokens": chance.randrange(1, most), "stream": stream}
+    return body | ({"session_id": f"s{chance.randrange(10**9)}"} if chance.random() < 0.1 else {})
 
 
 def post(path: str, body: bytes | dict[str, object], *, method: str = "POST") -> bytes:
@@ -269,7 +274,7 @@ def serve(path: str | None, delay: float, store: Path) -> None:
 
     async def tasks(request: Request) -> PlainTextResponse:
         if isinstance(chosen.engine, ScriptedEngine):
-            chosen.engine.requests.clear()  # It remembers what it was asked.
+            chosen.engine.requests.clear()  # It remembers its requests.
         return PlainTextResponse(str(len(asyncio.all_tasks())))
 
     async def run() -> None:

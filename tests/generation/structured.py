@@ -1,4 +1,4 @@
-"""Held replies of a real model at temperature 1: whatever it wants to say, a reply that ends is what was asked for.
+"""Constrained replies of a real model at temperature 1: whatever it prefers, a reply that ends is what was requested.
 
 `make check-structured` runs this file: a table of 30 seeds for each configuration, and exit 1 for any fault. Two
 engines of one thread each take half an hour on two slow cores. Seeds and rows can be divided over machines:
@@ -41,7 +41,7 @@ SLOTS = 6
 CLOSERS = ("<|return|>", "<|end|>")
 """What may close an answer where a format spells its controls out."""
 HALF_CHARACTER = 3
-"""Ids at most that the engine does not tell when the limit cuts a character (docs/engines.md)."""
+"""Ids at most that the engine does not report when the limit cuts a character (docs/engines.md)."""
 ENDS = ("finished", "cut")
 """How a reply may end."""
 KINDS = ("parse", "schema", "tool_choice", "reason", "engine")
@@ -86,12 +86,12 @@ class Heard(EngineProxy):
                 yield step
 
     async def aclose(self) -> None:
-        """The engine is not ours."""
+        """The engine is another server's."""
 
 
 @dataclass
 class Check:
-    """One model in one format, asked in every way."""
+    """One model in one format, in every configuration."""
 
     engine: Engine
     tokenizer: Tokenizer
@@ -101,10 +101,10 @@ class Check:
     def __post_init__(self) -> None:
         self.compiler = ReplyCompiler(self.format, self.tokenizer, self.engine.info.end_ids)
 
-    async def endings(self, asked: Configuration, seed: int) -> list[Ending]:
+    async def endings(self, configuration: Configuration, seed: int) -> list[Ending]:
         """How the reply ended, or all that is wrong with it."""
         heard = Heard(self.engine)
-        plan = await self._plan(asked, seed, heard)
+        plan = await self._plan(configuration, seed, heard)
         try:
             (reply,) = await collect(run_turn(plan))
         except AntiphonError as error:
@@ -113,12 +113,12 @@ class Check:
             spoken = reply.usage.completion_tokens
             whole = MOST - spoken <= HALF_CHARACTER
             return [("cut", "") if whole else ("reason", f"length after {spoken} tokens")]
-        faults: list[Ending] = [*asked.faults(reply), *self._strictly(plan, heard.ids, reply)]
-        if asked.closed and self._spells and not self._text(heard.ids).endswith(CLOSERS):
+        faults: list[Ending] = [*configuration.faults(reply), *self._strictly(plan, heard.ids, reply)]
+        if configuration.closed and self._spells and not self._text(heard.ids).endswith(CLOSERS):
             faults.append(("parse", "not closed"))
         return faults or [("finished", "")]
 
-    async def _plan(self, asked: Configuration, seed: int, engine: Engine) -> Plan:
+    async def _plan(self, configuration: Configuration, seed: int, engine: Engine) -> Plan:
         model = Model(
             name="m",
             engine=engine,
@@ -127,9 +127,9 @@ class Check:
             compiler=self.compiler,
             thinking_budget=THINKING,
         )
-        barred = dict.fromkeys(engine.info.end_ids, -100.0) if self._spells else {}
-        draft = plan_turn(model, asked.request(seed, barred))
-        shape = replace(shape_of(draft), **asked.shape_of(seed))
+        bias = dict.fromkeys(engine.info.end_ids, -100.0) if self._spells else {}
+        draft = plan_turn(model, configuration.request(seed, bias))
+        shape = replace(shape_of(draft), **configuration.shape_of(seed))
         constraint = await self.compiler.compile(shape, draft.prompt)
         return Plan(draft.model, draft.request, draft.prompt, draft.prompt_ids, draft.sampling, constraint)
 
@@ -138,7 +138,7 @@ class Check:
         return any(closer in map(str, self.format.stops) for closer in CLOSERS)
 
     def _text(self, ids: Sequence[int]) -> str:
-        """What was said, without the end tokens that the engine adds when a grammar is over."""
+        """The text, without the end tokens that the engine adds when a grammar is over."""
         pieces = PieceDecoder(self.tokenizer).feed([id for id in ids if id not in self.engine.info.end_ids])
         return "".join(map(str, pieces))
 
@@ -152,16 +152,16 @@ class Check:
         except AntiphonError as error:
             return [("parse", f"strictly: {error.message}")]
         read = [event.message.text for event in events if isinstance(event, MessageEnded)]
-        said = [str(message.text) for message in reply.messages]
-        return [] if read == said else [("parse", f"strictly read as {read}, told as {said}")]
+        texts = [str(message.text) for message in reply.messages]
+        return [] if read == texts else [("parse", f"strictly read as {read}, reported as {texts}")]
 
-    async def run(self, asked: Configuration, seeds: Sequence[int]) -> Counter[Ending]:
+    async def run(self, configuration: Configuration, seeds: Sequence[int]) -> Counter[Ending]:
         """How the replies of these seeds ended; as many at a time as the engine has slots."""
         room = asyncio.Semaphore(self.engine.info.slots)
 
         async def one(seed: int) -> list[Ending]:
             async with room:
-                return await self.endings(asked, seed)
+                return await self.endings(configuration, seed)
 
         return Counter(ending for endings in await asyncio.gather(*map(one, seeds)) for ending in endings)
 
@@ -184,14 +184,14 @@ async def check(path: Path, rows: Sequence[Row], seeds: Sequence[int], engines: 
             row = todo.popleft()
             done[row] = await checks[row[0]].run(CONFIGURATIONS[row[1]], seeds)
             spent = time.monotonic() - started
-            print(f"{spent:6.0f} s  {len(done)} of {len(rows)}  {', '.join(row)}: {_told(done[row])}", flush=True)
+            print(f"{spent:6.0f} s  {len(done)} of {len(rows)}  {', '.join(row)}: {_summary(done[row])}", flush=True)
         await engine.aclose()
 
     await asyncio.gather(*(work() for _ in range(engines)))
     return done
 
 
-def _told(ended: Counter[Ending]) -> str:
+def _summary(ended: Counter[Ending]) -> str:
     return ", ".join(f"{count} {' '.join(ending).strip()}" for ending, count in ended.items())
 
 

@@ -1,4 +1,4 @@
-"""Grammars are compiled beside the event loop, kept by their shape, and never for longer than is allowed."""
+"""Grammars are compiled beside the event loop, cached by their shape, and never for longer than is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies held to their shape: an engine that leaves its grammar is caught, a wish that cannot be held is refused."""
+"""Constrained replies: an engine that leaves its grammar is caught, and what cannot be enforced is refused."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ HI = Conversation((Message(role=Role.USER, text="hi"),))
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a":1}}\n</tool_call>'
 
 
-def model(said: str, *, held: bool = True, ends: bool = True) -> Model:
-    """A model that says ``said`` whatever grammar it is given."""
-    ids = TOKENIZER.encode(said) + ([END] if ends else [])
+def model(reply: str, *, constrained: bool = True, ends: bool = True) -> Model:
+    """A model that says ``reply`` whatever grammar it is given."""
+    ids = TOKENIZER.encode(reply) + ([END] if ends else [])
     engine = ScriptedEngine(ids, end_ids=frozenset({END}), chunk=4)
-    compiler = ReplyCompiler(CHATML, TOKENIZER, {END}) if held else None
+    compiler = ReplyCompiler(CHATML, TOKENIZER, {END}) if constrained else None
     return Model(name="m", engine=engine, tokenizer=TOKENIZER, format=CHATML, compiler=compiler)
 
 
-async def ask(answering: Model, **asked: Any) -> Reply:
-    (reply,) = await collect(run_turn(await prepare_turn(answering, TurnRequest(**{"conversation": HI, **asked}))))
+async def ask(answering: Model, **fields: Any) -> Reply:
+    (reply,) = await collect(run_turn(await prepare_turn(answering, TurnRequest(**{"conversation": HI, **fields}))))
     return reply
 
 
@@ -86,7 +86,7 @@ async def test_a_reply_of_its_shape_is_read_and_the_engine_was_given_the_grammar
 
 
 @pytest.mark.parametrize(
-    ("said", "asked"),
+    ("reply", "fields"),
     [
         ("I will not call.", {"conversation": WITH_TOOL, "tool_choice": ToolChoice("required")}),
         (CALL.replace("1", "17"), {"conversation": WITH_TOOL}),
@@ -96,9 +96,9 @@ async def test_a_reply_of_its_shape_is_read_and_the_engine_was_given_the_grammar
         ('{"a": ', {"conversation": replace(HI, response_format=ResponseFormat("json_object"))}),
     ],
 )
-async def test_an_engine_that_ignores_its_grammar_is_caught(said: str, asked: dict[str, Any]) -> None:
+async def test_an_engine_that_ignores_its_grammar_is_caught(reply: str, fields: dict[str, Any]) -> None:
     with pytest.raises(EngineError) as caught:
-        await ask(model(said), **asked)
+        await ask(model(reply), **fields)
     assert caught.value.code == "grammar_broken"
 
 
@@ -108,25 +108,25 @@ async def test_a_reply_that_stops_before_its_grammar_ends_is_caught() -> None:
 
 
 async def test_a_reply_that_is_cut_by_the_limit_says_so_and_is_no_error() -> None:
-    wanted = replace(HI, response_format=ResponseFormat("json_object"))
-    reply = await ask(model('{"a":"bcdefgh"}'), conversation=wanted, max_tokens=6)
+    conversation = replace(HI, response_format=ResponseFormat("json_object"))
+    reply = await ask(model('{"a":"bcdefgh"}'), conversation=conversation, max_tokens=6)
     assert reply.reason is FinishReason.LENGTH_OUTPUT
 
 
 async def test_what_the_engine_cannot_hold_is_checked_when_the_value_is_whole() -> None:
-    wanted = replace(
+    conversation = replace(
         HI, response_format=ResponseFormat("json_schema", schema={"type": "array", "contains": {"const": 1}})
     )
-    assert (await ask(model("[2,1]"), conversation=wanted)).incidents == ()
-    (incident,) = (await ask(model("[2]"), conversation=wanted)).incidents
+    assert (await ask(model("[2,1]"), conversation=conversation)).incidents == ()
+    (incident,) = (await ask(model("[2]"), conversation=conversation)).incidents
     assert incident.code == "schema_violation"
 
 
-async def test_what_cannot_be_held_strictly_is_refused_with_its_place() -> None:
+async def test_what_cannot_be_enforced_strictly_is_refused_with_its_place() -> None:
     schema = {"type": "array", "contains": {"const": 1}}
-    wanted = replace(HI, response_format=ResponseFormat("json_schema", schema=schema, strict=True))
+    conversation = replace(HI, response_format=ResponseFormat("json_schema", schema=schema, strict=True))
     with pytest.raises(RequestError) as caught:
-        await ask(model("[1]"), conversation=wanted)
+        await ask(model("[1]"), conversation=conversation)
     assert (caught.value.param or "").startswith("response_format.json_schema.schema")
 
 
@@ -138,12 +138,12 @@ NEEDS = [
 ]
 
 
-@pytest.mark.parametrize(("param", "asked"), NEEDS)
-async def test_what_only_a_grammar_can_promise_is_refused_without_one(param: str, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("param", "fields"), NEEDS)
+async def test_what_only_a_grammar_can_promise_is_refused_without_one(param: str, fields: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        await ask(model("x", held=False), **asked)
+        await ask(model("x", constrained=False), **fields)
     assert caught.value.param == param
-    await ask(model("x", held=False), best_effort=True, **asked)
+    await ask(model("x", constrained=False), best_effort=True, **fields)
 
 
 async def test_an_engine_that_takes_no_grammar_is_no_better_than_none() -> None:
@@ -168,7 +168,7 @@ async def test_what_runs_is_a_plan_by_its_type_and_only_compiling_the_grammar_ma
     assert plan.grammar
 
 
-async def test_free_text_without_tools_is_not_held() -> None:
+async def test_free_text_without_tools_is_not_constrained() -> None:
     answering = model("just text")
     reply = await ask(answering)
     assert reply.reason is FinishReason.STOP_EOS
@@ -183,15 +183,15 @@ async def test_where_no_call_may_be_the_grammar_has_none() -> None:
     assert caught.value.code == "grammar_broken"
 
 
-async def test_a_call_that_may_not_be_is_told_as_text_where_nothing_holds_the_reply() -> None:
-    reply = await ask(model(CALL, held=False), tool_choice=ToolChoice("none"))
+async def test_a_call_that_may_not_be_is_given_as_text_where_nothing_constrains_the_reply() -> None:
+    reply = await ask(model(CALL, constrained=False), tool_choice=ToolChoice("none"))
     assert [(message.is_call, message.text) for message in reply.messages] == [(False, '{"a":1}')]
     assert reply.reason is FinishReason.STOP_EOS
     assert [incident.code for incident in reply.incidents] == ["call_not_allowed"]
 
 
 @pytest.mark.parametrize(
-    ("to", "body", "held"),
+    ("to", "body", "constrained"),
     [
         ("python", "print(1)", True),
         ("browser.search", '{"query":"x"}', True),
@@ -199,34 +199,36 @@ async def test_a_call_that_may_not_be_is_told_as_text_where_nothing_holds_the_re
         ("browser.shut", "{}", False),
     ],
 )
-async def test_calls_of_the_servers_own_tools_are_held_too(to: str, body: str, held: bool) -> None:
+async def test_calls_of_the_servers_own_tools_are_constrained_too(to: str, body: str, constrained: bool) -> None:
     format = Harmony(literal=True)
     answering = replace(
         model(f" to={to}<|channel|>analysis code<|message|>{body}<|call|>"),
         format=format,
         compiler=ReplyCompiler(format, TOKENIZER, {END}),
     )
-    asked = ask(answering, conversation=replace(HI, builtins=(BROWSER, PYTHON)))
-    if held:
-        assert [(m.recipient, m.text) for m in (await asked).messages] == [(to, body)]
+    pending = ask(answering, conversation=replace(HI, builtins=(BROWSER, PYTHON)))
+    if constrained:
+        assert [(m.recipient, m.text) for m in (await pending).messages] == [(to, body)]
     else:
         with pytest.raises(EngineError) as caught:
-            await asked
+            await pending
         assert caught.value.code == "grammar_broken"
 
 
 async def test_a_thought_ends_within_its_budget() -> None:
     budgeted = replace(model(f"<think>{'x' * 9}</think>yes"), thinking_budget=8, format=THINKING)
     budgeted = replace(budgeted, compiler=ReplyCompiler(THINKING, TOKENIZER, {END}))
-    wanted = replace(HI, response_format=ResponseFormat("choice", choices=("yes", "no")))
+    conversation = replace(HI, response_format=ResponseFormat("choice", choices=("yes", "no")))
     with pytest.raises(EngineError) as caught:
-        await ask(budgeted, conversation=wanted)
+        await ask(budgeted, conversation=conversation)
     assert caught.value.code == "grammar_broken"
-    assert (await ask(replace(budgeted, thinking_budget=9), conversation=wanted)).messages[-1].text == "yes"
+    assert (await ask(replace(budgeted, thinking_budget=9), conversation=conversation)).messages[-1].text == "yes"
 
 
 def test_a_plan_that_requires_a_grammar_cannot_be_made_without_one() -> None:
-    asked = Conversation((Message(role=Role.USER, text="Hi"),), response_format=ResponseFormat(kind="json_object"))
-    draft = plan_turn(model("{}"), TurnRequest(conversation=asked))
+    conversation = Conversation(
+        (Message(role=Role.USER, text="Hi"),), response_format=ResponseFormat(kind="json_object")
+    )
+    draft = plan_turn(model("{}"), TurnRequest(conversation=conversation))
     with pytest.raises(ValueError, match="constrain"):
         Plan(draft.model, draft.request, draft.prompt, draft.prompt_ids, draft.sampling, constraint=None)

@@ -80,12 +80,12 @@ def model(made: tuple[Format, ByteTokenizer], say: Say) -> tuple[Model, Scripted
 
 def ids(tokenizer: ByteTokenizer, text: str) -> list[int]:
     """The text with each control's spelling as its id, as a model samples it."""
-    said: list[int] = []
+    sampled: list[int] = []
     while text:
         control = next((c for c in tokenizer.controls if text.startswith(c.spelling)), None)
-        said += [tokenizer.controls[control]] if control else tokenizer.encode(text[0])
+        sampled += [tokenizer.controls[control]] if control else tokenizer.encode(text[0])
         text = text[len(control.spelling) :] if control else text[1:]
-    return said
+    return sampled
 
 
 def ask(text: str = "What is the weather in Tokyo?", *tools: FunctionTool) -> TurnRequest:
@@ -116,14 +116,14 @@ async def test_the_weather_example_of_both_specifications_runs_to_its_answer(mad
     assert ended.reason is FinishReason.STOP_EOS
     assert ended.usage.prompt_tokens == sum(len(prompt) for prompt, *_ in engine.requests)
 
-    said = rounds.request.conversation.messages
-    assert said[-1].text == "Sunny, 20 degrees."
-    call, reply = (next(m for m in said if m.is_call), next(m for m in said if m.role is Role.TOOL))
+    messages = rounds.request.conversation.messages
+    assert messages[-1].text == "Sunny, 20 degrees."
+    call, reply = (next(m for m in messages if m.is_call), next(m for m in messages if m.role is Role.TOOL))
     assert call.text == '{"location": "Tokyo"}'
     assert call.call_id == reply.call_id == ("wx1" if envelope else "call_0")
     second = decode(tokenizer, engine.requests[1][0])
     assert '"temperature": 20' in second, "the result is in the next prompt"
-    assert ("Ask the tool." in second) == (made is not chatml), "the open turn's reasoning is kept"
+    assert ("Ask the tool." in second) == (made is not chatml), "the open turn's reasoning stays"
     third = plan_turn(served, TurnRequest(conversation=rounds.request.conversation.add(ask().conversation.messages[0])))
     assert "Ask the tool." not in decode(tokenizer, third.prompt_ids), "and dropped after the final answer"
 
@@ -265,7 +265,7 @@ async def test_a_thousand_turns_of_failing_tools_end_with_every_call_answered_on
     dice = random.Random(11)
 
     async def flaky(kind: str) -> str:
-        """Does what it is told."""
+        """Does what the test sets."""
         match kind:
             case "raise":
                 raise RuntimeError("no")

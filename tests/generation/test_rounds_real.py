@@ -38,7 +38,7 @@ async def test_a_forced_call_runs_from_sampling_to_an_answer(smollm2_path: Path,
             heard = [event async for step in steps for event in step.events]
     results = [event.result for event in heard if isinstance(event, ToolEnded)]
     assert results
-    assert all(result.ok for result in results), "the grammar held the arguments to the schema"
+    assert all(result.ok for result in results), "the grammar enforced the schema of the arguments"
     assert isinstance(heard[-1], TurnEnded)
     assert any(message.role is Role.TOOL for message in rounds.request.conversation.messages)
     assert rounds.request.conversation.messages[-1].role is Role.ASSISTANT

@@ -66,14 +66,14 @@ def model(format: Format) -> Model:
 
 
 def ids(*pieces: Piece) -> list[int]:
-    said: list[int] = []
+    sampled: list[int] = []
     for piece in pieces:
-        said += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
-    return said
+        sampled += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
+    return sampled
 
 
 def answered(model: Model, conversation: Conversation, reply: Sequence[int]) -> tuple[list[int], list[Message]]:
-    """The prompt, and what the model said when it sampled ``reply``."""
+    """The prompt, and the messages when the model sampled ``reply``."""
     plan = plan_turn(model, TurnRequest(conversation=conversation))
     reader = ChoiceReader(plan)
     events = [*reader.read(Step(tuple(reply), end=EngineEnd.STOP)), *reader.close()]
@@ -83,12 +83,12 @@ def answered(model: Model, conversation: Conversation, reply: Sequence[int]) -> 
 def grow(model: Model, replies: Sequence[Sequence[int]], written: Sequence[Sequence[int]]) -> None:
     """Each prompt begins with the one before, and then the reply as history writes it."""
     conversation, expected = Conversation(), list[int]()
-    for reply, kept in zip(replies, written, strict=True):
+    for reply, is_sampled in zip(replies, written, strict=True):
         conversation = conversation.add(Message(role=Role.USER, text="in the end"))
-        prompt, said = answered(model, conversation, reply)
+        prompt, messages = answered(model, conversation, reply)
         assert prompt[: len(expected)] == expected
-        conversation = conversation.add(*said)
-        expected = prompt + list(kept)
+        conversation = conversation.add(*messages)
+        expected = prompt + list(is_sampled)
     last, _ = answered(model, conversation.add(Message(role=Role.USER, text="then?")), [])
     assert last[: len(expected)] == expected
 
@@ -130,9 +130,9 @@ def test_harmony_keeps_the_reasoning_before_a_call_and_the_call_id_for_id(
     reply += ids("commentary", " ", CONSTRAIN, "json", MESSAGE) + arguments + ids(CALL)
     speaker = model(harmony(TOKENIZER.controls))
     conversation = Conversation((Message(role=Role.USER, text="in the end"),))
-    prompt, said = answered(speaker, conversation, reply)
-    result = Message(role=Role.TOOL, name="functions.f", recipient="assistant", call_id=said[-1].call_id, text="4")
-    after, _ = answered(speaker, conversation.add(*said, result), [])
+    prompt, messages = answered(speaker, conversation, reply)
+    result = Message(role=Role.TOOL, name="functions.f", recipient="assistant", call_id=messages[-1].call_id, text="4")
+    after, _ = answered(speaker, conversation.add(*messages, result), [])
     assert after[: len(prompt) + len(reply)] == prompt + reply
 
 
@@ -140,8 +140,8 @@ def test_harmony_drops_the_reasoning_of_an_answered_turn_so_the_prompts_part_at_
     reply = ids(CHANNEL, "analysis", MESSAGE, "hm", END, START, "assistant", CHANNEL, "final", MESSAGE, "so", RETURN)
     speaker = model(harmony(TOKENIZER.controls))
     conversation = Conversation((Message(role=Role.USER, text="in the end"),))
-    prompt, said = answered(speaker, conversation, reply)
-    after, _ = answered(speaker, conversation.add(*said, Message(role=Role.USER, text="why?")), [])
+    prompt, messages = answered(speaker, conversation, reply)
+    after, _ = answered(speaker, conversation.add(*messages, Message(role=Role.USER, text="why?")), [])
     assert after[: len(prompt)] == prompt
     assert after[len(prompt) :][: len(ids(CHANNEL, "final"))] == ids(CHANNEL, "final")
 
@@ -149,19 +149,19 @@ def test_harmony_drops_the_reasoning_of_an_answered_turn_so_the_prompts_part_at_
 def test_a_text_that_was_cut_by_a_stop_is_plain_and_one_that_was_not_is_sampled() -> None:
     speaker = model(template_format("chatml", TOKENIZER.controls))
     conversation = Conversation((Message(role=Role.USER, text="x"),))
-    for stop, kept in ((("he",), False), (("zz",), True)):
+    for stop, is_sampled in ((("he",), False), (("zz",), True)):
         reader = ChoiceReader(plan_turn(speaker, TurnRequest(conversation=conversation, stop=stop)))
         events = reader.read(Step(tuple(b"ab the end"), end=EngineEnd.STOP))
         (message,) = (event.message for event in events if isinstance(event, MessageEnded))
-        assert isinstance(message.text, SampledText) is kept
+        assert isinstance(message.text, SampledText) is is_sampled
 
 
 @pytest.mark.parametrize("broken", [b"\xc3", b"ab\xff", b"\xe2\x80"])
 def test_bytes_that_are_no_text_are_mended_and_not_kept_as_sampled(broken: bytes) -> None:
     speaker = model(template_format("chatml", TOKENIZER.controls))
-    _, said = answered(speaker, Conversation((Message(role=Role.USER, text="x"),)), list(broken))
-    assert "\N{REPLACEMENT CHARACTER}" in said[0].text
-    assert not isinstance(said[0].text, SampledText)
+    _, messages = answered(speaker, Conversation((Message(role=Role.USER, text="x"),)), list(broken))
+    assert "\N{REPLACEMENT CHARACTER}" in messages[0].text
+    assert not isinstance(messages[0].text, SampledText)
 
 
 def test_sampled_text_keeps_its_ids_in_copies() -> None:

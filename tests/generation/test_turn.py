@@ -49,10 +49,10 @@ PROMPT = len("user\nHi\nassistant\n") + 3
 
 
 def ids(*pieces: Piece) -> list[int]:
-    said: list[int] = []
+    sampled: list[int] = []
     for piece in pieces:
-        said += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
-    return said
+        sampled += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
+    return sampled
 
 
 def call(name: str, arguments: str = "{}") -> tuple[Piece, ...]:
@@ -63,12 +63,12 @@ def model(engine: ScriptedEngine) -> Model:
     return Model(name="m", engine=engine, tokenizer=TOKENIZER, format=FORMAT)
 
 
-async def turn(reply: Sequence[int], *, chunk: int = 1, context: int = 8192, **asked: Any) -> Reply:
+async def turn(reply: Sequence[int], *, chunk: int = 1, context: int = 8192, **fields: Any) -> Reply:
     engine = ScriptedEngine(
         reply, chunk=chunk, context=context, end_ids=frozenset({TOKENIZER.controls[EOS]}),
         token_bytes=lambda id: piece if isinstance(piece := TOKENIZER.piece(id), bytes) else b"?",
     )  # fmt: skip
-    plan = await prepare_turn(model(engine), TurnRequest(conversation=HI, **asked))
+    plan = await prepare_turn(model(engine), TurnRequest(conversation=HI, **fields))
     (answer,) = await collect(run_turn(plan))
     assert engine.running == 0
     return answer
@@ -91,12 +91,12 @@ async def test_counts_do_not_depend_on_how_the_engine_cuts_its_steps(chunk: int)
 
 async def test_the_first_token_of_an_answer_has_its_log_probability_too() -> None:
     answer = await turn(ids("Hé", END), logprobs=0)
-    assert b"".join(told.data for told in answer.logprobs) == "Hé".encode()
+    assert b"".join(entry.data for entry in answer.logprobs) == "Hé".encode()
 
 
 async def test_hidden_tokens_have_no_log_probabilities_to_show() -> None:
     answer = await turn(ids(THINK, "hmm", UNTHINK, "open", *call("f"), END), logprobs=0, chunk=4)
-    assert b"".join(told.data for told in answer.logprobs) == b"open"
+    assert b"".join(entry.data for entry in answer.logprobs) == b"open"
 
 
 @pytest.mark.parametrize("chunk", [1, 100])
@@ -149,9 +149,9 @@ async def test_call_ids_go_on_from_the_conversation_s() -> None:
 def test_an_engine_that_gives_text_is_read_like_one_that_gives_ids() -> None:
     plan = plan_turn(model(ScriptedEngine([])), TurnRequest(conversation=HI))
     reader = ChoiceReader(plan)
-    said = [*reader.read(Step(text="Hel")), *reader.read(Step(text="lo<|im_", end=None))]
-    said += reader.read(Step(text="end|>", end=EngineEnd.STOP))
-    assert "".join(getattr(event, "text", "") for event in said) == "Hello"
+    events = [*reader.read(Step(text="Hel")), *reader.read(Step(text="lo<|im_", end=None))]
+    events += reader.read(Step(text="end|>", end=EngineEnd.STOP))
+    assert "".join(getattr(event, "text", "") for event in events) == "Hello"
     assert reader.over
 
 
@@ -231,9 +231,9 @@ async def test_rounds_without_a_router_are_the_turn_itself() -> None:
     ],
 )
 def test_tools_that_overflow_the_context_are_named(parameters: dict[str, Any], place: str) -> None:
-    asked = replace(HI, tools=(ToolSpec("f", parameters=parameters),))
+    conversation = replace(HI, tools=(ToolSpec("f", parameters=parameters),))
     with pytest.raises(RequestError) as caught:
-        plan_turn(model(ScriptedEngine([], context=1_000)), TurnRequest(conversation=asked))
+        plan_turn(model(ScriptedEngine([], context=1_000)), TurnRequest(conversation=conversation))
     assert caught.value.param == place
 
 

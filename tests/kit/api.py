@@ -1,4 +1,4 @@
-"""A model that says what it is told, a server on a real socket, and a client without opinions."""
+"""A model that plays a script, a server on a real socket, and a client without opinions."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ CHATML = template_format(
 
 def ids(*pieces: Piece) -> list[int]:
     """What a model samples to say these pieces."""
-    said: list[int] = []
+    sampled: list[int] = []
     for piece in pieces:
-        said += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
-    return said
+        sampled += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
+    return sampled
 
 
 def token_bytes(id: int) -> bytes:
@@ -102,10 +102,10 @@ class Got:
     def events(self) -> list[Any]:
         """The stream's events, ``[DONE]`` as a string."""
         assert self.body.endswith(b"\n\n"), self.body[-100:]
-        told = [
+        parts = [
             part.removeprefix("data: ") for part in self.body.decode().split("\n\n")[:-1] if not part.startswith(":")
         ]
-        return [part if part == "[DONE]" else json.loads(part) for part in told]
+        return [part if part == "[DONE]" else json.loads(part) for part in parts]
 
 
 def request(base: str, method: str, path: str, body: bytes | None = None, **headers: str) -> Got:
@@ -140,10 +140,10 @@ async def in_process(application: ASGIApp, **fields: Any) -> Got:
     return await in_process_into([], application, **fields)
 
 
-async def in_process_into(told: Answered, application: ASGIApp, **fields: Any) -> Got:
-    """The same, where the test looks at ``told`` meanwhile."""
-    asked = {"messages": [{"role": "user", "content": "Hi"}], **fields}
-    return await exchange(application, "/v1/chat/completions", asked, told)
+async def in_process_into(answered: Answered, application: ASGIApp, **fields: Any) -> Got:
+    """The same, where the test looks at ``answered`` meanwhile."""
+    body = {"messages": [{"role": "user", "content": "Hi"}], **fields}
+    return await exchange(application, "/v1/chat/completions", body, answered)
 
 
 async def post_in_process(application: ASGIApp, path: str, **fields: Any) -> Got:
@@ -151,19 +151,19 @@ async def post_in_process(application: ASGIApp, path: str, **fields: Any) -> Got
     return await exchange(application, path, fields, [])
 
 
-async def exchange(application: ASGIApp, path: str, fields: Mapping[str, Any], told: Answered) -> Got:
+async def exchange(application: ASGIApp, path: str, fields: Mapping[str, Any], answered: Answered) -> Got:
     """A request without a socket: the application's own three calls."""
     body = json.dumps(fields).encode()
-    asked = [{"type": "http.request", "body": body, "more_body": False}]
+    incoming = [{"type": "http.request", "body": body, "more_body": False}]
     never = asyncio.Event()
 
     async def receive() -> MutableMapping[str, Any]:
-        if not asked:
+        if not incoming:
             await never.wait()
-        return asked.pop()
+        return incoming.pop()
 
     async def send(message: MutableMapping[str, Any]) -> None:
-        told.append(message)
+        answered.append(message)
 
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
@@ -171,7 +171,7 @@ async def exchange(application: ASGIApp, path: str, fields: Mapping[str, Any], t
         "headers": [(b"content-type", b"application/json")], "client": None, "server": None,
     }  # fmt: skip
     await application(scope, receive, send)
-    start, *bodies = told
+    start, *bodies = answered
     headers = {name.decode(): value.decode() for name, value in start["headers"]}
     return Got(start["status"], headers, b"".join(message["body"] for message in bodies))
 

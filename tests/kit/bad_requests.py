@@ -63,8 +63,8 @@ def bad_requests() -> Iterator[Bad]:
 
 def wrong(path: str, param: str | None, **fields: Any) -> Bad:
     """A good body but for some fields."""
-    told = json.dumps(fields)
-    what = told if len(told) < 80 else f"{told[:60]}… ({len(told)} characters)"
+    body = json.dumps(fields)
+    what = body if len(body) < 80 else f"{body[:60]}… ({len(body)} characters)"
     return Bad(what, path, json.dumps({**GOOD.get(path, {}), **fields}).encode(), param)
 
 
@@ -216,8 +216,8 @@ def chats() -> Iterator[Bad]:
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}]},
         {"messages": [{"role": "user", "content": [{"type": "input_audio"}] * 10_000}]},
     ]  # fmt: skip
-    for told in bad:
-        yield wrong(CHAT, None, **told)
+    for field_set in bad:
+        yield wrong(CHAT, None, **field_set)
 
 
 def interactive() -> Iterator[Bad]:

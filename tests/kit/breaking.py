@@ -11,15 +11,15 @@ from antiphon.engines import Sampling, ScriptedEngine, Step
 class Breaking(ScriptedEngine):
     """Says some ids, then fails."""
 
-    def __init__(self, said: Sequence[int], error: Exception) -> None:
+    def __init__(self, ids: Sequence[int], error: Exception) -> None:
         super().__init__([])
-        self._said, self._error = said, error
+        self._ids, self._error = ids, error
 
     async def generate(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
         affinity: str | None = None,
     ) -> AsyncGenerator[Step, None]:  # fmt: skip
-        for id in self._said:
+        for id in self._ids:
             await asyncio.sleep(0)
             yield Step((id,))
         raise self._error

@@ -1,4 +1,4 @@
-"""The server that clients of others are tested against, and where their environments are kept."""
+"""The server that clients of others are tested against, and where their environments are."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-KEPT = Path(os.environ.get("CLIENT_ENVIRONMENTS", ROOT / ".clients"))
+ENVIRONMENTS = Path(os.environ.get("CLIENT_ENVIRONMENTS", ROOT / ".clients"))
 """The clients' environments, for this clone or for several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server to be asked: how it is started (it prints its URL), and its models' names.
+    """A server to be tested: how it is started (it prints its URL), and its models' names.
 
-    The models: one that chats, one that thinks before it speaks, one that embeds. ``obedient`` ones do as told.
+    The models: one that chats, one that thinks before it speaks, one that embeds. ``obedient`` ones follow orders.
     """
 
     command: Sequence[str | Path]
@@ -53,10 +53,10 @@ def running(served: Served) -> Iterator[str]:
         )
         try:
             assert server.stdout is not None
-            told = next((line for line in server.stdout if "http" in line), None)
-            if told is None:
+            announced = next((line for line in server.stdout if "http" in line), None)
+            if announced is None:
                 raise SystemExit("the server did not start")
-            yield told[told.index("http") :].partition('"')[0].strip()
+            yield announced[announced.index("http") :].partition('"')[0].strip()
         finally:
             server.terminate()
             server.wait(60)
@@ -67,7 +67,7 @@ def uv() -> str:
     found = shutil.which("uv")
     if found:
         return found
-    own = KEPT / "uv"
+    own = ENVIRONMENTS / "uv"
     if not (own / "bin" / "uv").exists():
         subprocess.run([sys.executable, "-m", "venv", own], check=True)
         subprocess.run([own / "bin" / "python", "-m", "pip", "install", "--quiet", "uv"], check=True)

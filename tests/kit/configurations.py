@@ -1,4 +1,4 @@
-"""The thirteen kinds of reply that are asked of a model, and how each is judged when it is whole."""
+"""The thirteen kinds of reply that are requested of a model, and how each is judged when it is whole."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ PERSON = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-HELD_PERSON = ResponseFormat("json_schema", schema=PERSON, strict=True)
+CONSTRAINED_PERSON = ResponseFormat("json_schema", schema=PERSON, strict=True)
 ASK = Message(role=Role.USER, text="What is the weather in Paris, and what is 17 + 25? Who asked? Answer briefly.")
 
 Kind = Literal["parse", "schema", "tool_choice", "reason"]
@@ -72,9 +72,9 @@ Kind = Literal["parse", "schema", "tool_choice", "reason"]
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is asked of a reply; ``shape`` are the fields of its `ReplyShape` that no request has.
+    """What is required of a reply; ``shape`` are the fields of its `ReplyShape` that no request has.
 
-    ``closed``: the model's own end tokens are barred, so an answer ends with a control that is spelled out.
+    ``closed``: the model's own end tokens are forbidden, so an answer ends with a control that is spelled out.
     """
 
     tools: tuple[ToolSpec, ...] = ()
@@ -84,7 +84,7 @@ class Configuration:
     shape: Mapping[str, Any] = field(default_factory=dict)
     closed: bool = False
 
-    def request(self, seed: int, barred: Mapping[int, float]) -> TurnRequest:
+    def request(self, seed: int, bias: Mapping[int, float]) -> TurnRequest:
         return TurnRequest(
             conversation=Conversation((ASK,), tools=self.tools, response_format=self.answer),
             tool_choice=self.choice,
@@ -92,7 +92,7 @@ class Configuration:
             temperature=1.0,
             max_tokens=MOST,
             seed=seed,
-            logit_bias=barred if self.closed else {},
+            logit_bias=bias if self.closed else {},
         )
 
     def shape_of(self, seed: int) -> Mapping[str, Any]:
@@ -105,7 +105,7 @@ class Configuration:
         answers = [m for m in reply.messages if not m.is_call and visible_to_user(m) and not m.is_preamble]
         most = 0 if self.choice.mode == "none" or not self.tools else 4 if self.parallel else 1
         may_be_empty = self.answer.kind == "text"
-        asked: dict[tuple[Kind, str], bool] = {
+        cases: dict[tuple[Kind, str], bool] = {
             ("parse", "a call or an answer"): bool(calls) is not bool(answers) or (may_be_empty and not calls),
             ("parse", "an id for each call"): len({call.call_id for call in calls}) == len(calls),
             ("parse", "reasoning"): self._thinks(reply),
@@ -118,7 +118,7 @@ class Configuration:
             ("reason", "tool_calls or stop"): reply.reason
             is (FinishReason.TOOL_CALL if calls else FinishReason.STOP_EOS),
         }
-        return [what for what, there in asked.items() if not there]
+        return [what for what, there in cases.items() if not there]
 
     def _thinks(self, reply: Reply) -> bool:
         return any(m.channel == "analysis" for m in reply.messages) or not self.shape.get("reasoning")
@@ -162,10 +162,10 @@ CONFIGURATIONS = {
     "required": Configuration(TOOLS, REQUIRED),
     "required, one call, no preamble": Configuration(TOOLS, REQUIRED, parallel=False, shape={"preambles": False}),
     "named": Configuration(TOOLS, ToolChoice("required", ("add",))),
-    "auto, or a schema": Configuration(TOOLS, answer=HELD_PERSON),
+    "auto, or a schema": Configuration(TOOLS, answer=CONSTRAINED_PERSON),
     "an answer that is closed": Configuration(closed=True),
-    "a schema": Configuration(answer=HELD_PERSON),
-    "thinks, then a schema": Configuration(answer=HELD_PERSON, shape=THINK_FIRST),
+    "a schema": Configuration(answer=CONSTRAINED_PERSON),
+    "thinks, then a schema": Configuration(answer=CONSTRAINED_PERSON, shape=THINK_FIRST),
     "a pattern": Configuration(answer=ResponseFormat("regex", pattern="[A-Z]{3}-[0-9]{4}")),
     "a choice": Configuration(answer=ResponseFormat("choice", choices=("yes", "no", "maybe"))),
     "any object": Configuration(answer=ResponseFormat("json_object")),

@@ -16,6 +16,6 @@ def corpora() -> Path | None:
 
 
 def corpus_file(name: str) -> Path:
-    """The vector file ``name``: in the folder of ANTIPHON_CORPORA when it is there, else in ours."""
+    """The vector file ``name``: in the folder of ANTIPHON_CORPORA when it is there, else in the repository's."""
     folders = [folder for folder in (corpora(), VECTORS) if folder is not None]
     return next((folder / name for folder in folders if (folder / name).exists()), VECTORS / name)

@@ -45,10 +45,10 @@ class EngineContract:
         assert ids_of(await steps_of(subject, prompt, GREEDY)) == ids_of(await steps_of(subject, prompt, GREEDY))
 
     async def test_a_stop_id_ends_the_reply_and_is_its_last_id(self, subject: Engine, prompt: Sequence[int]) -> None:
-        said = ids_of(await steps_of(subject, prompt, GREEDY))
-        stop = said[2]
+        ids = ids_of(await steps_of(subject, prompt, GREEDY))
+        stop = ids[2]
         steps = await steps_of(subject, prompt, replace(GREEDY, stop_ids=frozenset({stop})))
-        assert ids_of(steps) == said[: said.index(stop) + 1]
+        assert ids_of(steps) == ids[: ids.index(stop) + 1]
         assert steps[-1].end is EngineEnd.STOP
 
     async def test_nothing_is_said_when_nothing_is_asked_for(self, subject: Engine, prompt: Sequence[int]) -> None:
@@ -63,8 +63,8 @@ class EngineContract:
 
     async def test_log_probabilities_stand_one_for_each_id(self, subject: Engine, prompt: Sequence[int]) -> None:
         for step in await steps_of(subject, prompt, replace(GREEDY, logprobs=2)):
-            assert [told.id for told in step.logprobs] == list(step.ids)
-            assert all(told.logprob <= 0 and len(told.top) == 2 for told in step.logprobs)
+            assert [entry.id for entry in step.logprobs] == list(step.ids)
+            assert all(entry.logprob <= 0 and len(entry.top) == 2 for entry in step.logprobs)
 
     async def test_no_log_probabilities_come_unasked(self, subject: Engine, prompt: Sequence[int]) -> None:
         assert all(step.logprobs == () for step in await steps_of(subject, prompt, GREEDY))

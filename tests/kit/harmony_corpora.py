@@ -74,16 +74,16 @@ def as_json(message: ReferenceMessage) -> Row:
 def events(parser: Parser, ids: Sequence[int], tokenizer: Tokenizer, cuts: Iterable[int] = ()) -> list[ParserEvent]:
     """What a parser says of ids that arrive in chunks cut at ``cuts``."""
     decoder = PieceDecoder(tokenizer)
-    said: list[ParserEvent] = []
+    parsed: list[ParserEvent] = []
     borders = [0, *sorted(cuts), len(ids)]
     for start, end in pairwise(borders):
-        said += parser.feed(decoder.feed(ids[start:end]))
-    return [*said, *parser.feed(decoder.close()), *parser.close()]
+        parsed += parser.feed(decoder.feed(ids[start:end]))
+    return [*parsed, *parser.feed(decoder.close()), *parser.close()]
 
 
-def ended(said: Iterable[ParserEvent]) -> list[Message]:
-    return [event.message for event in said if isinstance(event, MessageEnded)]
+def ended(parsed: Iterable[ParserEvent]) -> list[Message]:
+    return [event.message for event in parsed if isinstance(event, MessageEnded)]
 
 
-def codes(said: Iterable[ParserEvent]) -> list[str]:
-    return [event.code for event in said if isinstance(event, Incident)]
+def codes(parsed: Iterable[ParserEvent]) -> list[str]:
+    return [event.code for event in parsed if isinstance(event, Incident)]

@@ -27,7 +27,7 @@ sys.stdin.read()
 
 @pytest.fixture(scope="session")
 def llama_server(smollm2_path: Path) -> Iterator[str]:
-    """The address of a llama.cpp server that is not ours, with two slots of 256 tokens and the key "sesame"."""
+    """The address of a llama.cpp server of its own, with two slots of 256 tokens and the key "sesame"."""
     yield from serving(str(smollm2_path))
 
 

@@ -1,6 +1,6 @@
 """A server whose model does what its user says: ``obedient.py [PORT]`` prints its URL and serves until it is stopped.
 
-The last order in the prompt decides: ``say: TEXT`` is said, ``call: NAME ARGUMENTS`` calls the tool, and once a result
+The last order in the prompt decides: ``say: TEXT`` does so, ``call: NAME ARGUMENTS`` calls the tool, and once a result
 is there the model says ``it said: RESULT``. ``lose: TEXT`` begins to say it, then the engine is lost. Without an order
 it says ``Hello!``.
 Models: ``small`` (ChatML), ``oss`` (Harmony, thinks first) and ``count`` (vectors of two dimensions).
@@ -36,12 +36,12 @@ RESULT = re.compile(
 
 
 def order(prompt: str) -> tuple[str, str]:
-    """What the model is to do: the last result is told, else the last order is followed."""
-    said = max(ORDER.finditer(prompt), key=lambda found: found.start(), default=None)
+    """What the model is to do: the last result is reported, else the last order is followed."""
+    order_found = max(ORDER.finditer(prompt), key=lambda found: found.start(), default=None)
     result = max(RESULT.finditer(prompt), key=lambda found: found.start(), default=None)
-    if result is not None and (said is None or said[1] == "call"):
+    if result is not None and (order_found is None or order_found[1] == "call"):
         return "say", f"it said: {result[1] or result[2]}"
-    return (said[1], said[2]) if said else ("say", "Hello!")
+    return (order_found[1], order_found[2]) if order_found else ("say", "Hello!")
 
 
 def compact(text: str) -> str:
@@ -73,8 +73,8 @@ def oss(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
 
 def spelled(tokenizer: ByteTokenizer, prompt: Sequence[int]) -> str:
     pieces = (tokenizer.piece(id) for id in prompt)
-    said = b"".join(piece if isinstance(piece, bytes) else piece.spelling.encode() for piece in pieces)
-    return said.decode(errors="replace")
+    text = b"".join(piece if isinstance(piece, bytes) else piece.spelling.encode() for piece in pieces)
+    return text.decode(errors="replace")
 
 
 class LosingEngine(ScriptedEngine):

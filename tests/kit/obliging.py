@@ -25,7 +25,7 @@ HELLO = ids("Hello!", END)
 
 
 class ObligingEngine(ScriptedEngine):
-    """Says a greeting where nothing else is asked of it; the seed is the prompt's length, so that answers repeat."""
+    """Says a greeting where nothing else is requested; the seed is the prompt's length, so that answers repeat."""
 
     def __init__(self) -> None:
         super().__init__(HELLO, end_ids=ENDS, token_bytes=token_bytes)
@@ -50,16 +50,16 @@ class ObligingEngine(ScriptedEngine):
 
     def _reply(self, grammar: str, random: Random, most: int) -> list[int]:
         matcher = LLMatcher(self._vocabulary.tokens, grammar, log_level=0)
-        said: list[int] = []
-        while not matcher.is_stopped() and len(said) < min(most, 2000):
+        written: list[int] = []
+        while not matcher.is_stopped() and len(written) < min(most, 2000):
             mask = matcher.compute_bitmask()
             closing = next((id for id in CLOSERS if mask[id // 8] >> id % 8 & 1), None)
             if closing is None or random.random() < 0.2:
                 allowed = [id for id in range(TOKENIZER.size) if mask[id // 8] >> id % 8 & 1]
                 closing = random.choice(allowed)
             matcher.consume_token(closing)
-            said.append(closing)
-        return said
+            written.append(closing)
+        return written
 
 
 def obliging(name: str = "obliging") -> Model:

@@ -33,15 +33,15 @@ def antiphon(*arguments: str, home: Path, stdin: str = "", **environ: str) -> su
 
 @contextlib.contextmanager
 def serving(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The server and its URL; it is killed at the end, not told to stop."""
+    """The server and its URL; it is killed at the end, not asked to stop."""
     command = [*PROGRAM, "serve", "--port", "0", "--json"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(home))
     try:
         assert server.stdout is not None
-        told = ""
-        while "}" not in told:
-            told += next(server.stdout)
-        yield server, json.loads(told)["url"]
+        output = ""
+        while "}" not in output:
+            output += next(server.stdout)
+        yield server, json.loads(output)["url"]
     finally:
         server.kill()
         server.communicate()
@@ -58,13 +58,13 @@ def answer_to(request: Request) -> IO[bytes]:
 
 MEASURED = """
 import atexit, re, sys
-def tell():
+def report():
     print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1], file=sys.stderr)
-atexit.register(tell)
+atexit.register(report)
 from antiphon.cli import main
 main()
 """
-"""The program, which tells at its end how many kilobytes it had at most (a child's rusage counts its parent's too)."""
+"""The program, which prints at its end how many kilobytes it had at most (a child's rusage counts its parent's too)."""
 
 
 def peak_memory(home: Path, *arguments: str) -> int:

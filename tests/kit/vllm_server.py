@@ -57,13 +57,13 @@ class Vllm:
             if self.breaks_after == count:
                 raise ConnectionResetError
             stopped = id in (END, *stops)
-            told = None
+            logprobs = None
             if "logprobs" in body:
                 top = {f"token_id:{id}": -0.5, f"token_id:{id + 1}": -1.0, f"token_id:{id + 2}": -2.0}
-                told = {"tokens": [f"token_id:{id}"], "token_logprobs": [-0.5], "top_logprobs": [top]}
+                logprobs = {"tokens": [f"token_id:{id}"], "token_logprobs": [-0.5], "top_logprobs": [top]}
             reason = "stop" if stopped else "length" if count == limit else None
-            said = {"index": choice, "text": "", "token_ids": [id], "logprobs": told, "finish_reason": reason}
-            await reply.write(b"data: " + json.dumps({"choices": [said]}).encode() + b"\n\n")
+            entry = {"index": choice, "text": "", "token_ids": [id], "logprobs": logprobs, "finish_reason": reason}
+            await reply.write(b"data: " + json.dumps({"choices": [entry]}).encode() + b"\n\n")
             await asyncio.sleep(0)
             if stopped:
                 return

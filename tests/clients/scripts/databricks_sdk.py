@@ -1,32 +1,32 @@
 # /// script
 # dependencies = ["databricks-sdk[openai]>=0.40"]
 # ///
-"""The Databricks SDK: a served model asked at its own address, and through the OpenAI client that the SDK makes."""
+"""The Databricks SDK: a served model used at its own address, and through the OpenAI client that the SDK makes."""
 
 import os
 
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import InvalidParameterValue
 from databricks.sdk.service.serving import ChatMessage, ChatMessageRole
-from steps import BASE, CHAT, EMBEDDER, MORNING, finish, said, step
+from steps import BASE, CHAT, EMBEDDER, MORNING, expect_text, finish, step
 
 for name in [name for name in os.environ if name.startswith("DATABRICKS_")]:
     del os.environ[name]
 client = WorkspaceClient(host=BASE, token="any")
-SAID = ChatMessage(role=ChatMessageRole.USER, content=MORNING)
+USER_MESSAGE = ChatMessage(role=ChatMessageRole.USER, content=MORNING)
 
 
 @step
 def invocations_chat():
-    done = client.serving_endpoints.query(CHAT, messages=[SAID], max_tokens=200, stream=False)
-    said(done.choices[0].message.content, "Good morning.")
+    done = client.serving_endpoints.query(CHAT, messages=[USER_MESSAGE], max_tokens=200, stream=False)
+    expect_text(done.choices[0].message.content, "Good morning.")
     assert done.usage.total_tokens > 0
 
 
 @step
 def invocations_completions():
     done = client.serving_endpoints.query(CHAT, prompt="say: Good", max_tokens=200, stream=False)
-    said(done.choices[0].text, "Good")
+    expect_text(done.choices[0].text, "Good")
 
 
 @step
@@ -38,16 +38,16 @@ def invocations_embeddings():
 @step
 def chat_by_openai():
     openai = client.serving_endpoints.get_open_ai_client()
-    asked = {"model": CHAT, "messages": [{"role": "user", "content": MORNING}], "max_tokens": 200}
-    said(openai.chat.completions.create(**asked, stream=False).choices[0].message.content, "Good morning.")
-    chunks = openai.chat.completions.create(**asked, stream=True)
-    said("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
+    request = {"model": CHAT, "messages": [{"role": "user", "content": MORNING}], "max_tokens": 200}
+    expect_text(openai.chat.completions.create(**request, stream=False).choices[0].message.content, "Good morning.")
+    chunks = openai.chat.completions.create(**request, stream=True)
+    expect_text("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
 
 
 @step
 def errors():
     try:
-        client.serving_endpoints.query(CHAT, messages=[SAID], temperature=9.0, stream=False)
+        client.serving_endpoints.query(CHAT, messages=[USER_MESSAGE], temperature=9.0, stream=False)
     except InvalidParameterValue as error:
         assert "temperature" in str(error)
         return

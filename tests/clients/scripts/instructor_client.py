@@ -10,7 +10,7 @@ import openai
 from pydantic import BaseModel
 from steps import CHAT, CITIES, OBEDIENT, URL, finish, step
 
-SAID = [{"role": "user", "content": 'say: {"city": "Bern"}'}]
+USER_MESSAGES = [{"role": "user", "content": 'say: {"city": "Bern"}'}]
 CALLED = [{"role": "user", "content": 'call: Place {"city": "Bern"}'}]
 
 
@@ -20,7 +20,7 @@ class Place(BaseModel):
     city: Literal["Bern", "Basel"]
 
 
-def asked(mode, messages, **fields):
+def request_place(mode, messages, **fields):
     client = instructor.from_openai(openai.OpenAI(base_url=URL, api_key="any", max_retries=0), mode=mode)
     made = client.chat.completions.create(
         model=CHAT, messages=messages, response_model=Place, max_retries=0, **(fields or {"max_tokens": 200})
@@ -28,10 +28,10 @@ def asked(mode, messages, **fields):
     assert made.city in CITIES
 
 
-def asked_freely(mode, messages):
-    """In these modes the schema is a wish in the prompt: a model may write what is none of it, and be told so."""
+def request_place_freely(mode, messages):
+    """In these modes the schema is a wish in the prompt: a model may write what is none of it, which is an error."""
     try:
-        asked(mode, messages)
+        request_place(mode, messages)
     except Exception as error:
         if OBEDIENT or "Error code" in str(error):
             raise
@@ -40,22 +40,22 @@ def asked_freely(mode, messages):
 
 @step
 def chat_tools():
-    asked(instructor.Mode.TOOLS, CALLED)
+    request_place(instructor.Mode.TOOLS, CALLED)
 
 
 @step
 def chat_json():
-    asked_freely(instructor.Mode.JSON, SAID)
+    request_place_freely(instructor.Mode.JSON, USER_MESSAGES)
 
 
 @step
 def chat_json_schema():
-    asked(instructor.Mode.JSON_SCHEMA, SAID)
+    request_place(instructor.Mode.JSON_SCHEMA, USER_MESSAGES)
 
 
 @step
 def chat_markdown():
-    asked_freely(instructor.Mode.MD_JSON, [{"role": "user", "content": 'say: ```json {"city": "Bern"} ```'}])
+    request_place_freely(instructor.Mode.MD_JSON, [{"role": "user", "content": 'say: ```json {"city": "Bern"} ```'}])
 
 
 @step
@@ -70,7 +70,7 @@ def chat_tools_streamed():
 
 @step
 def responses_tools():
-    asked(instructor.Mode.RESPONSES_TOOLS, CALLED, max_output_tokens=200)
+    request_place(instructor.Mode.RESPONSES_TOOLS, CALLED, max_output_tokens=200)
 
 
 finish("instructor")

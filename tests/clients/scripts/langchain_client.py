@@ -8,7 +8,7 @@ from typing import Literal
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
 from pydantic import BaseModel, SecretStr
-from steps import CHAT, CITIES, EMBEDDER, MORNING, THINKER, URL, WEATHER, finish, said, step
+from steps import CHAT, CITIES, EMBEDDER, MORNING, THINKER, URL, WEATHER, expect_text, finish, step
 
 HERE = {"base_url": URL, "api_key": SecretStr("any"), "max_retries": 0}
 model = ChatOpenAI(model=CHAT, max_tokens=200, **HERE)
@@ -27,25 +27,25 @@ def weather(city: Literal["Bern", "Basel"]) -> str:
     return "18 degrees"
 
 
-def called(asked):
+def called(model):
     """A forced call, and the answer to its result."""
-    call = asked.bind_tools([weather], tool_choice="any", parallel_tool_calls=False).invoke(WEATHER)
+    call = model.bind_tools([weather], tool_choice="any", parallel_tool_calls=False).invoke(WEATHER)
     assert call.tool_calls[0]["args"]["city"] in CITIES
     results = [weather.invoke(one) for one in call.tool_calls]
-    answer = asked.bind_tools([weather], tool_choice="none").invoke(
+    answer = model.bind_tools([weather], tool_choice="none").invoke(
         [{"role": "user", "content": WEATHER}, call, *results]
     )
-    said(answer.text, "it said: 18 degrees")
+    expect_text(answer.text, "it said: 18 degrees")
 
 
 @step
 def chat():
-    said(model.invoke(MORNING).content, "Good morning.")
+    expect_text(model.invoke(MORNING).content, "Good morning.")
 
 
 @step
 def chat_stream():
-    said("".join(chunk.content for chunk in model.stream(MORNING)), "Good morning.")
+    expect_text("".join(chunk.content for chunk in model.stream(MORNING)), "Good morning.")
 
 
 @step
@@ -66,17 +66,17 @@ def chat_structured_by_tool():
 
 @step
 def completions():
-    said(OpenAI(model=CHAT, max_tokens=200, **HERE).invoke("say: Good"), "Good")
+    expect_text(OpenAI(model=CHAT, max_tokens=200, **HERE).invoke("say: Good"), "Good")
 
 
 @step
 def responses():
-    said(thinker.invoke(MORNING).text, "Good morning.")
+    expect_text(thinker.invoke(MORNING).text, "Good morning.")
 
 
 @step
 def responses_stream():
-    said("".join(chunk.text for chunk in thinker.stream(MORNING)), "Good morning.")
+    expect_text("".join(chunk.text for chunk in thinker.stream(MORNING)), "Good morning.")
 
 
 @step

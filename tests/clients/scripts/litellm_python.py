@@ -8,7 +8,7 @@ import os
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
-from steps import CHAT, CITIES, EMBEDDER, MORNING, THINKER, URL, WEATHER, finish, said, step
+from steps import CHAT, CITIES, EMBEDDER, MORNING, THINKER, URL, WEATHER, expect_text, finish, step
 
 HERE = {"api_base": URL, "api_key": "any", "num_retries": 0}
 RESPONSES = {"model": f"openai/{THINKER}", "api_base": URL, "api_key": "any", "max_output_tokens": 200}
@@ -25,7 +25,7 @@ TOOL = {"type": "function", "function": {"name": "weather", "parameters": PARAME
 def chat():
     for prefix in ("openai", "hosted_vllm"):
         done = litellm.completion(model=f"{prefix}/{CHAT}", messages=SAY, **HERE, **SHORT)
-        said(done.choices[0].message.content, "Good morning.")
+        expect_text(done.choices[0].message.content, "Good morning.")
 
 
 @step
@@ -33,7 +33,7 @@ def chat_stream():
     chunks = litellm.completion(
         model=f"openai/{CHAT}", messages=SAY, stream=True, stream_options={"include_usage": True}, **HERE, **SHORT
     )
-    said("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
+    expect_text("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
 
 
 @step
@@ -47,26 +47,26 @@ def chat_tools():
 @step
 def completions():
     done = litellm.text_completion(model=f"text-completion-openai/{CHAT}", prompt="say: Good", **HERE, **SHORT)
-    said(done.choices[0].text, "Good")
+    expect_text(done.choices[0].text, "Good")
 
 
 @step
 def embeddings():
-    told = litellm.embedding(model=f"openai/{EMBEDDER}", input=["abc", "abcdef"], encoding_format="float", **HERE)
-    assert len(told.data) == 2
+    answer = litellm.embedding(model=f"openai/{EMBEDDER}", input=["abc", "abcdef"], encoding_format="float", **HERE)
+    assert len(answer.data) == 2
 
 
 @step
 def responses():
     made = litellm.responses(input=MORNING, **RESPONSES)
     (text,) = (part.text for item in made.output if item.type == "message" for part in item.content)
-    said(text, "Good morning.")
+    expect_text(text, "Good morning.")
 
 
 @step
 def responses_stream():
     events = litellm.responses(input=MORNING, stream=True, **RESPONSES)
-    said("".join(event.delta for event in events if event.type == "response.output_text.delta"), "Good morning.")
+    expect_text("".join(event.delta for event in events if event.type == "response.output_text.delta"), "Good morning.")
 
 
 @step

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from steps import CHAT, CITIES, MORNING, OBEDIENT, URL, WEATHER, finish, said, step
+from steps import CHAT, CITIES, MORNING, OBEDIENT, URL, WEATHER, expect_text, finish, step
 
 folder = Path(tempfile.mkdtemp())
 (folder / "extra-openai-models.yaml").write_text(f"""
@@ -38,31 +38,31 @@ def llm(*arguments):
 
 @step
 def chat():
-    said(llm("here", MORNING, "--no-stream"), "Good morning.")
+    expect_text(llm("here", MORNING, "--no-stream"), "Good morning.")
 
 
 @step
 def chat_stream():
-    said(llm("here", MORNING), "Good morning.")
+    expect_text(llm("here", MORNING), "Good morning.")
 
 
 @step
 def chat_schema():
-    told = json.loads(llm("here", "--schema", json.dumps(SCHEMA), 'say: {"city": "Bern"}'))
-    assert told["city"] in CITIES
+    place = json.loads(llm("here", "--schema", json.dumps(SCHEMA), 'say: {"city": "Bern"}'))
+    assert place["city"] in CITIES
 
 
 @step
 def chat_tools():
     code = "def weather(city: str) -> str:\n    return '18 degrees in ' + city\n"
-    told = llm("here", "--functions", code, WEATHER)
-    assert not OBEDIENT or "18 degrees in Bern" in told
+    output = llm("here", "--functions", code, WEATHER)
+    assert not OBEDIENT or "18 degrees in Bern" in output
 
 
 @step
 def completions():
-    told = llm("here-text", "say: Good")
-    assert told.endswith("Good") or not OBEDIENT
+    output = llm("here-text", "say: Good")
+    assert output.endswith("Good") or not OBEDIENT
 
 
 finish("llm")

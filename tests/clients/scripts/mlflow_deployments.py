@@ -5,7 +5,7 @@
 
 import os
 
-from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, WEATHER, finish, said, step
+from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, WEATHER, expect_text, finish, step
 
 os.environ |= {"DATABRICKS_HOST": BASE, "DATABRICKS_TOKEN": "any"}
 
@@ -22,13 +22,13 @@ TOOL = {"type": "function", "function": {"name": "weather", "description": "It."
 @step
 def invocations_chat():
     done = client.predict(endpoint=CHAT, inputs={**SAY, "stream": False})
-    said(done["choices"][0]["message"]["content"], "Good morning.")
+    expect_text(done["choices"][0]["message"]["content"], "Good morning.")
 
 
 @step
 def invocations_chat_stream():
     chunks = client.predict_stream(endpoint=CHAT, inputs=SAY)
-    said(
+    expect_text(
         "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"]),
         "Good morning.",
     )
@@ -36,15 +36,15 @@ def invocations_chat_stream():
 
 @step
 def invocations_chat_tools():
-    asked = {"messages": [{"role": "user", "content": WEATHER}], "tools": [TOOL], "tool_choice": "required"}
-    done = client.predict(endpoint=CHAT, inputs={**SAY, **asked, "stream": False})
+    request = {"messages": [{"role": "user", "content": WEATHER}], "tools": [TOOL], "tool_choice": "required"}
+    done = client.predict(endpoint=CHAT, inputs={**SAY, **request, "stream": False})
     assert done["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "weather"
 
 
 @step
 def invocations_completions():
     done = client.predict(endpoint=CHAT, inputs={"prompt": "say: Good", "max_tokens": 200, "stream": False})
-    said(done["choices"][0]["text"], "Good")
+    expect_text(done["choices"][0]["text"], "Good")
 
 
 @step

@@ -45,7 +45,7 @@ def weatherman(kind, model):
     return agent(kind, model, tools=[weather], model_settings=must)
 
 
-def told(output):
+def expected(output):
     assert calls
     calls.clear()
     assert output == "it said: 18 degrees in Bern" if OBEDIENT else output, output
@@ -53,7 +53,7 @@ def told(output):
 
 @step
 def responses():
-    told(asyncio.run(Runner.run(weatherman(OpenAIResponsesModel, THINKER), WEATHER, max_turns=20)).final_output)
+    expected(asyncio.run(Runner.run(weatherman(OpenAIResponsesModel, THINKER), WEATHER, max_turns=20)).final_output)
 
 
 @step
@@ -64,7 +64,7 @@ def responses_stream():
             pass
         return streamed.final_output
 
-    told(asyncio.run(run()))
+    expected(asyncio.run(run()))
 
 
 @step
@@ -75,7 +75,7 @@ def responses_typed():
 
 @step
 def chat():
-    told(asyncio.run(Runner.run(weatherman(OpenAIChatCompletionsModel, CHAT), WEATHER, max_turns=20)).final_output)
+    expected(asyncio.run(Runner.run(weatherman(OpenAIChatCompletionsModel, CHAT), WEATHER, max_turns=20)).final_output)
 
 
 @step
@@ -86,7 +86,7 @@ def chat_stream():
             pass
         return streamed.final_output
 
-    told(asyncio.run(run()))
+    expected(asyncio.run(run()))
 
 
 finish("openai-agents")

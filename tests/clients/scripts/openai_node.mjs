@@ -19,7 +19,7 @@ const Place = z.object({ city: z.enum(cities), size: z.enum(["small", "large"]) 
 const place = 'say: {"city": "Bern", "size": "small"}';
 
 // The obedient model said just this; another said something.
-function said(text, expected) {
+function expectText(text, expected) {
   if (obedient) assert.equal(text.trim(), expected);
   else assert.ok(text.length > 0);
 }
@@ -33,7 +33,7 @@ const steps = {
   },
   async chat() {
     const done = await client.chat.completions.create({ model: chat, messages, max_tokens: 200 });
-    said(done.choices[0].message.content, "Good morning.");
+    expectText(done.choices[0].message.content, "Good morning.");
   },
   async chat_stream() {
     const stream = client.chat.completions.stream({
@@ -41,7 +41,7 @@ const steps = {
     });
     let text = "";
     for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
-    said(text, "Good morning.");
+    expectText(text, "Good morning.");
     assert.ok((await stream.totalUsage()).completion_tokens > 0);
   },
   async chat_parse() {
@@ -64,7 +64,7 @@ const steps = {
       tools: [{ type: "function", function: { name: "weather", parameters, parse: JSON.parse, function: ({ city }) => `18 degrees in ${city}` } }],
     });
     try {
-      said(await run.finalContent(), "it said: 18 degrees in Bern");
+      expectText(await run.finalContent(), "it said: 18 degrees in Bern");
     } catch (error) {
       // Another model may talk until its limit, and the client is told so.
       if (obedient || error.constructor.name !== "LengthFinishReasonError") throw error;
@@ -72,13 +72,13 @@ const steps = {
   },
   async completions() {
     const done = await client.completions.create({ model: chat, prompt: "say: Good", max_tokens: 200 });
-    said(done.choices[0].text, "Good");
+    expectText(done.choices[0].text, "Good");
   },
   async completions_stream() {
     let text = "";
     const stream = await client.completions.create({ model: chat, prompt: "say: Good", max_tokens: 200, stream: true });
     for await (const chunk of stream) text += chunk.choices[0]?.text ?? "";
-    said(text, "Good");
+    expectText(text, "Good");
   },
   async embeddings() {
     const input = ["abc", "abcdef"];
@@ -89,7 +89,7 @@ const steps = {
   },
   async responses() {
     const made = await client.responses.create({ model: thinker, input: morning, max_output_tokens: 200 });
-    said(made.output_text, "Good morning.");
+    expectText(made.output_text, "Good morning.");
     assert.equal((await client.responses.retrieve(made.id)).output_text, made.output_text);
     for await (const item of client.responses.inputItems.list(made.id)) assert.equal(item.type, "message");
     await client.responses.delete(made.id);
@@ -99,7 +99,7 @@ const steps = {
     const stream = client.responses.stream({ model: thinker, input: morning, max_output_tokens: 200 });
     let text = "";
     for await (const event of stream) if (event.type === "response.output_text.delta") text += event.delta;
-    said(text, "Good morning.");
+    expectText(text, "Good morning.");
     assert.equal((await stream.finalResponse()).output_text, text);
   },
   async responses_parse() {

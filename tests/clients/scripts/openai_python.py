@@ -8,7 +8,7 @@ from typing import Literal
 
 import openai
 from pydantic import BaseModel
-from steps import CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, URL, WEATHER, finish, said, step
+from steps import CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, URL, WEATHER, expect_text, finish, step
 
 client = openai.OpenAI(base_url=URL, api_key="any", max_retries=0)
 SAY = [{"role": "user", "content": MORNING}]
@@ -37,7 +37,7 @@ def models():
 @step
 def chat():
     done = client.chat.completions.create(model=CHAT, messages=SAY, seed=None, stop=None, **SHORT)
-    said(done.choices[0].message.content, "Good morning.")
+    expect_text(done.choices[0].message.content, "Good morning.")
     assert done.usage.total_tokens == done.usage.prompt_tokens + done.usage.completion_tokens
 
 
@@ -48,7 +48,7 @@ def chat_stream():
             model=CHAT, messages=SAY, stream=True, stream_options={"include_usage": True}, **SHORT
         )
     )
-    said("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
+    expect_text("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
     assert chunks[-1].usage.completion_tokens > 0
 
 
@@ -57,7 +57,7 @@ def chat_accumulated():
     with client.chat.completions.stream(model=CHAT, messages=SAY, **SHORT) as stream:
         kinds = {event.type for event in stream}
         assert {"content.delta", "content.done"} <= kinds
-        said(stream.get_final_completion().choices[0].message.content, "Good morning.")
+        expect_text(stream.get_final_completion().choices[0].message.content, "Good morning.")
 
 
 @step
@@ -95,7 +95,7 @@ def chat_tools():
         answer = client.chat.completions.create(
             model=model, messages=[*CALL, done.choices[0].message, result], tools=[TOOL], tool_choice="none", **SHORT
         )
-        said(answer.choices[0].message.content, "it said: 18 degrees")
+        expect_text(answer.choices[0].message.content, "it said: 18 degrees")
 
 
 @step
@@ -110,7 +110,7 @@ def chat_tools_streamed():
 
 @step
 def completions():
-    said(client.completions.create(model=CHAT, prompt="say: Good", **SHORT).choices[0].text, "Good")
+    expect_text(client.completions.create(model=CHAT, prompt="say: Good", **SHORT).choices[0].text, "Good")
     two = client.completions.create(model=CHAT, prompt=["say: Good", "say: Good"], logprobs=1, **SHORT)
     assert [one.index for one in two.choices] == [0, 1]
     assert all(one.logprobs.tokens for one in two.choices)
@@ -118,16 +118,16 @@ def completions():
 
 @step
 def completions_stream():
-    told = list(client.completions.create(model=CHAT, prompt=["say: Good"], stream=True, **SHORT))
-    said("".join(one.choices[0].text for one in told if one.choices), "Good")
+    chunks = list(client.completions.create(model=CHAT, prompt=["say: Good"], stream=True, **SHORT))
+    expect_text("".join(one.choices[0].text for one in chunks if one.choices), "Good")
 
 
 @step
 def embeddings():
     as_base64 = client.embeddings.create(model=EMBEDDER, input=["abc", "abcdef"])
     floats = client.embeddings.create(model=EMBEDDER, input=["abc", "abcdef"], encoding_format="float")
-    for told, plain in zip(as_base64.data, floats.data, strict=True):
-        assert all(abs(a - b) < 1e-6 for a, b in zip(told.embedding, plain.embedding, strict=True))
+    for encoded, plain in zip(as_base64.data, floats.data, strict=True):
+        assert all(abs(a - b) < 1e-6 for a, b in zip(encoded.embedding, plain.embedding, strict=True))
     assert [one.index for one in floats.data] == [0, 1]
     assert floats.usage.prompt_tokens > 0
 
@@ -135,11 +135,11 @@ def embeddings():
 @step
 def responses():
     made = client.responses.create(model=THINKER, input=MORNING, instructions="Be brief.", **BRIEF)
-    said(made.output_text, "Good morning.")
+    expect_text(made.output_text, "Good morning.")
     assert client.responses.retrieve(made.id).output_text == made.output_text
     assert client.responses.input_items.list(made.id).data[0].type == "message"
     more = client.responses.create(model=THINKER, input="say: And you?", previous_response_id=made.id, **BRIEF)
-    said(more.output_text, "And you?")
+    expect_text(more.output_text, "And you?")
     client.responses.delete(made.id)
     try:
         client.responses.retrieve(made.id)
@@ -153,7 +153,7 @@ def responses_stream():
     with client.responses.stream(model=THINKER, input=MORNING, **BRIEF) as stream:
         text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
         assert text == stream.get_final_response().output_text
-        said(text, "Good morning.")
+        expect_text(text, "Good morning.")
 
 
 @step
@@ -186,7 +186,7 @@ def responses_tools():
     more = client.responses.create(
         model=THINKER, input=results, previous_response_id=made.id, tools=[FLAT], tool_choice="none", **BRIEF
     )
-    said(more.output_text, "it said: 18 degrees")
+    expect_text(more.output_text, "it said: 18 degrees")
 
 
 @step
@@ -250,11 +250,11 @@ def errors():
 def chat_many():
     async def run():
         async with openai.AsyncOpenAI(base_url=URL, api_key="any", max_retries=0) as client:
-            asked = (client.chat.completions.create(model=CHAT, messages=SAY, max_tokens=20) for _ in range(20))
-            return [done.choices[0].message.content for done in await asyncio.gather(*asked)]
+            requests = (client.chat.completions.create(model=CHAT, messages=SAY, max_tokens=20) for _ in range(20))
+            return [done.choices[0].message.content for done in await asyncio.gather(*requests)]
 
     for text in asyncio.run(run()):
-        said(text, "Good morning.")
+        expect_text(text, "Good morning.")
 
 
 if OBEDIENT:
@@ -263,13 +263,13 @@ if OBEDIENT:
     def errors_in_streams():
         """The engine is lost after the first words: an error, not an end."""
         lost = [{"role": "user", "content": "lose: Good morning."}]
-        for asked in (
+        for request in (
             lambda: client.chat.completions.create(model=CHAT, messages=lost, stream=True),
             lambda: client.completions.create(model=CHAT, prompt="lose: Good", stream=True),
         ):
             read = []
             try:
-                for chunk in asked():
+                for chunk in request():
                     read.append(chunk)
             except openai.APIError as error:
                 assert error.body["code"] == "engine_lost", error.body

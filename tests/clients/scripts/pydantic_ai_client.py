@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_ai import Agent, NativeOutput
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from steps import CHAT, CITIES, MORNING, THINKER, URL, WEATHER, finish, said, step
+from steps import CHAT, CITIES, MORNING, THINKER, URL, WEATHER, expect_text, finish, step
 
 provider = OpenAIProvider(base_url=URL, api_key="any")
 chat_model = OpenAIChatModel(CHAT, provider=provider, settings={"max_tokens": 200})
@@ -38,17 +38,17 @@ async def streamed(model):
 
 @step
 def chat():
-    said(Agent(chat_model).run_sync(MORNING).output, "Good morning.")
+    expect_text(Agent(chat_model).run_sync(MORNING).output, "Good morning.")
 
 
 @step
 def chat_stream():
-    said(asyncio.run(streamed(chat_model)), "Good morning.")
+    expect_text(asyncio.run(streamed(chat_model)), "Good morning.")
 
 
 @step
 def chat_tools():
-    said(with_tool(chat_model).run_sync(WEATHER).output, "it said: 18 degrees in Bern")
+    expect_text(with_tool(chat_model).run_sync(WEATHER).output, "it said: 18 degrees in Bern")
 
 
 @step
@@ -65,17 +65,17 @@ def chat_typed_by_schema():
 
 @step
 def responses():
-    said(Agent(responses_model).run_sync(MORNING).output, "Good morning.")
+    expect_text(Agent(responses_model).run_sync(MORNING).output, "Good morning.")
 
 
 @step
 def responses_stream():
-    said(asyncio.run(streamed(responses_model)), "Good morning.")
+    expect_text(asyncio.run(streamed(responses_model)), "Good morning.")
 
 
 @step
 def responses_tools():
-    said(with_tool(responses_model).run_sync(WEATHER).output, "it said: 18 degrees in Bern")
+    expect_text(with_tool(responses_model).run_sync(WEATHER).output, "it said: 18 degrees in Bern")
 
 
 finish("pydantic-ai-slim")

@@ -1,7 +1,7 @@
 """What every client's script says: a line a step, and whether all of them passed.
 
 The obedient model does what its user says, so that its answers are known word by word. Any other is held to what the
-API promises: there is an answer, and it has the form that was asked for.
+API promises: there is an answer, and it has the form that was requested.
 """
 
 import os
@@ -33,8 +33,8 @@ def step(check):
     return check
 
 
-def said(text, expected):
-    """The obedient model said just this; another said something."""
+def expect_text(text, expected):
+    """The obedient model's text is just this; another's is any."""
     assert isinstance(text, str), text
     assert text.strip() == expected if OBEDIENT else text, text
 
