@@ -1,4 +1,4 @@
-"""One line a request, without a word of what was said."""
+"""One line a request, without any content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kit.breaking import Breaking
 from kit.waiting import until
 
 SECRET, ALICE = new_key("alice")
-SAID = "the model said this"
+REPLY = "the model said this"
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def lines(log: Path) -> list[dict[str, Any]]:
 
 
 def test_a_request_is_one_line_of_who_what_and_how_long(log: Path) -> None:
-    with running(app(ids(SAID, END), keys=[ALICE])) as base:
-        asked = {"messages": [{"role": "user", "content": "a question of mine"}], "stream": True}
-        body = json.dumps(asked).encode()
+    with running(app(ids(REPLY, END), keys=[ALICE])) as base:
+        question = {"messages": [{"role": "user", "content": "a question of mine"}], "stream": True}
+        body = json.dumps(question).encode()
         got = request(base, "POST", "/v1/chat/completions", body, x_api_key=SECRET, x_request_id="req_mine")
         assert got.status == 200
     (line,) = lines(log)
@@ -52,7 +52,7 @@ def test_a_request_is_one_line_of_who_what_and_how_long(log: Path) -> None:
     assert line == {
         "level": "info", "id": "req_mine", "method": "POST", "route": "/chat/completions", "status": 200,
         "key": "alice", "model": "small", "stream": True, "prompt_tokens": line["prompt_tokens"],
-        "cached_tokens": 0, "completion_tokens": len(SAID) + 1,
+        "cached_tokens": 0, "completion_tokens": len(REPLY) + 1,
     }  # fmt: skip
     assert line["prompt_tokens"] > len("a question of mine")
     assert 0 <= times["queue_ms"] <= times["ttft_ms"] <= times["total_ms"]
@@ -63,8 +63,14 @@ def test_nothing_that_a_client_or_a_model_says_is_in_the_log(log: Path) -> None:
     private = "private-words"
     engine = scripted(ids(private, END))
     with running(app(engine, keys=[ALICE])) as base:
-        told = {"messages": [{"role": "user", "content": private}], "user": private, "unknown": private}
-        for body in (told, {**told, "stream": True}, {**told, "model": private}, {**told, "n": private}, [private]):
+        sent = {"messages": [{"role": "user", "content": private}], "user": private, "unknown": private}
+        for body in (
+            sent,
+            {**sent, "stream": True},
+            {**sent, "model": private},
+            {**sent, "n": private},
+            [private],
+        ):
             request(
                 base, "POST", "/v1/chat/completions", json.dumps(body).encode(), user_agent=private, cookie=private,
                 x_request_id=f"<{private}>", referer=private, x_api_key=SECRET,
@@ -75,16 +81,16 @@ def test_nothing_that_a_client_or_a_model_says_is_in_the_log(log: Path) -> None:
         request(base, private.upper(), "/v1/models", x_api_key=SECRET)
         request(base, "GET", "/v1/models", x_api_key=private)
         request(base, "GET", "/v1/models", authorization=f"Bearer {private}")
-    said = log.read_text("utf-8")
-    assert private not in said.lower()
-    assert SECRET not in said
+    logged = log.read_text("utf-8")
+    assert private not in logged.lower()
+    assert SECRET not in logged
     assert len(lines(log)) >= 12
     errors = {line["error"] for line in lines(log) if "error" in line}
     assert errors >= {"model_not_found", "unknown_url", "invalid_api_key"}
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_error_is_told_by_its_code_in_mid_stream_too(log: Path, stream: bool) -> None:
+def test_an_error_is_reported_by_its_code_in_mid_stream_too(log: Path, stream: bool) -> None:
     with running(app(Breaking(ids("Hel"), EngineLostError("private words")))) as base:
         chat(base, stream=stream)
     (line,) = lines(log)
@@ -92,7 +98,7 @@ def test_an_error_is_told_by_its_code_in_mid_stream_too(log: Path, stream: bool)
     assert line["completion_tokens"] == 3
 
 
-def test_a_fault_of_ours_is_told_without_what_it_says(log: Path) -> None:
+def test_a_fault_of_the_server_is_reported_without_what_it_says(log: Path) -> None:
     with running(app(Breaking([], ZeroDivisionError("private words")))) as base:
         chat(base, x_request_id="x")
     fault, line = lines(log)
@@ -102,7 +108,7 @@ def test_a_fault_of_ours_is_told_without_what_it_says(log: Path) -> None:
     assert (line["status"], line["error"]) == (500, "internal_error")
 
 
-async def test_a_client_that_hangs_up_is_told_as_gone_with_what_was_spent_on_it(log: Path) -> None:
+async def test_a_client_that_hangs_up_is_reported_as_gone_with_what_was_spent_on_it(log: Path) -> None:
     engine = scripted(ids("word " * 1000, END), delay=0.01)
     async with serving(app(engine)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -128,10 +134,10 @@ def test_lines_for_people_are_one_line_each_and_without_colour(tmp_path: Path, l
     logging.getLogger("antiphon.test").warning("two\nlines \x1b[31m%s", START.spelling)
     with running(app(ids("ok", END))) as base:
         chat(base)
-    warned, asked = (tmp_path / "text").read_text().splitlines()
+    warned, served = (tmp_path / "text").read_text().splitlines()
     assert warned.endswith("WARNING: two?lines ?[31m<|im_start|>")
-    assert "POST /chat/completions 200  small  " in asked
-    assert "+3 tok  queue 0ms  " in asked
+    assert "POST /chat/completions 200  small  " in served
+    assert "+3 tok  queue 0ms  " in served
 
 
 def test_the_access_log_can_be_off(tmp_path: Path, log: Path) -> None:
@@ -149,6 +155,6 @@ def test_a_file_that_was_moved_away_is_opened_anew(log: Path) -> None:
     assert len(lines(log.with_name("log.1"))) == len(lines(log.with_name("log.2"))) == 1
 
 
-def test_a_log_that_cannot_be_written_is_told_at_once(tmp_path: Path, log: Path) -> None:
+def test_a_log_that_cannot_be_written_is_reported_at_once(tmp_path: Path, log: Path) -> None:
     with pytest.raises(ConfigError):
         set_up_log(file=str(tmp_path / "no folder" / "log"))

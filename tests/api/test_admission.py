@@ -27,7 +27,7 @@ SLOW = ids("word " * 200, END)
 
 async def started(application: object, count: int) -> None:
     """Waits until ``count`` requests run."""
-    admission = application.state.context.admission  # type: ignore[attr-defined]  # any Starlette of ours
+    admission = application.state.context.admission  # type: ignore[attr-defined]  # any application of this package
     await until(lambda: admission.running + admission.waiting >= count)
 
 
@@ -71,10 +71,10 @@ async def test_at_the_deadline_what_still_runs_ends_with_an_error_that_can_be_re
     engine = scripted(SLOW, delay=0.01)
     application = app(engine)
     sent: Answered = []
-    asked = asyncio.ensure_future(in_process_into(sent, application, stream=stream))
+    answering = asyncio.ensure_future(in_process_into(sent, application, stream=stream))
     await until(lambda: len(sent) > 1 if stream else engine.running)
     application.state.context.lifecycle.stop()
-    got = await asked
+    got = await answering
     error = got.events[-1]["error"] if stream else got.error
     assert (got.status, error["code"]) == (200 if stream else 503, "draining")
     assert engine.running == 0
@@ -128,11 +128,11 @@ class Late(Unloadable):
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
-        self.asked = 0
+        self.requested = 0
 
     async def get(self, name: str) -> Model:
-        self.asked += 1
-        if self.asked < 3:
+        self.requested += 1
+        if self.requested < 3:
             raise OverloadedError("It cannot be reached.", code="engine_unreachable", retry_after=0.001)
         return await super().get(name)
 
@@ -145,20 +145,20 @@ async def test_a_default_model_whose_server_is_not_up_yet_is_asked_for_until_it_
         await turns(1)
         assert lifecycle.loading
         await until(lambda: not lifecycle.loading)
-        assert source.asked == 3
+        assert source.requested == 3
 
 
 async def test_those_who_wait_enter_when_the_room_grows() -> None:
     engine = scripted(SLOW, delay=0.01)
     application = app(engine, limits=Limits(max_concurrent=1))
-    asked = [asyncio.ensure_future(in_process(application, max_tokens=20)) for _ in range(3)]
+    answers = [asyncio.ensure_future(in_process(application, max_tokens=20)) for _ in range(3)]
     await started(application, 3)
     context = application.state.context
     assert (context.admission.running, context.admission.waiting) == (1, 2)
     context.rules.limits = Limits(max_concurrent=2)
     context.admission.let_in()
     assert (context.admission.running, context.admission.waiting) == (2, 1)
-    assert [got.status for got in await asyncio.gather(*asked)] == [200, 200, 200]
+    assert [got.status for got in await asyncio.gather(*answers)] == [200, 200, 200]
     assert (context.admission.running, context.admission.waiting) == (0, 0)
 
 

@@ -84,12 +84,12 @@ def test_a_malformed_body_is_a_400(base: str, body: bytes, param: str | None) ->
     assert (got.status, got.error["type"], got.error["param"]) == (400, "invalid_request_error", param), got.body
 
 
-def test_a_body_over_the_limit_is_a_413_whether_its_length_is_told_or_not(base: str) -> None:
+def test_a_body_over_the_limit_is_a_413_whether_its_length_is_reported_or_not(base: str) -> None:
     huge = json.dumps({"messages": [{"role": "user", "content": "x" * (10 * 2**20)}]}).encode()
-    told = request(
+    answer = request(
         base, "POST", "/v1/chat/completions", b"{}", content_type="application/json", content_length="99999999"
     )
-    assert (told.status, told.error["code"]) == (413, "body_too_large")
+    assert (answer.status, answer.error["code"]) == (413, "body_too_large")
     for size, status in ((10 * 2**20, 413), (2**20 + 1, 413), (2**20, 400)):
         assert raw(base, huge[:size]).status == status
 
@@ -111,7 +111,7 @@ def test_unknown_urls_and_methods_have_openai_s_body(base: str) -> None:
     assert (absent.status, absent.error["code"], absent.error["param"]) == (404, "model_not_found", "model")
 
 
-def test_a_prompt_longer_than_the_context_is_told_both_numbers(base: str) -> None:
+def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers(base: str) -> None:
     room = 400 - len("user\nassistant\n\n") - 3
     got = chat(base, messages=[{"role": "user", "content": "x" * 1000}])
     assert (got.status, got.error["code"], got.error["param"]) == (400, "context_length_exceeded", "messages")

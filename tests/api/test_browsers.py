@@ -33,10 +33,10 @@ def test_without_a_word_of_the_owner_no_page_may_call() -> None:
 
 def test_a_page_that_is_named_may_ask_and_read_and_no_other_may() -> None:
     with running(app(REPLY, keys=[KEY], origins=[PAGE])) as base:
-        asked = preflight(base)
-        assert (asked.status, allowed(asked)) == (200, PAGE)
-        assert "authorization" in asked.headers["access-control-allow-headers"]
-        assert "POST" in asked.headers["access-control-allow-methods"]
+        answer = preflight(base)
+        assert (answer.status, allowed(answer)) == (200, PAGE)
+        assert "authorization" in answer.headers["access-control-allow-headers"]
+        assert "POST" in answer.headers["access-control-allow-methods"]
         got = request(base, "GET", "/v1/models", origin=PAGE, x_api_key=SECRET)
         assert (got.status, allowed(got), got.headers["vary"]) == (200, PAGE, "Origin")
         assert "x-request-id" in got.headers["access-control-expose-headers"].lower()

@@ -72,9 +72,9 @@ def test_without_being_asked_a_stream_tells_no_usage() -> None:
 def test_continuous_usage_is_on_every_chunk_and_grows() -> None:
     with running(app(HELLO)) as base:
         *chunks, _ = chat(base, stream=True, stream_options={"continuous_usage_stats": True}).events
-    said = [chunk["usage"]["completion_tokens"] for chunk in chunks]
-    assert said == sorted(said)
-    assert said[-1] == len(HELLO)
+    counts = [chunk["usage"]["completion_tokens"] for chunk in chunks]
+    assert counts == sorted(counts)
+    assert counts[-1] == len(HELLO)
 
 
 def test_tool_calls_stream_with_one_index_id_and_name_each_and_arguments_byte_for_byte() -> None:
@@ -155,10 +155,10 @@ def test_choices_share_the_prompt_and_their_usage_is_summed() -> None:
 def test_logprobs_carry_bytes_and_alternatives() -> None:
     reply = ids("é", END)
     with running(app(reply)) as base:
-        told = chat(base, logprobs=True, top_logprobs=2).json["choices"][0]["logprobs"]
-    assert told["refusal"] is None
-    assert [entry["bytes"] for entry in told["content"]] == [[0xC3], [0xA9]]
-    assert all(len(entry["top_logprobs"]) == 2 for entry in told["content"])
+        logprobs = chat(base, logprobs=True, top_logprobs=2).json["choices"][0]["logprobs"]
+    assert logprobs["refusal"] is None
+    assert [entry["bytes"] for entry in logprobs["content"]] == [[0xC3], [0xA9]]
+    assert all(len(entry["top_logprobs"]) == 2 for entry in logprobs["content"])
 
 
 def test_every_setting_reaches_the_engine() -> None:
@@ -192,8 +192,8 @@ def test_unknown_fields_are_ignored_counted_and_named_only_while_debugging() -> 
     assert "x-antiphon-ignored" not in plain.headers
     application = app(HELLO, debug=True)
     with running(application) as base:
-        told = chat(base, **odd)
-    assert told.headers["x-antiphon-ignored"] == "frobnicate, line??break"
+        answer = chat(base, **odd)
+    assert answer.headers["x-antiphon-ignored"] == "frobnicate, line??break"
     assert application.state.context.traffic.ignored_fields == 2
 
 
@@ -235,10 +235,10 @@ def test_headers_tell_the_request_its_time_and_its_model() -> None:
 def test_the_openapi_document_names_every_route_that_clients_call() -> None:
     application = app(HELLO)
     paths = {route.path.replace(":path", "") for route in application.routes if isinstance(route, Route)}
-    told = set(json.loads(document(Limits()))["paths"])
-    ours = {path for path in paths if path.startswith("/v1/") and not path.startswith("/v1/v1/")}
-    called = {path for path in ours if "POST" in methods(application, path)}
-    assert called <= told
+    described = set(json.loads(document(Limits()))["paths"])
+    routes = {path for path in paths if path.startswith("/v1/") and not path.startswith("/v1/v1/")}
+    called = {path for path in routes if "POST" in methods(application, path)}
+    assert called <= described
 
 
 def methods(application: Starlette, path: str) -> set[str]:

@@ -85,13 +85,13 @@ def test_the_official_client_completes_every_kind_of_prompt(
     assert whole.usage is not None
     assert whole.usage.prompt_tokens == sum(lengths)
     assert whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens
-    said = [""] * len(lengths)
+    texts_by_index = [""] * len(lengths)
     for chunk in client.completions.create(
         model="small", prompt=prompt, seed=3, stream=True, stream_options={"include_usage": True}
     ):
         for choice in chunk.choices:
-            said[choice.index] += choice.text
-    assert said == [choice.text for choice in whole.choices]
+            texts_by_index[choice.index] += choice.text
+    assert texts_by_index == [choice.text for choice in whole.choices]
     assert chunk.usage == whole.usage
 
 
@@ -114,21 +114,21 @@ def test_echo_begins_with_the_prompt_and_needs_no_answer(base: str) -> None:
     assert texts(complete(base, ["Once", "upon"], echo=True, seed=1)) == [
         f"{prompt}4 ids, seed 1, choice 0." for prompt in ("Once", "upon")
     ]
-    asked = len(ENGINE.requests)
+    requests_before = len(ENGINE.requests)
     only = complete(base, [79, 110], echo=True, max_tokens=0)
     assert texts(only) == ["On"]
     assert only.json["choices"][0]["finish_reason"] == "length"
     assert only.json["usage"]["completion_tokens"] == 0
-    assert len(ENGINE.requests) == asked
+    assert len(ENGINE.requests) == requests_before
 
 
 @pytest.mark.spec("DBX-92", "DBX-98")
 def test_every_prompt_has_n_choices_whose_index_runs_on(base: str) -> None:
-    told = complete(base, ["Once", "upon"], n=2).json["choices"]
-    assert [(c["index"], c["prompt_index"], c["sample_index"]) for c in told] == [
+    choices = complete(base, ["Once", "upon"], n=2).json["choices"]
+    assert [(c["index"], c["prompt_index"], c["sample_index"]) for c in choices] == [
         (0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1)
     ]  # fmt: skip
-    assert [c["text"][-2] for c in told] == ["0", "1", "0", "1"]
+    assert [c["text"][-2] for c in choices] == ["0", "1", "0", "1"]
 
 
 @pytest.mark.spec("DBX-93")
@@ -142,19 +142,19 @@ def test_it_stops_at_stop_strings_and_is_cut_at_the_limit(base: str) -> None:
 def test_logprobs_have_the_older_shape(client: openai.OpenAI) -> None:
     with running(app(ids("né漢", END))) as base, openai.OpenAI(base_url=base, api_key="any") as client:
         choice = client.completions.create(model="small", prompt="x", logprobs=2).choices[0]
-        told = choice.logprobs
-        assert told is not None
-        assert told.tokens is not None
-        assert told.tokens == ["n", "bytes:\\xc3", "bytes:\\xa9", "bytes:\\xe6", "bytes:\\xbc", "bytes:\\xa2"]
-        assert told.text_offset == [0, 1, 1, 2, 2, 2]
-        assert told.token_logprobs == [0.0] * 6
-        assert told.top_logprobs is not None
-        assert told.top_logprobs[0] == {"n": 0.0, "o": -1.0}
+        logprobs = choice.logprobs
+        assert logprobs is not None
+        assert logprobs.tokens is not None
+        assert logprobs.tokens == ["n", "bytes:\\xc3", "bytes:\\xa9", "bytes:\\xe6", "bytes:\\xbc", "bytes:\\xa2"]
+        assert logprobs.text_offset == [0, 1, 1, 2, 2, 2]
+        assert logprobs.token_logprobs == [0.0] * 6
+        assert logprobs.top_logprobs is not None
+        assert logprobs.top_logprobs[0] == {"n": 0.0, "o": -1.0}
         streamed: list[int] = []
         for chunk in client.completions.create(model="small", prompt="x", logprobs=0, stream=True):
             found = chunk.choices[0].logprobs
             streamed += (found.text_offset or []) if found else []
-        assert streamed == told.text_offset
+        assert streamed == logprobs.text_offset
 
 
 class Doubtful(ScriptedEngine):
@@ -182,9 +182,9 @@ def test_other_controls_are_left_out_or_spelled(base: str) -> None:
 
 
 def test_continuous_usage_is_on_every_event(base: str) -> None:
-    told = complete(base, stream=True, stream_options={"continuous_usage_stats": True}, max_tokens=3).events
-    assert told[-1] == "[DONE]"
-    assert [event["usage"]["completion_tokens"] for event in told[:-1]] == [1, 2, 3, 3]
+    events = complete(base, stream=True, stream_options={"continuous_usage_stats": True}, max_tokens=3).events
+    assert events[-1] == "[DONE]"
+    assert [event["usage"]["completion_tokens"] for event in events[:-1]] == [1, 2, 3, 3]
 
 
 @pytest.mark.spec("DBX-90")
@@ -201,15 +201,15 @@ def test_a_prompt_without_room_is_an_error_or_gets_an_empty_answer(base: str) ->
 @pytest.mark.spec("DBX-94", "DBX-102", "DBX-86")
 def test_the_databricks_dialect_streams_appends_and_counts_prompts() -> None:
     with running(app(scripted(ids("b", END)), dialect=DATABRICKS)) as base:
-        told = complete(base, ["a", "c"], echo=True, suffix="!", n=2).events
-        assert told.pop() == "[DONE]"
-        assert "usage" not in told[0]
-        assert told[-1]["usage"]["completion_tokens"] == 4 * len(ids("b", END))
+        events = complete(base, ["a", "c"], echo=True, suffix="!", n=2).events
+        assert events.pop() == "[DONE]"
+        assert "usage" not in events[0]
+        assert events[-1]["usage"]["completion_tokens"] == 4 * len(ids("b", END))
         for prompt, text in enumerate("ac"):
             for sample in range(2):
                 mine = [
                     choice
-                    for event in told
+                    for event in events
                     for choice in event["choices"]
                     if (choice["index"], choice["sample_index"]) == (prompt, sample)
                 ]
@@ -300,8 +300,8 @@ def test_one_prompt_s_engine_error_ends_all_of_them() -> None:
     with running(app(engine)) as base:
         assert complete(base, ["a", "b", "c"]).status == 503
         assert complete(base, ["b"], stream=True).status == 503
-        told = complete(base, ["a", "b"], stream=True)
-        assert told.status == 503 or "error" in told.events[-1]
+        answer = complete(base, ["a", "b"], stream=True)
+        assert answer.status == 503 or "error" in answer.events[-1]
         assert engine.running == 0
         assert texts(complete(base, ["a", "c"])) == ["fine", "fine"]
 
@@ -356,14 +356,14 @@ async def test_a_stream_and_a_whole_answer_agree(
 
 def assembled(events: list[Any]) -> dict[Any, Any]:
     """What a client puts together from a stream, or from an answer that is one event."""
-    told: dict[Any, Any] = {"usage": None}
+    fields: dict[Any, Any] = {"usage": None}
     for event in events:
-        told["usage"] = event["usage"] or told["usage"]
+        fields["usage"] = event["usage"] or fields["usage"]
         for choice in event["choices"]:
-            mine = told.setdefault((choice["index"], choice["sample_index"]), ["", None, {}])
-            assert mine[1] is None, "something was said after the finish"
+            mine = fields.setdefault((choice["index"], choice["sample_index"]), ["", None, {}])
+            assert mine[1] is None, "something came after the finish"
             mine[0] += choice["text"]
             mine[1] = choice["finish_reason"]
             for name, values in (choice["logprobs"] or {}).items():
                 mine[2].setdefault(name, []).extend(values)
-    return told
+    return fields

@@ -38,11 +38,11 @@ def says(*pieces: Piece, chunk: int = 3) -> Any:
 
 def calls(*names: str) -> list[Piece]:
     """Calls as the template's model writes them."""
-    said: list[Piece] = []
+    reply: list[Piece] = []
     for name in names:
-        said += ["\n"] if said else []
-        said += [CALL, f'\n{{"name": "{name}", "arguments": {{"city":"Zürich"}}}}\n', UNCALL]
-    return said
+        reply += ["\n"] if reply else []
+        reply += [CALL, f'\n{{"name": "{name}", "arguments": {{"city":"Zürich"}}}}\n', UNCALL]
+    return reply
 
 
 class Weather(BaseModel):
@@ -57,26 +57,26 @@ class Person(BaseModel):
 @pytest.mark.parametrize("names", [["weather"], ["weather", "time"], ["weather", "time", "news"]])
 def test_calls_are_the_same_streamed_and_not(names: list[str]) -> None:
     with running(says(*calls(*names))) as base, openai.OpenAI(base_url=f"{base}/v1", api_key="x") as client:
-        asked: dict[str, Any] = {"model": "small", "messages": ASK, "tools": TOOLS, "tool_choice": "required"}
-        whole = client.chat.completions.create(**asked).choices[0]
-        with client.chat.completions.stream(**asked) as stream:
+        request: dict[str, Any] = {"model": "small", "messages": ASK, "tools": TOOLS, "tool_choice": "required"}
+        whole = client.chat.completions.create(**request).choices[0]
+        with client.chat.completions.stream(**request) as stream:
             streamed = stream.get_final_completion().choices[0]
     assert whole.finish_reason == streamed.finish_reason == "tool_calls"
-    told = [(call.id, call.function.name, call.function.arguments) for call in whole.message.tool_calls or []]
-    assert told == [(c.id, c.function.name, c.function.arguments) for c in streamed.message.tool_calls or []]
-    assert [name for _, name, _ in told] == names
-    assert {arguments for *_, arguments in told} == {'{"city":"Zürich"}'}
-    assert len({id for id, *_ in told}) == len(names)
+    calls_made = [(call.id, call.function.name, call.function.arguments) for call in whole.message.tool_calls or []]
+    assert calls_made == [(c.id, c.function.name, c.function.arguments) for c in streamed.message.tool_calls or []]
+    assert [name for _, name, _ in calls_made] == names
+    assert {arguments for *_, arguments in calls_made} == {'{"city":"Zürich"}'}
+    assert len({id for id, *_ in calls_made}) == len(names)
 
 
-def test_the_client_parses_what_was_held_to_its_own_classes() -> None:
+def test_the_client_parses_what_was_constrained_to_its_own_classes() -> None:
     with (
         running(says('{"name":"Ada","age":36}')) as base,
         openai.OpenAI(base_url=f"{base}/v1", api_key="x") as client,
     ):
-        asked: dict[str, Any] = {"model": "small", "messages": ASK, "response_format": Person}
-        parsed = client.chat.completions.parse(**asked).choices[0].message.parsed
-        with client.chat.completions.stream(**asked) as stream:
+        request: dict[str, Any] = {"model": "small", "messages": ASK, "response_format": Person}
+        parsed = client.chat.completions.parse(**request).choices[0].message.parsed
+        with client.chat.completions.stream(**request) as stream:
             streamed = stream.get_final_completion().choices[0].message.parsed
     assert parsed == streamed == Person(name="Ada", age=36)
 
@@ -94,7 +94,7 @@ ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
 
 
 @pytest.mark.parametrize(
-    ("said", "asked"),
+    ("reply", "fields"),
     [
         (calls("weather"), {"tool_choice": NAMED}),
         (calls("weather"), {"tool_choice": ALLOWED}),
@@ -103,9 +103,9 @@ ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
         (["No."], {"response_format": {"type": "json_object"}}),
     ],
 )
-def test_an_engine_that_says_otherwise_is_an_error_and_never_a_success(said: Sequence[Piece], asked: Any) -> None:
-    with running(says(*said)) as base:
-        whole, streamed = chat(base, tools=TOOLS, **asked), chat(base, tools=TOOLS, stream=True, **asked)
+def test_an_engine_that_says_otherwise_is_an_error_and_never_a_success(reply: Sequence[Piece], fields: Any) -> None:
+    with running(says(*reply)) as base:
+        whole, streamed = chat(base, tools=TOOLS, **fields), chat(base, tools=TOOLS, stream=True, **fields)
     assert (whole.status, whole.error["code"]) == (500, "grammar_broken")
     assert streamed.status == 500 or streamed.events[-1]["error"]["code"] == "grammar_broken"
 
@@ -172,9 +172,9 @@ def refused(got: Got, *place: str) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_schemas_are_refused_quickly_and_by_name(base: str, name: str) -> None:
-    asked = {"name": "x", "schema": HOSTILE[name], "strict": True}
+    format = {"name": "x", "schema": HOSTILE[name], "strict": True}
     started = time.process_time()
-    refused(chat(base, response_format={"type": "json_schema", "json_schema": asked}), "response_format")
+    refused(chat(base, response_format={"type": "json_schema", "json_schema": format}), "response_format")
     tool = {"type": "function", "function": {"name": "f", "parameters": HOSTILE[name], "strict": True}}
     if HOSTILE[name] is not False:  # parameters are an object
         refused(chat(base, tools=[tool], tool_choice="required"), "tools[0]")
@@ -185,8 +185,8 @@ def test_hostile_schemas_are_refused_quickly_and_by_name(base: str, name: str) -
 
 @pytest.mark.parametrize("schema", [[], "", 1])
 def test_what_is_no_schema_is_refused(base: str, schema: object) -> None:
-    asked = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
-    refused(chat(base, response_format=asked), "response_format")
+    format = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
+    refused(chat(base, response_format=format), "response_format")
     tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
     refused(chat(base, tools=[tool]), "tools[0].function.parameters")
 
@@ -194,9 +194,9 @@ def test_what_is_no_schema_is_refused(base: str, schema: object) -> None:
 @pytest.mark.parametrize("depth", [200, 10_000, 100_000])
 def test_deep_schemas_are_refused_however_deep(base: str, depth: int) -> None:
     schema = '{"items":' * depth + "{}" + "}" * depth
-    asked = f'{{"type":"json_schema","json_schema":{{"name":"x","schema":{schema}}}}}'
+    format = f'{{"type":"json_schema","json_schema":{{"name":"x","schema":{schema}}}}}'
     # Elsewhere in a body a little nesting harms nobody, and says nothing.
-    for place, statuses in ((f'"response_format":{asked}', {400}), (f'"metadata":{schema}', {200, 400})):
+    for place, statuses in ((f'"response_format":{format}', {400}), (f'"metadata":{schema}', {200, 400})):
         body = f'{{"messages":[{{"role":"user","content":"Hi"}}],{place}}}'.encode()
         got = request(base, "POST", "/v1/chat/completions", body, content_type="application/json")
         assert got.status in statuses, got.body[:300]

@@ -64,24 +64,24 @@ async def client(smollm2_path: Path) -> AsyncIterator[openai.AsyncOpenAI]:
     await engine.aclose()
 
 
-async def both(client: openai.AsyncOpenAI, **asked: Any) -> Any:
+async def both(client: openai.AsyncOpenAI, **fields: Any) -> Any:
     """The choice that two answers to the same request have in common: one whole, one streamed."""
-    asked = {"model": "smollm2", "temperature": 0, "max_tokens": 200, **asked}
+    fields = {"model": "smollm2", "temperature": 0, "max_tokens": 200, **fields}
     # The engine reckons a prompt that it has not seen in another batch than one that it has, and rounds otherwise.
-    seen = {name: value for name, value in asked.items() if name != "response_format"}
+    seen = {name: value for name, value in fields.items() if name != "response_format"}
     await client.chat.completions.create(**{**seen, "max_tokens": 1})
-    whole = (await client.chat.completions.parse(**asked)).choices[0]
-    async with client.chat.completions.stream(**asked) as stream:
+    whole = (await client.chat.completions.parse(**fields)).choices[0]
+    async with client.chat.completions.stream(**fields) as stream:
         other = (await stream.get_final_completion()).choices[0]
     assert whole.finish_reason == other.finish_reason
     assert (whole.message.content or "") == (other.message.content or "")
-    assert [_said(call) for call in whole.message.tool_calls or []] == [
-        _said(call) for call in other.message.tool_calls or []
+    assert [_call_of(call) for call in whole.message.tool_calls or []] == [
+        _call_of(call) for call in other.message.tool_calls or []
     ]
     return whole
 
 
-def _said(call: Any) -> tuple[str, str, str]:
+def _call_of(call: Any) -> tuple[str, str, str]:
     return call.id, call.function.name, call.function.arguments
 
 
@@ -98,10 +98,10 @@ async def test_a_seed_gives_the_same_object_streamed_and_not(client: openai.Asyn
 
 
 async def test_responses_are_parsed_into_the_callers_class(client: openai.AsyncOpenAI) -> None:
-    asked: dict[str, Any] = {"model": "smollm2", "input": PERSON, "temperature": 0, "text_format": Person}
+    request: dict[str, Any] = {"model": "smollm2", "input": PERSON, "temperature": 0, "text_format": Person}
     await client.responses.create(model="smollm2", input=PERSON, temperature=0, max_output_tokens=16)  # now it is seen
-    whole = await client.responses.parse(**asked)
-    async with client.responses.stream(**asked) as stream:
+    whole = await client.responses.parse(**request)
+    async with client.responses.stream(**request) as stream:
         streamed = await stream.get_final_response()
     assert isinstance(whole.output_parsed, Person)
     assert whole.usage is not None
@@ -111,11 +111,11 @@ async def test_responses_are_parsed_into_the_callers_class(client: openai.AsyncO
 
 
 ENDS = {"0": -100, "2": -100}
-"""The model's own end tokens: barred, it calls for as long as it may."""
+"""The model's own end tokens: forbidden, it calls for as long as it may."""
 
 
 @pytest.mark.parametrize(
-    ("asked", "least", "most"),
+    ("fields", "least", "most"),
     [
         ({"tool_choice": "required", "parallel_tool_calls": False}, 1, 1),
         ({"tool_choice": "required", "logit_bias": ENDS}, 4, 4),
@@ -126,23 +126,23 @@ ENDS = {"0": -100, "2": -100}
     ids=["one", "four", "as many as it likes", "named", "none"],
 )
 async def test_calls_are_as_many_as_may_be_and_fit_their_classes(
-    client: openai.AsyncOpenAI, asked: dict[str, Any], least: int, most: int
+    client: openai.AsyncOpenAI, fields: dict[str, Any], least: int, most: int
 ) -> None:
-    choice = await both(client, messages=PARIS, tools=TOOLS, **asked)
+    choice = await both(client, messages=PARIS, tools=TOOLS, **fields)
     calls = choice.message.tool_calls or []
     assert least <= len(calls) <= most
     assert len({call.id for call in calls}) == len(calls)
     for call in calls:
         assert isinstance(call.function.parsed_arguments, CLASSES[call.function.name])
         assert json.loads(call.function.arguments)["city"] in ("Paris", "Rome")
-        assert asked["tool_choice"] != NAMED or call.function.name == "Clock"
+        assert fields["tool_choice"] != NAMED or call.function.name == "Clock"
     assert choice.finish_reason == ("tool_calls" if calls else choice.finish_reason)
     assert calls or choice.message.content
 
 
 async def test_what_is_cut_within_a_value_says_length(client: openai.AsyncOpenAI) -> None:
-    asked: dict[str, Any] = {"model": "smollm2", "messages": PERSON, "temperature": 0, "max_tokens": 5}
-    answer = await client.chat.completions.create(**asked, response_format={"type": "json_object"})
+    request: dict[str, Any] = {"model": "smollm2", "messages": PERSON, "temperature": 0, "max_tokens": 5}
+    answer = await client.chat.completions.create(**request, response_format={"type": "json_object"})
     assert answer.choices[0].finish_reason == "length"
     with pytest.raises(openai.LengthFinishReasonError):
-        await client.chat.completions.parse(**asked, response_format=Person)
+        await client.chat.completions.parse(**request, response_format=Person)

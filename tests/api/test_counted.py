@@ -11,9 +11,9 @@ from kit.obedient import counting
 def test_tokens_of_embeddings_are_counted_by_their_model() -> None:
     with running(create_app(StaticCatalog({"count": counting()}))) as base:
         used = sum(post(base, "/v1/embeddings", input=texts).json["usage"]["total_tokens"] for texts in ("abc", ["a"]))
-        told = request(base, "GET", "/metrics").body.decode()
+        metrics = request(base, "GET", "/metrics").body.decode()
     assert used == len("abc") + len("a") + 2 * len(["begin", "end"])
-    assert f'antiphon_prompt_tokens_total{{model="count"}} {float(used)}' in told
+    assert f'antiphon_prompt_tokens_total{{model="count"}} {float(used)}' in metrics
 
 
 def test_tokens_of_embeddings_are_charged_to_the_key() -> None:

@@ -63,10 +63,10 @@ def cosine(one: Vector, other: Vector) -> float:
 @pytest.mark.spec("DBX-105", "DBX-111", "DBX-112", "DBX-114", "DBX-115", "DBX-116")
 async def test_the_vectors_are_the_published_model_s(client: openai.AsyncOpenAI, published: Any) -> None:
     texts = [case["text"] for case in published["texts"]]
-    told = await client.embeddings.create(model="minilm", input=texts, extra_body={"error_behavior": "truncate"})
-    assert (told.object, told.model) == ("list", "minilm")
-    assert [(one.index, one.object) for one in told.data] == [(i, "embedding") for i in range(len(texts))]
-    for case, one in zip(published["texts"], told.data, strict=True):
+    truncated = await client.embeddings.create(model="minilm", input=texts, extra_body={"error_behavior": "truncate"})
+    assert (truncated.object, truncated.model) == ("list", "minilm")
+    assert [(one.index, one.object) for one in truncated.data] == [(i, "embedding") for i in range(len(texts))]
+    for case, one in zip(published["texts"], truncated.data, strict=True):
         theirs = struct.unpack("<384f", base64.b64decode(case["vector"]))
         assert cosine(one.embedding, theirs) >= 0.999, case["text"]
         assert math.isclose(cosine(one.embedding, one.embedding), 1.0, abs_tol=1e-4)
@@ -74,8 +74,8 @@ async def test_the_vectors_are_the_published_model_s(client: openai.AsyncOpenAI,
 
 async def test_a_search_ranks_as_the_published_model_does(client: openai.AsyncOpenAI, published: Any) -> None:
     sentences = (await client.embeddings.create(model="minilm", input=published["sentences"])).data
-    asked = [case["query"] for case in published["queries"]]
-    queries = (await client.embeddings.create(model="minilm", input=asked)).data
+    questions = [case["query"] for case in published["queries"]]
+    queries = (await client.embeddings.create(model="minilm", input=questions)).data
     for case, query in zip(published["queries"], queries, strict=True):
         mine = [cosine(query.embedding, sentence.embedding) for sentence in sentences]
         theirs = case["cosines"]
@@ -106,13 +106,13 @@ async def test_numbers_and_base64_are_the_same_vector(minilm: Model) -> None:
 @pytest.mark.spec("DBX-107", "DBX-108")
 async def test_an_instruction_stands_before_every_input(client: openai.AsyncOpenAI) -> None:
     instruction = "Represent this sentence for searching relevant passages:"
-    told = await client.embeddings.create(
+    answer = await client.embeddings.create(
         model="minilm", input=["cats", "dogs"], extra_body={"instruction": instruction}
     )
     plain = await client.embeddings.create(model="minilm", input=[f"{instruction} cats", f"{instruction} dogs"])
-    for one, other in zip(told.data, plain.data, strict=True):
+    for one, other in zip(answer.data, plain.data, strict=True):
         assert cosine(one.embedding, other.embedding) > 0.99999
-    assert told.usage == plain.usage
+    assert answer.usage == plain.usage
 
 
 async def test_a_text_that_is_too_long_is_an_error_with_its_place_and_both_numbers(client: openai.AsyncOpenAI) -> None:
@@ -131,16 +131,16 @@ async def test_a_text_that_is_too_long_is_an_error_with_its_place_and_both_numbe
 async def test_a_request_that_names_no_model_gets_the_one_that_embeds(minilm: Model) -> None:
     chat = model(scripted(ids("Hi", END)), name="chat")
     application = create_app(StaticCatalog({"chat": chat, "minilm": minilm}))
-    told = await post_in_process(application, "/v1/embeddings", input="Hello")
-    assert (told.status, told.json["model"]) == (200, "minilm")
+    answer = await post_in_process(application, "/v1/embeddings", input="Hello")
+    assert (answer.status, answer.json["model"]) == (200, "minilm")
     refused = await post_in_process(application, "/v1/embeddings", input="Hello", model="chat")
     assert (refused.status, refused.error["code"], refused.error["param"]) == (400, "unsupported_parameter", "model")
     assert "'chat' makes no embeddings" in refused.error["message"]
 
 
 async def test_dimensions_that_the_model_does_not_have_are_refused(client: openai.AsyncOpenAI) -> None:
-    told = await client.embeddings.create(model="minilm", input="Hello", dimensions=384)
-    assert len(told.data[0].embedding) == 384
+    answer = await client.embeddings.create(model="minilm", input="Hello", dimensions=384)
+    assert len(answer.data[0].embedding) == 384
     for dimensions in (0, -1, 128, 385):
         with pytest.raises(openai.BadRequestError) as caught:
             await client.embeddings.create(model="minilm", input="Hello", dimensions=dimensions)

@@ -1,4 +1,4 @@
-"""The server's key: made once, kept for its owner alone, and no other key opens what it sealed."""
+"""The server's key: made once, readable by its owner alone, and no other key decrypts what it encrypted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from antiphon.wire.encrypted import ReasoningCipher
 THOUGHT = Message(role=Role.ASSISTANT, text="secret", channel="analysis")
 
 
-def test_a_server_that_starts_again_opens_what_it_sealed(tmp_path: Path) -> None:
-    sealed = ReasoningCipher(stored_key(tmp_path / "new" / "seal.key")).encrypt(THOUGHT, "ann")
+def test_a_server_that_starts_again_decrypts_what_it_encrypted(tmp_path: Path) -> None:
+    encrypted = ReasoningCipher(stored_key(tmp_path / "new" / "seal.key")).encrypt(THOUGHT, "ann")
     again = ReasoningCipher(stored_key(tmp_path / "new" / "seal.key"))
-    assert again.decrypt(sealed, "ann", "input[0]") == THOUGHT
+    assert again.decrypt(encrypted, "ann", "input[0]") == THOUGHT
     assert stat.S_IMODE((tmp_path / "new" / "seal.key").stat().st_mode) == 0o600
     for stranger, owner in ((again, "bob"), (ReasoningCipher(stored_key(tmp_path / "other.key")), "ann")):
         with pytest.raises(RequestError) as caught:
-            stranger.decrypt(sealed, owner, "input[0]")
+            stranger.decrypt(encrypted, owner, "input[0]")
         assert caught.value.param == "input[0]"
 
 

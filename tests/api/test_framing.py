@@ -48,7 +48,7 @@ def connected(base: str) -> socket.socket:
     return socket.create_connection((address.hostname or "", address.port or 0), timeout=PATIENCE)
 
 
-def said(base: str, sent: bytes) -> bytes:
+def answer_to(base: str, sent: bytes) -> bytes:
     """All that the server says until it closes; a connection that it resets has lost an answer."""
     with connected(base) as client:
         client.sendall(sent)
@@ -110,11 +110,11 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("sent", MALFORMED.values(), ids=MALFORMED.keys())
-def test_what_is_malformed_is_told_so_and_nothing_behind_it_is_read(
+def test_what_is_malformed_is_refused_and_nothing_behind_it_is_read(
     base: str, engine: ScriptedEngine, sent: bytes
 ) -> None:
     before = len(engine.requests)
-    answer = said(base, sent + HIDDEN)
+    answer = answer_to(base, sent + HIDDEN)
     *earlier, last = statuses(answer)
     assert (earlier, last) == ([200] * (17 if sent == MALFORMED["seventeen requests at once"] else 0), 400)
     assert b'"code":"malformed_http"' in answer
@@ -125,7 +125,7 @@ def test_what_is_malformed_is_told_so_and_nothing_behind_it_is_read(
 
 @pytest.mark.parametrize("line", [b"GET /livez HTTP/2.0", b"GET /livez"])
 def test_other_versions_of_http_are_refused(base: str, line: bytes) -> None:
-    answer = said(base, get(line) + HIDDEN)
+    answer = answer_to(base, get(line) + HIDDEN)
     assert statuses(answer) == [505]
 
 
@@ -144,8 +144,8 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize(("status", "sent"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
-def test_what_is_too_large_is_told_so_and_the_client_can_read_it(base: str, status: int, sent: bytes) -> None:
-    assert statuses(said(base, sent)) == [status]
+def test_what_is_too_large_is_refused_and_the_client_can_read_it(base: str, status: int, sent: bytes) -> None:
+    assert statuses(answer_to(base, sent)) == [status]
     assert request(base, "GET", "/health").status == 200
 
 
@@ -157,7 +157,7 @@ WELL_FORMED = {
     "HTTP/1.0": ([200], get(b"GET /livez HTTP/1.0", b"")),
     "HTTP/1.0 with a body": ([200], post(LENGTH, version=b"1.0")),
     "several requests at once": ([200] * 6, get() * 5 + HIDDEN),
-    "a body that is not asked for": ([200, 200], get(headers=b"host: x\r\ncontent-length: 5\r\n") + b"hello" + HIDDEN),
+    "a body that is not expected": ([200, 200], get(headers=b"host: x\r\ncontent-length: 5\r\n") + b"hello" + HIDDEN),
     "a request behind the last": ([200], HIDDEN + HIDDEN),
     "empty lines first": ([200], b"\r\n\r\n" + HIDDEN),
     "HEAD": ([200, 200], get(b"HEAD /livez HTTP/1.1") + HIDDEN),
@@ -179,7 +179,7 @@ WELL_FORMED = {
 
 @pytest.mark.parametrize(("expected", "sent"), WELL_FORMED.values(), ids=WELL_FORMED.keys())
 def test_what_is_well_formed_is_answered_in_order(base: str, expected: list[int], sent: bytes) -> None:
-    assert statuses(said(base, sent)) == expected
+    assert statuses(answer_to(base, sent)) == expected
 
 
 @pytest.mark.parametrize("name", ["chunks", "an offer of HTTP/2", "several requests at once"])
@@ -220,12 +220,12 @@ def test_a_trailer_is_no_header() -> None:
     secret, key = new_key("alice")
     trailed = CHUNKS.removesuffix(b"\r\n") + b"x-api-key: " + secret.encode() + b"\r\n\r\n"
     with running(app(ids("ok", END), keys=[key])) as base:
-        assert statuses(said(base, post(CHUNKED + b"connection: close\r\n", trailed))) == [401]
+        assert statuses(answer_to(base, post(CHUNKED + b"connection: close\r\n", trailed))) == [401]
 
 
 def test_garbage_behind_a_request_leaves_its_answer_whole(base: str) -> None:
     streamed = BODY[:-1] + b', "stream": true}'
-    answer = said(base, post(b"content-length: %d\r\n" % len(streamed), streamed) + b"\0garbage\r\n\r\n")
+    answer = answer_to(base, post(b"content-length: %d\r\n" % len(streamed), streamed) + b"\0garbage\r\n\r\n")
     assert statuses(answer) == [200, 400]
     assert answer.index(b"data: [DONE]\n\n\r\n0\r\n\r\n") < answer.index(b"malformed_http")
 

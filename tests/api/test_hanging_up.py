@@ -50,10 +50,10 @@ async def test_two_hundred_clients_that_hang_up_in_mid_stream_leave_nothing() ->
             engine.requests.clear()
             await until(lambda: len(asyncio.all_tasks()) <= tasks)
             gc.collect()
-            kept, _ = tracemalloc.get_traced_memory()
+            allocated, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert kept < 1_000_000
+        assert allocated < 1_000_000
         assert context.traffic.clients_gone == 220
         assert not context.lifecycle.works
 
@@ -86,11 +86,11 @@ async def test_a_client_that_hangs_up_in_the_queue_leaves_it() -> None:
 
 
 async def test_a_reader_who_does_not_read_holds_the_engine_back_and_little_memory() -> None:
-    said = 0
+    received = 0
 
     def count(id: int) -> bytes:
-        nonlocal said
-        said += 1
+        nonlocal received
+        received += 1
         return b""
 
     engine = scripted(ids("x" * 200_000, END), context=400_000, chunk=1)
@@ -105,9 +105,9 @@ async def test_a_reader_who_does_not_read_holds_the_engine_back_and_little_memor
             + body
         )
         reader._transport.pause_reading()  # type: ignore[attr-defined]  # what a stopped client looks like
-        await until(lambda: said > 0)
-        await quiet(lambda: said)  # unless it is held back, an id is said in nearly each round of the loop
-        assert 0 < said < 100_000
+        await until(lambda: received > 0)
+        await quiet(lambda: received)  # unless the engine is slowed down, an id comes in nearly each round of the loop
+        assert 0 < received < 100_000
         assert engine.running == 1
         writer.transport.abort()
         await until(lambda: engine.running == 0)

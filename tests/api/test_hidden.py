@@ -35,7 +35,7 @@ REPLIES = {
 }
 TOOL = {"type": "function", "function": {"name": "weather"}}
 FLAT = {"type": "function", "name": "weather", "parameters": {}}
-ASKED: list[tuple[str, dict[str, Any]]] = [
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "logprobs": True, "top_logprobs": 1}),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "tools": [TOOL], "n": 2}),
     ("/v1/completions", {"prompt": "Hi", "use_raw_prompt": False, "logprobs": 1, "echo": False}),
@@ -70,17 +70,17 @@ class Losing(ScriptedEngine):
 
 @pytest.mark.parametrize("lost", [False, True], ids=["whole", "lost"])
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kinds in REPLIES.items() for kind in kinds])
-def test_a_thought_is_told_to_nobody(name: str, kind: str, lost: bool) -> None:
+def test_a_thought_is_shown_to_nobody(name: str, kind: str, lost: bool) -> None:
     engine = Losing(REPLIES[name][kind]) if lost else scripted(REPLIES[name][kind])
     with running(responses_app(**{name: engine})) as base:
-        for path, body in ASKED:
+        for path, body in REQUESTS:
             for stream in (False, True):
                 for most in ({}, {"request_output_len" if "interactive" in path else MOST[path]: 12}):
                     sent = json.dumps({**body, **most, "stream": stream}).encode()
                     got = request(base, "POST", path, sent, content_type="application/json")
                     assert got.status in ((200, 503) if lost else (200,)), got.body
-                    told = (got.body + repr(got.headers).encode()).decode()
-                    assert not any(part in told for part in ("secret", "brown", "quick")), told
+                    answer = (got.body + repr(got.headers).encode()).decode()
+                    assert not any(part in answer for part in ("secret", "brown", "quick")), answer
         assert b"secret" not in request(base, "GET", "/metrics").body
 
 

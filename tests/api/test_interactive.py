@@ -39,20 +39,20 @@ async def turn(application: Any, prompt: object = "Hi", **fields: Any) -> Any:
 async def test_only_the_new_turn_is_sent_and_the_answer_counts_what_came_before() -> None:
     engine = scripted(echo)
     application = app(engine)
-    told = [await turn(application, prompt) for prompt in ("One?", "Two?", "Three?")]
-    assert [answer["text"] for answer in told] == ["answer 1", "answer 2", "answer 3"]
-    assert [answer["tokens"] for answer in told] == [len(ids("answer 1", END))] * 3
-    assert told[0]["history_tokens"] == 0
-    for (prompt, _, _), before, answer in zip(engine.requests[1:], told[:-1], told[1:], strict=True):
-        said = before["history_tokens"] + before["input_tokens"] + before["tokens"]
-        assert answer["history_tokens"] == said + len(ids("\n"))
+    answers = [await turn(application, prompt) for prompt in ("One?", "Two?", "Three?")]
+    assert [answer["text"] for answer in answers] == ["answer 1", "answer 2", "answer 3"]
+    assert [answer["tokens"] for answer in answers] == [len(ids("answer 1", END))] * 3
+    assert answers[0]["history_tokens"] == 0
+    for (prompt, _, _), before, answer in zip(engine.requests[1:], answers[:-1], answers[1:], strict=True):
+        tokens_before = before["history_tokens"] + before["input_tokens"] + before["tokens"]
+        assert answer["history_tokens"] == tokens_before + len(ids("\n"))
         assert answer["history_tokens"] + answer["input_tokens"] == len(prompt)
-    assert {answer["finish_reason"] for answer in told} == {"stop"}
-    assert {answer["session_id"] for answer in told} == {7}
+    assert {answer["finish_reason"] for answer in answers} == {"stop"}
+    assert {answer["session_id"] for answer in answers} == {7}
 
 
 @pytest.mark.parametrize("nobody", [None, "", -1])
-async def test_a_new_session_is_told_its_name_and_can_be_gone_on_with(nobody: object) -> None:
+async def test_a_new_session_gets_its_name_and_can_be_gone_on_with(nobody: object) -> None:
     application = app(echo)
     first = await turn(application, session_id=nobody)
     assert first["text"] == "answer 1"
@@ -63,12 +63,12 @@ async def test_a_new_session_is_told_its_name_and_can_be_gone_on_with(nobody: ob
 @pytest.mark.spec("LMD-32")
 async def test_lmdeploy_s_endpoints_are_all_here() -> None:
     application = app(echo)
-    asked: dict[str, dict[str, Any]] = {
+    bodies: dict[str, dict[str, Any]] = {
         "/v1/chat/completions": {"messages": [{"role": "user", "content": "Hi"}]},
         "/v1/completions": {"prompt": "Hi"},
         "/v1/chat/interactive": {"prompt": "Hi"},
     }
-    for path, fields in asked.items():
+    for path, fields in bodies.items():
         assert (await post_in_process(application, path, **fields)).status == 200
 
 
@@ -95,8 +95,8 @@ async def test_nothing_asked_and_nothing_wanted_ends_the_session_once_and_again(
     application = app(engine)
     await turn(application)
     for _ in range(2):
-        told = await turn(application, "", request_output_len=0, interactive_mode=False)
-        assert (told["text"], told["tokens"], told["finish_reason"]) == ("", 0, None)
+        answer = await turn(application, "", request_output_len=0, interactive_mode=False)
+        assert (answer["text"], answer["tokens"], answer["finish_reason"]) == ("", 0, None)
     assert len(engine.requests) == 1
     assert (await turn(application))["text"] == "answer 1"
 
@@ -110,11 +110,11 @@ def lines(got: Got) -> list[Any]:
 async def test_a_stream_is_lines_of_json_whose_texts_are_the_whole_answer() -> None:
     application = app(echo)
     whole = await turn(application)
-    told = lines(await interactive(application, prompt="Hi", session_id=8, interactive_mode=True, stream=True))
-    assert "".join(line["text"] for line in told) == whole["text"]
-    assert [line["finish_reason"] for line in told] == [None] * (len(told) - 1) + ["stop"]
-    assert told[-1] == {**whole, "text": "", "session_id": 8}
-    assert [line["tokens"] for line in told] == sorted(line["tokens"] for line in told)
+    events = lines(await interactive(application, prompt="Hi", session_id=8, interactive_mode=True, stream=True))
+    assert "".join(line["text"] for line in events) == whole["text"]
+    assert [line["finish_reason"] for line in events] == [None] * (len(events) - 1) + ["stop"]
+    assert events[-1] == {**whole, "text": "", "session_id": 8}
+    assert [line["tokens"] for line in events] == sorted(line["tokens"] for line in events)
     assert (await turn(application, session_id=8))["text"] == "answer 2"
 
 
@@ -125,7 +125,7 @@ async def test_a_silent_stream_says_empty_lines() -> None:
     assert "".join(line["text"] for line in lines(got)) == "late"
 
 
-async def test_what_goes_wrong_in_mid_stream_is_told_in_the_last_line() -> None:
+async def test_what_goes_wrong_in_mid_stream_is_reported_in_the_last_line() -> None:
     application = app(scripted(ids("word " * 100), delay=0.001))
 
     async def stopping(scope: Scope, receive: Receive, send: Send) -> None:
@@ -136,10 +136,10 @@ async def test_what_goes_wrong_in_mid_stream_is_told_in_the_last_line() -> None:
 
         await application(scope, receive, stop_after)
 
-    told = lines(await interactive(stopping, prompt="Hi", session_id="s", stream=True))
-    assert told[0]["text"].startswith("w")
-    assert told[-1]["finish_reason"] == "error"
-    assert told[-1]["error"]["code"] == "draining"
+    events = lines(await interactive(stopping, prompt="Hi", session_id="s", stream=True))
+    assert events[0]["text"].startswith("w")
+    assert events[-1]["finish_reason"] == "error"
+    assert events[-1]["error"]["code"] == "draining"
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -151,8 +151,8 @@ async def test_cancelling_ends_the_request_and_keeps_nothing_of_its_turn(stream:
     fields = {"prompt": "lost", "session_id": 7, "interactive_mode": True, "stream": stream}
     task = asyncio.create_task(interactive(application, **fields))
     await until(lambda: engine.running == 1)
-    told = await turn(application, "", cancel=True)
-    assert (told["text"], told["finish_reason"]) == ("", None)
+    answer = await turn(application, "", cancel=True)
+    assert (answer["text"], answer["finish_reason"]) == ("", None)
     assert engine.running == 0
     got = await task
     if stream and got.status == 200:
@@ -200,12 +200,12 @@ async def test_a_busy_session_is_a_conflict() -> None:
 @pytest.mark.spec("LMD-04")
 async def test_settings_reach_the_engine_and_a_stop_ends_the_answer() -> None:
     engine = scripted(echo)
-    told = await turn(
+    answer = await turn(
         app(engine), temperature=0.5, top_p=0.7, top_k=9, min_p=0.1, repetition_penalty=1.2, seed=3,
         request_output_len=5, stop="sw",
     )  # fmt: skip
     (_, sampling, _) = engine.requests[0]
-    assert told["text"] == "an"
+    assert answer["text"] == "an"
     assert (sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p) == (0.5, 0.7, 9, 0.1)
     assert (sampling.repetition_penalty, sampling.seed, sampling.max_tokens) == (1.2, 3, 5)
 

@@ -111,8 +111,8 @@ def test_what_does_not_exist_needs_a_key_too(base: str) -> None:
 
 @pytest.mark.parametrize("host", ["foo?", "foo/", "foo#", "a@b", "x/health?", "x/health#", ""])
 def test_the_host_header_opens_nothing(base: str, host: str) -> None:
-    said = raw(base, b"GET /v1/models HTTP/1.1", b"host: " + host.encode())
-    assert said.splitlines()[0].split()[1] in (b"401", b"400")
+    answer = raw(base, b"GET /v1/models HTTP/1.1", b"host: " + host.encode())
+    assert answer.splitlines()[0].split()[1] in (b"401", b"400")
 
 
 @pytest.mark.parametrize("lines", [[b"GET /v1/models HTTP/1.1"], [b"GET /v1/models HTTP/1.1", b"host: a", b"host: b"]])
@@ -121,8 +121,8 @@ def test_no_host_and_two_hosts_open_nothing(base: str, lines: list[bytes]) -> No
 
 
 def test_an_absolute_target_opens_nothing(base: str) -> None:
-    said = raw(base, b"GET http://x/health?/v1/models HTTP/1.1", b"host: x")
-    assert b"object" not in said
+    answer = raw(base, b"GET http://x/health?/v1/models HTTP/1.1", b"host: x")
+    assert b"object" not in answer
 
 
 def test_a_key_may_only_what_its_scopes_say(base: str) -> None:
@@ -170,15 +170,15 @@ def test_comparing_takes_the_same_steps_whatever_was_sent(secret: str, monkeypat
     ring = Keyring([ALICE, ADMIN, DEBUG])
     compared: list[tuple[str, str]] = []
 
-    def counted(known: str, told: str) -> bool:
-        compared.append((known, told))
-        return compare_digest(known, told)
+    def counted(known: str, digest: str) -> bool:
+        compared.append((known, digest))
+        return compare_digest(known, digest)
 
     monkeypatch.setattr("hmac.compare_digest", counted)
     ring.principal(secret.encode())
-    told = sha256(secret.encode()).hexdigest()
-    assert compared == [(key.digest, told) for key in (ALICE, ADMIN, DEBUG)]
-    assert {len(known) for known, _ in compared} == {len(told)}
+    digest = sha256(secret.encode()).hexdigest()
+    assert compared == [(key.digest, digest) for key in (ALICE, ADMIN, DEBUG)]
+    assert {len(known) for known, _ in compared} == {len(digest)}
 
 
 def test_the_file_holds_no_secret_and_is_its_owner_s_alone(tmp_path: Path) -> None:

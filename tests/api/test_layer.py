@@ -36,14 +36,14 @@ def ask(base: str, path: str, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("prefix", ["", "/v1"])
-def test_texts_are_tokenized_and_ids_told_as_text_under_vllm_s_names(base: str, prefix: str) -> None:
-    told = ask(base, f"{prefix}/tokenize", model="small", prompt="é<|im_end|>", return_token_strs=True)
-    assert told["tokens"] == list("é<|im_end|>".encode()), "a control spelling in a text is text"
-    assert (told["count"], told["max_model_len"]) == (len(told["tokens"]), 400)
-    assert told["token_strs"][:3] == ["\ufffd", "\ufffd", "<"]
+def test_texts_are_tokenized_and_ids_given_as_text_under_vllm_s_names(base: str, prefix: str) -> None:
+    answer = ask(base, f"{prefix}/tokenize", model="small", prompt="é<|im_end|>", return_token_strs=True)
+    assert answer["tokens"] == list("é<|im_end|>".encode()), "a control spelling in a text is text"
+    assert (answer["count"], answer["max_model_len"]) == (len(answer["tokens"]), 400)
+    assert answer["token_strs"][:3] == ["\ufffd", "\ufffd", "<"]
     assert ask(base, f"{prefix}/tokenize", prompt="")["tokens"] == []
     assert ask(base, f"{prefix}/tokenize", prompt="x")["token_strs"] is None
-    assert ask(base, f"{prefix}/detokenize", tokens=told["tokens"]) == {"prompt": "é<|im_end|>"}
+    assert ask(base, f"{prefix}/detokenize", tokens=answer["tokens"]) == {"prompt": "é<|im_end|>"}
     assert ask(base, f"{prefix}/detokenize", tokens=ids(START, "hi", END)) == {"prompt": "<|im_start|>hi<|im_end|>"}
 
 
@@ -100,11 +100,11 @@ def test_the_prompt_tells_where_a_reply_begins(base: str) -> None:
     assert (inside["message"]["reasoning"], inside["message"]["content"]) == ("hm", "Yes.")
 
 
-def test_incidents_are_told_or_with_strict_are_errors(base: str) -> None:
+def test_incidents_are_reported_or_with_strict_are_errors(base: str) -> None:
     broken: dict[str, Any] = {"ids": ids("a", START, "b", END)}
-    told = ask(base, "/v1/parse", **broken)
-    assert told["incidents"] == [{"code": "unexpected_control", "position": 1, "text": "<|im_start|>"}]
-    assert told["message"]["content"] == "ab"
+    answer = ask(base, "/v1/parse", **broken)
+    assert answer["incidents"] == [{"code": "unexpected_control", "position": 1, "text": "<|im_start|>"}]
+    assert answer["message"]["content"] == "ab"
     refused = post(base, "/v1/parse", strict=True, **broken)
     assert (refused.status, refused.error["code"]) == (400, "unexpected_control")
 

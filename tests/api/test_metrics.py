@@ -11,15 +11,15 @@ def test_metrics_count_requests_and_tokens_and_hold_no_content() -> None:
     with running(app(ids("secret answer", END))) as base:
         chat(base, stream=True, messages=[{"role": "user", "content": "secret question"}], odd=1)
         request(base, "GET", "/secret-path")
-        told = request(base, "GET", "/metrics").body.decode()
-    assert 'antiphon_requests_total{method="POST",route="/chat/completions",status="200"} 1.0' in told
-    assert 'antiphon_requests_total{method="GET",route="other",status="404"} 1.0' in told
-    assert 'antiphon_completion_tokens_total{model="small"} 14.0' in told
-    assert 'antiphon_turns_total{model="small",reason="stop_eos"} 1.0' in told
-    assert 'antiphon_time_to_first_token_seconds_count{model="small"} 1.0' in told
-    assert 'antiphon_turns_running{model="small"} 0.0' in told
-    assert "antiphon_ignored_fields_total 1.0" in told
-    assert "secret" not in told
+        metrics = request(base, "GET", "/metrics").body.decode()
+    assert 'antiphon_requests_total{method="POST",route="/chat/completions",status="200"} 1.0' in metrics
+    assert 'antiphon_requests_total{method="GET",route="other",status="404"} 1.0' in metrics
+    assert 'antiphon_completion_tokens_total{model="small"} 14.0' in metrics
+    assert 'antiphon_turns_total{model="small",reason="stop_eos"} 1.0' in metrics
+    assert 'antiphon_time_to_first_token_seconds_count{model="small"} 1.0' in metrics
+    assert 'antiphon_turns_running{model="small"} 0.0' in metrics
+    assert "antiphon_ignored_fields_total 1.0" in metrics
+    assert "secret" not in metrics
 
 
 def test_metrics_are_for_the_scope_admin() -> None:
@@ -30,7 +30,7 @@ def test_metrics_are_for_the_scope_admin() -> None:
     assert answers == [403, 200, 401]
 
 
-def test_a_key_that_asked_for_enough_is_told_when_to_come_again() -> None:
+def test_a_key_that_asked_for_enough_learns_when_to_come_again() -> None:
     with running(app(ids("ok", END), limits=Limits(requests_per_minute=2))) as base:
         first, _, third = (chat(base) for _ in range(3))
     assert (first.status, first.headers["x-ratelimit-remaining-requests"]) == (200, "1")

@@ -90,16 +90,16 @@ def refusal(got: Got) -> str:
     ]
     assert got.json["err_msg"] == got.json["error"]
     assert got.json["error_type"] == "Input Validation Error"
-    told: str = got.json["err_msg"]
-    return told
+    message: str = got.json["err_msg"]
+    return message
 
 
 @pytest.mark.spec("MIE-02", "MIE-21", "MIE-22", "MIE-23", "MIE-24", "MIE-25", "MIE-26", "MIE-27", "MIE-44")
 @pytest.mark.spec("MIE-28", "MIE-29", "MIE-30", "MIE-31", "MIE-32", "MIE-33", "MIE-40")
 @pytest.mark.parametrize("sample", [SINGLE, MULTI], ids=["single", "multi"])
 def test_the_sample_requests_are_answered_in_the_shape_of_the_sample(sample: dict[str, Any]) -> None:
-    said = "\n\nHello there, how may I assist you today?"
-    engine = scripted(ids(said, END))
+    text = "\n\nHello there, how may I assist you today?"
+    engine = scripted(ids(text, END))
     application = serving(engine, "gpt-3.5-turbo", 1677652288)
     with running(application) as base:
         got = post(base, **{**sample, "max_tokens": 200})
@@ -109,9 +109,9 @@ def test_the_sample_requests_are_answered_in_the_shape_of_the_sample(sample: dic
     assert isinstance(answer["id"], str)
     assert answer["id"] != sampled.json["id"]
     usage = answer["usage"]
-    assert usage["completion_tokens"] == len(said) + 1
-    told = {**SAMPLE_ANSWER, "id": answer["id"], "model": "gpt-3.5-turbo", "usage": usage}
-    assert answer == told
+    assert usage["completion_tokens"] == len(text) + 1
+    expected = {**SAMPLE_ANSWER, "id": answer["id"], "model": "gpt-3.5-turbo", "usage": usage}
+    assert answer == expected
     assert list(answer) == list(SAMPLE_ANSWER)
     assert list(usage) == ["prompt_tokens", "completion_tokens", "total_tokens"]
     (_, sampling, _) = engine.requests[-1]
@@ -217,9 +217,9 @@ def test_a_prompt_leaves_room_for_the_longest_answer(context: int, most: int) ->
     with running(app(scripted(HELLO, context=context), dialect=mindie(max_seq_len=100, max_iter_times=40))) as base:
         fits = post(base, messages=[{"role": "user", "content": "x" * (most - frame)}])
         assert (fits.status, fits.json["usage"]["prompt_tokens"]) == (200, most)
-        told = refusal(post(base, messages=[{"role": "user", "content": "x" * (most - frame + 1)}]))
-    assert f"{most + 1} tokens" in told
-    assert f"{most} beside the answer" in told
+        message = refusal(post(base, messages=[{"role": "user", "content": "x" * (most - frame + 1)}]))
+    assert f"{most + 1} tokens" in message
+    assert f"{most} beside the answer" in message
 
 
 @pytest.mark.spec("MIE-10", "MIE-11", "MIE-37", "MIE-38")
@@ -341,12 +341,12 @@ def test_an_error_while_running_says_stop_sequence_and_why(error: Exception) -> 
     with running(app(Breaking([], error), dialect=STRICT)) as base:
         got = post(base)
     with running(app(Breaking(ids("So"), error), dialect=STRICT)) as base:
-        *said, last = post(base, stream=True).events
+        *chunks, last = post(base, stream=True).events
     assert got.status in (424, 503)
     assert got.json["choices"][0]["finish_reason"] == "stop_sequence"
     assert got.json["choices"][0]["message"]["content"] == ""
     assert got.json["err_msg"] == str(error)
-    assert said
+    assert chunks
     assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop_sequence"}]
     assert last["err_msg"] == str(error)
 
@@ -379,13 +379,13 @@ def test_usage_counts_the_whole_prompt_and_all_that_was_said() -> None:
 def test_the_dialect_is_spoken_under_its_name_beside_the_servers_own() -> None:
     with running(app(HELLO)) as base:
         theirs = post(base, "/mindie/v1/chat/completions").json
-        ours = post(base).json
+        answer = post(base).json
         unknown = request(base, "GET", "/mindie/v1/nothing")
     assert theirs["choices"][0]["finish_reason"] == "eos_token"
-    assert ours["choices"][0]["finish_reason"] == "stop"
+    assert answer["choices"][0]["finish_reason"] == "stop"
     assert unknown.json["choices"][0]["finish_reason"] == "stop_sequence"
 
 
 def test_an_error_event_is_one_line() -> None:
-    told = error_event(EngineError("Two\nlines."), error_shape(mindie()))
-    assert told.count(b"\n") == 2
+    event = error_event(EngineError("Two\nlines."), error_shape(mindie()))
+    assert event.count(b"\n") == 2

@@ -56,7 +56,7 @@ def replies(tokenizer: ByteTokenizer) -> st.SearchStrategy[list[int]]:
     )
 
 
-class Told:
+class SettableScript:
     """A model that says what the test sets."""
 
     def __init__(self) -> None:
@@ -79,9 +79,9 @@ def checked(got: Got, *, stream: bool) -> None:
         json.loads(text)
         return
     lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith(("data: ", "{"))]
-    told = [json.loads(line) for line in lines if line != "[DONE]"]
-    assert told
-    assert not any("error" in one and one["error"] and one.get("object") != "response" for one in told), text
+    events = [json.loads(line) for line in lines if line != "[DONE]"]
+    assert events
+    assert not any("error" in one and one["error"] and one.get("object") != "response" for one in events), text
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -90,16 +90,16 @@ def test_no_reply_is_too_broken_to_be_answered(name: str, route: int) -> None:
     path, body = ROUTES[route]
     if name != "chatml" and body.get("prompt") == "Hi" and path == "/v1/completions":
         body = {**body, "use_raw_prompt": False}  # such models are never without their format
-    told = Told()
-    application = served(name, told)
+    script = SettableScript()
+    application = served(name, script)
 
     @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(replies(FORMATS[name][1]))
     def property(reply: list[int]) -> None:
-        told.reply = reply
+        script.reply = reply
         for stream in (False, True):
-            asked = {key: value for key, value in body.items() if stream or key != "stream_options"}
-            checked(runner.run(post_in_process(application, path, **asked, stream=stream)), stream=stream)
+            fields = {key: value for key, value in body.items() if stream or key != "stream_options"}
+            checked(runner.run(post_in_process(application, path, **fields, stream=stream)), stream=stream)
 
     with asyncio.Runner() as runner:
         property()

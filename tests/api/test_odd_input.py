@@ -21,13 +21,13 @@ TEXTS = [
 
 
 def echo(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:
-    """Says what its last user said, as text."""
-    said = (
+    """Repeats its last user message, as text."""
+    last_user_text = (
         decode(TOKENIZER, prompt)
         .rpartition("<|im_start|>user\n")[2]
         .removesuffix("<|im_end|>\n<|im_start|>assistant\n")
     )
-    return [*TOKENIZER.encode(said), TOKENIZER.controls[END]]
+    return [*TOKENIZER.encode(last_user_text), TOKENIZER.controls[END]]
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,8 @@ def test_every_character_comes_back(base: str, text: str) -> None:
         assert made["output"][-1]["content"][0]["text"] == text
         assert request(base, "GET", f"/v1/responses/{made['id']}").json["output"] == made["output"]
         assert post(base, "/v1/chat/interactive", prompt=text).json["text"] == text
-    kept = post(base, "/v1/conversations", items=[{"role": "user", "content": text}]).json["id"]
-    items = request(base, "GET", f"/v1/conversations/{kept}/items").json["data"]
+    conversation_id = post(base, "/v1/conversations", items=[{"role": "user", "content": text}]).json["id"]
+    items = request(base, "GET", f"/v1/conversations/{conversation_id}/items").json["data"]
     assert items[0]["content"][0]["text"] == text
     ids = post(base, "/v1/tokenize", prompt=text).json["tokens"]
     assert post(base, "/v1/detokenize", tokens=ids).json["prompt"] == text
@@ -96,8 +96,8 @@ def test_a_number_is_what_it_says_or_refused(base: str, fields: str, status: int
 
 
 def test_of_a_field_that_comes_twice_the_last_counts_everywhere(base: str) -> None:
-    said = '"messages": [{"role": "user", "content": "one", "content": "two"}]'
-    body = f'{{"model": "large", "max_tokens": 0, {said}, "max_tokens": 9, "model": "small"}}'.encode()
+    duplicate = '"messages": [{"role": "user", "content": "one", "content": "two"}]'
+    body = f'{{"model": "large", "max_tokens": 0, {duplicate}, "max_tokens": 9, "model": "small"}}'.encode()
     for path in ("/v1/chat/completions", "/serving-endpoints/small/invocations"):
         whole = body.replace(b'"model"', b'"stream": false, "model"', 1)
         got = request(base, "POST", path, whole, content_type="application/json")

@@ -63,15 +63,15 @@ def test_it_stops_at_stop_strings(client: openai.OpenAI) -> None:
 
 def test_it_reads_logprobs_streamed_and_not(client: openai.OpenAI) -> None:
     whole = client.chat.completions.create(model="small", messages=ASK, seed=1, logprobs=True, top_logprobs=3)
-    told = whole.choices[0].logprobs
-    assert told is not None
-    assert told.content is not None
-    assert "".join(entry.token for entry in told.content) == whole.choices[0].message.content
-    assert {len(entry.top_logprobs) for entry in told.content} == {3}
+    logprobs = whole.choices[0].logprobs
+    assert logprobs is not None
+    assert logprobs.content is not None
+    assert "".join(entry.token for entry in logprobs.content) == whole.choices[0].message.content
+    assert {len(entry.top_logprobs) for entry in logprobs.content} == {3}
     with client.chat.completions.stream(model="small", messages=ASK, seed=1, logprobs=True, top_logprobs=3) as stream:
         streamed = stream.get_final_completion().choices[0].logprobs
     assert streamed is not None
-    assert streamed.content == told.content
+    assert streamed.content == logprobs.content
 
 
 def test_it_calls_tools_and_brings_their_results() -> None:
@@ -111,7 +111,7 @@ async def test_the_async_client_chats_too(base: str) -> None:
     async with openai.AsyncOpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client:
         assert [model.id async for model in client.models.list()] == ["small"]
         whole = await client.chat.completions.create(model="small", messages=ASK, seed=5)
-        said = ""
+        text = ""
         async for chunk in await client.chat.completions.create(model="small", messages=ASK, seed=5, stream=True):
-            said += chunk.choices[0].delta.content or ""
-        assert said == whole.choices[0].message.content == "Seed 5, choice 0."
+            text += chunk.choices[0].delta.content or ""
+        assert text == whole.choices[0].message.content == "Seed 5, choice 0."

@@ -30,21 +30,21 @@ BESIDE: dict[str, dict[str, Any]] = {
 def numbers() -> Iterator[tuple[str, str, float, bool]]:
     """(route, field, value, whether it may be taken) at each bound and one step beyond."""
     for kind, route in ROUTES.items():
-        for name, told in SCHEMAS[kind]["properties"].items():
-            step = 0.001 if any(one.get("type") == "number" for one in told.get("anyOf", ())) else 1
+        for name, keywords in SCHEMAS[kind]["properties"].items():
+            step = 0.001 if any(one.get("type") == "number" for one in keywords.get("anyOf", ())) else 1
             for word, sign in (("minimum", -1), ("maximum", 1)):
-                if word in told:
-                    yield route, name, told[word], True
-                    yield route, name, told[word] + sign * step, False
-            if "exclusiveMinimum" in told:
-                yield route, name, told["exclusiveMinimum"], False
-                yield route, name, told["exclusiveMinimum"] + step, True
+                if word in keywords:
+                    yield route, name, keywords[word], True
+                    yield route, name, keywords[word] + sign * step, False
+            if "exclusiveMinimum" in keywords:
+                yield route, name, keywords["exclusiveMinimum"], False
+                yield route, name, keywords["exclusiveMinimum"] + step, True
 
 
 def refused_fields() -> Iterator[tuple[str, str]]:
     for kind, route in ROUTES.items():
-        for name, told in SCHEMAS[kind]["properties"].items():
-            if told.get("type") == "null":
+        for name, keywords in SCHEMAS[kind]["properties"].items():
+            if keywords.get("type") == "null":
                 yield route, name
 
 
@@ -65,7 +65,7 @@ def test_a_number_is_taken_at_its_bounds_and_refused_beyond(
 
 
 @pytest.mark.parametrize(("route", "name"), list(refused_fields()))
-def test_a_field_that_is_told_as_refused_is_refused(base: str, route: str, name: str) -> None:
+def test_a_field_that_is_reported_as_refused_is_refused(base: str, route: str, name: str) -> None:
     for value in (["x"], 5, {"a": "b"}, "x"):
         got = post(base, route, **{**GOOD[route], name: value})
         assert (got.status, got.error["param"].partition("[")[0]) == (400, name), got.body

@@ -42,17 +42,17 @@ def test_a_transcript_comes_back_with_the_answer_and_can_be_gone_on_with(server:
 
 
 @pytest.mark.spec("OCM-100", "OCM-102")
-@pytest.mark.parametrize("asked", ["header", "query"])
-def test_events_are_sent_to_who_asks_for_them(server: str, asked: str) -> None:
-    if asked == "header":
+@pytest.mark.parametrize("requested_by", ["header", "query"])
+def test_events_are_sent_to_who_asks_for_them(server: str, requested_by: str) -> None:
+    if requested_by == "header":
         status, kind, text = post(server, TRANSCRIPT, accept="text/event-stream")
     else:
         status, kind, text = post(server, TRANSCRIPT, path="/v1/openchatml?stream=true")
     assert (status, kind) == (200, "text/event-stream; charset=utf-8")
-    told = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
-    assert "".join(e["delta"] for e in told if e["type"] == "response.delta") == "Hi there.\n\nHow are <|end|> you?"
-    assert [e["type"] for e in told if e["type"] != "response.delta"][-1] == "response.done"
-    assert [e["seq"] for e in told] == list(range(len(told)))
+    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+    assert "".join(e["delta"] for e in events if e["type"] == "response.delta") == "Hi there.\n\nHow are <|end|> you?"
+    assert [e["type"] for e in events if e["type"] != "response.delta"][-1] == "response.done"
+    assert [e["seq"] for e in events] == list(range(len(events)))
     assert "Hm." not in text
 
 
@@ -63,7 +63,7 @@ def test_only_the_events_that_the_header_takes_are_sent(server: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "told"),
+    ("body", "code", "message"),
     [
         ("<|start|>user<|message|>x<|end|>", "E-PARSE-HEADER", "no header"),
         ('version: "2.2"\n<|start|>user<|message|>x', "E-STREAM-TRUNCATED", "ends inside"),
@@ -72,10 +72,10 @@ def test_only_the_events_that_the_header_takes_are_sent(server: str) -> None:
         ('version: "2.2"\n', "missing_required_parameter", "no messages"),
     ],
 )
-def test_a_faulty_transcript_is_a_400_with_its_code(server: str, body: str, code: str, told: str) -> None:
+def test_a_faulty_transcript_is_a_400_with_its_code(server: str, body: str, code: str, message: str) -> None:
     status, _, text = post(server, body)
     error = json.loads(text)["error"]
-    assert (status, told in error["message"]) == (400, True)
+    assert (status, message in error["message"]) == (400, True)
     assert error["code"] == code or not code
 
 

@@ -31,8 +31,8 @@ def post(base: str, path: str, secret: str, headers: dict[str, str] | None = Non
 
 
 def turn(base: str, secret: str, **fields: Any) -> Got:
-    asked = {"prompt": "Hi", "session_id": 7, "interactive_mode": True, **fields}
-    return post(base, "/v1/chat/interactive", secret, **asked)
+    body = {"prompt": "Hi", "session_id": 7, "interactive_mode": True, **fields}
+    return post(base, "/v1/chat/interactive", secret, **body)
 
 
 def test_a_session_of_another_key_is_another_session() -> None:
@@ -92,10 +92,10 @@ def test_an_idempotency_key_is_its_owner_s() -> None:
 def test_a_call_is_answered_in_its_own_session_only() -> None:
     tool = {"type": "function", "function": {"name": "f"}}
     with running(app(ids(*call("f", "{}"), END), keys=KEYS)) as base:
-        asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "tools": [tool], "session_id": "s"}
-        made = post(base, "/v1/chat/completions", ALICE_SECRET, **asked).json
-        (wanted,) = made["choices"][0]["message"]["tool_calls"]
-        result = [{"role": "tool", "tool_call_id": wanted["id"], "content": "1"}]
+        body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "tools": [tool], "session_id": "s"}
+        made = post(base, "/v1/chat/completions", ALICE_SECRET, **body).json
+        (requested,) = made["choices"][0]["message"]["tool_calls"]
+        result = [{"role": "tool", "tool_call_id": requested["id"], "content": "1"}]
         for secret, session in ((BOB_SECRET, "s"), (ALICE_SECRET, "t")):
             got = post(base, "/v1/chat/completions", secret, messages=result, session_id=session)
             assert (got.status, got.error["param"]) == (400, "messages[0].tool_call_id")

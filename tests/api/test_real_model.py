@@ -61,60 +61,60 @@ async def test_greedy_it_knows_the_capital_of_france(client: openai.AsyncOpenAI)
 
 async def test_raw_it_goes_on_with_a_text(client: openai.AsyncOpenAI) -> None:
     prompt = "The capital of France is"
-    asked: dict[str, Any] = {"model": "smollm2", "prompt": [prompt, "2, 4, 6,"], "temperature": 0, "max_tokens": 8}
-    whole = await client.completions.create(**asked, logprobs=2)
+    request: dict[str, Any] = {"model": "smollm2", "prompt": [prompt, "2, 4, 6,"], "temperature": 0, "max_tokens": 8}
+    whole = await client.completions.create(**request, logprobs=2)
     assert "Paris" in whole.choices[0].text
     assert " 8" in whole.choices[1].text
-    told = whole.choices[0].logprobs
-    assert told is not None
-    assert told.tokens is not None
-    assert "".join(told.tokens) == whole.choices[0].text
-    said = ["", ""]
-    async for chunk in await client.completions.create(**asked, stream=True):
+    logprobs = whole.choices[0].logprobs
+    assert logprobs is not None
+    assert logprobs.tokens is not None
+    assert "".join(logprobs.tokens) == whole.choices[0].text
+    texts = ["", ""]
+    async for chunk in await client.completions.create(**request, stream=True):
         for choice in chunk.choices:
-            said[choice.index] += choice.text
-    assert said == [choice.text for choice in whole.choices]
-    assert "Paris" in (await client.completions.create(**asked, best_of=2)).choices[0].text
+            texts[choice.index] += choice.text
+    assert texts == [choice.text for choice in whole.choices]
+    assert "Paris" in (await client.completions.create(**request, best_of=2)).choices[0].text
 
 
 async def test_its_layer_renders_samples_and_parses_as_one_chat_does(client: openai.AsyncOpenAI) -> None:
     rendered = await client.post("/render", cast_to=dict[str, Any], body={"messages": FRANCE})
-    asked: dict[str, Any] = {"model": "smollm2", "temperature": 0, "max_tokens": 40}
-    raw = await client.completions.create(prompt=rendered["ids"], **asked)
+    request: dict[str, Any] = {"model": "smollm2", "temperature": 0, "max_tokens": 40}
+    raw = await client.completions.create(prompt=rendered["ids"], **request)
     parsed = await client.post("/parse", cast_to=dict[str, Any], body={"text": raw.choices[0].text})
-    answer = await client.chat.completions.create(messages=FRANCE, **asked)
+    answer = await client.chat.completions.create(messages=FRANCE, **request)
     assert parsed["message"]["content"] == answer.choices[0].message.content
 
 
 async def test_with_a_seed_streamed_and_whole_answers_are_the_same(client: openai.AsyncOpenAI) -> None:
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "model": "smollm2", "messages": FRANCE, "seed": 7, "temperature": 0.8, "max_tokens": 24, "n": 2,
         "logprobs": True, "top_logprobs": 2, "stop": ["\n\n"],
     }  # fmt: skip
     # Where one of them finds the prompt in its slots and the other does not, the engine rounds otherwise: once more.
     for _ in range(10):
-        whole = await client.chat.completions.create(**asked)
-        said, finished, usage = await streamed(client, **asked)
+        whole = await client.chat.completions.create(**request)
+        texts, finished, usage = await streamed(client, **request)
         if usage.prompt_tokens_details == whole.usage.prompt_tokens_details:
             break
     assert usage == whole.usage
-    assert said == [choice.message.content for choice in whole.choices]
+    assert texts == [choice.message.content for choice in whole.choices]
     assert finished == [choice.finish_reason for choice in whole.choices]
-    told = whole.choices[0].logprobs
-    assert "".join(entry.token for entry in told.content) == said[0]
+    logprobs = whole.choices[0].logprobs
+    assert "".join(entry.token for entry in logprobs.content) == texts[0]
 
 
-async def streamed(client: openai.AsyncOpenAI, **asked: Any) -> tuple[list[str], list[str], Any]:
+async def streamed(client: openai.AsyncOpenAI, **fields: Any) -> tuple[list[str], list[str], Any]:
     """The texts, the finish reasons and the usage of two choices."""
-    said, finished, usage = ["", ""], [""] * 2, None
+    texts, finished, usage = ["", ""], [""] * 2, None
     async for chunk in await client.chat.completions.create(
-        **asked, stream=True, stream_options={"include_usage": True}
+        **fields, stream=True, stream_options={"include_usage": True}
     ):
         usage = chunk.usage or usage
         for choice in chunk.choices:
-            said[choice.index] += choice.delta.content or ""
+            texts[choice.index] += choice.delta.content or ""
             finished[choice.index] = choice.finish_reason or ""
-    return said, finished, usage
+    return texts, finished, usage
 
 
 async def test_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEngine, served: tuple[Starlette, int]) -> None:

@@ -29,7 +29,7 @@ def assembled(events: list[Any]) -> dict[str, Any]:
         usage = event.get("usage") or usage
         for choice in event["choices"]:
             whole = choices.setdefault(choice["index"], {"content": "", "reasoning": "", "calls": [], "finish": None})
-            assert whole["finish"] is None, "something was said after the finish"
+            assert whole["finish"] is None, "something came after the finish"
             whole["finish"] = choice["finish_reason"]
             whole["content"] += choice["delta"].get("content", "")
             whole["reasoning"] += choice["delta"].get("reasoning", "")
@@ -77,14 +77,14 @@ async def test_a_stream_and_a_whole_answer_agree(
     parallel: bool,
     expose: bool,
 ) -> None:
-    asked: dict[str, Any] = {"n": len(replies), "max_tokens": limit, "stop": stop, "parallel_tool_calls": parallel}
+    fields: dict[str, Any] = {"n": len(replies), "max_tokens": limit, "stop": stop, "parallel_tool_calls": parallel}
     usage = {"stream": True, "stream_options": {"include_usage": True}}
     one, other = (
         app(scripted(lambda prompt, sampling, choice: replies[choice], chunk=cut), expose_reasoning=expose)
         for cut in cuts
     )
-    whole = await in_process(one, **asked)
-    streamed = await in_process(other, **asked, **usage)
+    whole = await in_process(one, **fields)
+    streamed = await in_process(other, **fields, **usage)
     assert (whole.status, streamed.status) == (200, 200), (whole.body, streamed.body)
     assert streamed.events[-1] == "[DONE]"
     assert assembled(streamed.events[:-1]) == collected(whole.json)

@@ -21,12 +21,12 @@ def shout(text: str) -> str:
     return text.upper()
 
 
-def replies(*said: Any) -> Any:
+def replies(*texts: Any) -> Any:
     """A model that says these, one a turn."""
     engine = scripted(lambda prompt, sampling, choice: script(prompt, sampling, choice))
 
     def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
-        return ids(*said[len(engine.requests) - 1])
+        return ids(*texts[len(engine.requests) - 1])
 
     return engine
 
@@ -37,7 +37,7 @@ async def toolbox() -> AsyncIterator[Toolbox]:
         yield box
 
 
-def ours(text: str) -> tuple[Any, ...]:
+def call_shout(text: str) -> tuple[Any, ...]:
     return (*call("shout", json.dumps({"text": text})), END)
 
 
@@ -47,17 +47,17 @@ def final(text: str) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_to_our_tool_is_run_here_and_the_client_sees_the_answer_alone(toolbox: Toolbox, stream: bool) -> None:
-    engine = replies(ours("hi"), final("It said HI."))
+    engine = replies(call_shout("hi"), final("It said HI."))
     with running(app(engine, tools=toolbox)) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="x") as client:
-        asked: Any = {"model": "small", "messages": [{"role": "user", "content": "x"}]}
-        asked["extra_body"] = {"server_tools": ["shout"]}
+        request: Any = {"model": "small", "messages": [{"role": "user", "content": "x"}]}
+        request["extra_body"] = {"server_tools": ["shout"]}
         if stream:
-            chunks = list(client.chat.completions.create(**asked, stream=True))
+            chunks = list(client.chat.completions.create(**request, stream=True))
             text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
             assert not any(chunk.choices[0].delta.tool_calls for chunk in chunks if chunk.choices)
             reason = [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1]
         else:
-            answer = client.chat.completions.create(**asked)
+            answer = client.chat.completions.create(**request)
             assert answer.usage is not None
             assert answer.usage.prompt_tokens == sum(len(prompt) for prompt, *_ in engine.requests)
             assert answer.choices[0].message.tool_calls is None

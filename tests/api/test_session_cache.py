@@ -47,8 +47,8 @@ async def turn(application: Starlette, session: str, prompt: str, *, first: bool
     return got.json
 
 
-def evaluated(told: Any) -> int:
-    count: int = told["history_tokens"] + told["input_tokens"] - told["cached_tokens"]
+def evaluated(answer: Any) -> int:
+    count: int = answer["history_tokens"] + answer["input_tokens"] - answer["cached_tokens"]
     return count
 
 
@@ -56,9 +56,9 @@ def evaluated(told: Any) -> int:
 async def test_each_follow_up_turn_evaluates_its_own_tokens_only(application: Starlette) -> None:
     await turn(application, "moss", "Name one.", first=True)
     for question in ("Why?", "And what grows there?", "Say it in one word."):
-        told = await turn(application, "moss", question)
-        assert told["history_tokens"] > 60
-        assert evaluated(told) <= told["input_tokens"] + CLOSING
+        answer = await turn(application, "moss", question)
+        assert answer["history_tokens"] > 60
+        assert evaluated(answer) <= answer["input_tokens"] + CLOSING
 
 
 async def test_more_sessions_than_slots_that_take_turns_keep_their_caches(application: Starlette) -> None:
@@ -67,5 +67,5 @@ async def test_more_sessions_than_slots_that_take_turns_keep_their_caches(applic
         await turn(application, topic, "Name one.", first=True)
     for question in ("Why that one?", "Tell me a little more about it, and where I could find out for myself."):
         for topic in TOPICS:
-            told = await turn(application, topic, question)
-            assert evaluated(told) <= told["input_tokens"] + CLOSING, topic
+            answer = await turn(application, topic, question)
+            assert evaluated(answer) <= answer["input_tokens"] + CLOSING, topic

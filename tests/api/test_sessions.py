@@ -45,9 +45,9 @@ async def test_a_session_s_prompt_is_the_one_that_its_whole_history_gives() -> N
     for turn, question in enumerate(["One?", "Two?", "Three?"]):
         new = [*(history if turn == 0 else []), *says(question)]
         history += says(question)
-        kept = await in_process(application, messages=new, session_id="s")
+        stored = await in_process(application, messages=new, session_id="s")
         alone = await in_process(application, messages=history)
-        assert content(kept) == content(alone) == f"answer {turn + 1}"
+        assert content(stored) == content(alone) == f"answer {turn + 1}"
         history.append({"role": "assistant", "content": content(alone)})
         assert engine.requests[-1][0] == engine.requests[-2][0]
 
@@ -65,7 +65,7 @@ async def test_the_guiding_text_is_said_in_the_first_round_only() -> None:
 
 
 @pytest.mark.spec("LMD-24", "LMD-34")
-async def test_sequence_start_begins_anew_and_without_it_a_session_must_be_there_when_told_so() -> None:
+async def test_sequence_start_begins_anew_and_without_it_a_session_must_be_there_on_request() -> None:
     application = app(echo)
     missing = await in_process(application, session_id="s", sequence_start=False)
     assert (missing.status, missing.error["code"]) == (404, "session_not_found")
@@ -145,8 +145,8 @@ async def test_two_requests_on_one_session_are_a_conflict_and_its_end_frees_it()
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_hangs_up_leaves_the_history_as_it_was(stream: bool) -> None:
     def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:
-        asked = decode(TOKENIZER, prompt)
-        return ids("word " * 1500) if "endless" in asked else echo(prompt, sampling, choice)
+        rendered = decode(TOKENIZER, prompt)
+        return ids("word " * 1500) if "endless" in rendered else echo(prompt, sampling, choice)
 
     engine = scripted(script, delay=0.001)
     application = app(engine)
@@ -194,7 +194,7 @@ def _names(path: Path) -> list[Any]:
         connection.close()
 
 
-async def test_a_history_that_has_no_room_is_told_and_stays() -> None:
+async def test_a_history_that_has_no_room_is_reported_and_stays() -> None:
     application = app(echo, session_limits=SessionLimits(bytes=400))
     await in_process(application, session_id="s")
     got = await in_process(application, session_id="s", messages=says("x" * 400))
@@ -203,7 +203,7 @@ async def test_a_history_that_has_no_room_is_told_and_stays() -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_the_end_of_an_answer_is_told_only_when_the_turn_is_kept(stream: bool) -> None:
+async def test_the_end_of_an_answer_is_reported_only_when_the_turn_is_kept(stream: bool) -> None:
     order: list[bytes] = []
 
     class Watched(MemoryStore):

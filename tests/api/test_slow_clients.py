@@ -21,9 +21,9 @@ async def answer(port: int, sent: bytes = b"") -> bytes:
     """All that the server says until it closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
-    told = await reader.read()
+    received = await reader.read()
     writer.close()
-    return told
+    return received
 
 
 async def test_a_byte_now_and_then_buys_no_time_and_the_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ async def test_a_byte_now_and_then_buys_no_time_and_the_others_are_served(monkey
         assert got.startswith(b"HTTP/1.1 200 ")
         assert not slow.done()
         await clock.forward(600)
-        assert all(told.startswith(b"HTTP/1.1 408 ") for told in await slow)
+        assert all(received.startswith(b"HTTP/1.1 408 ") for received in await slow)
         for _, writer in tricklers:
             writer.close()
 
@@ -94,21 +94,21 @@ async def test_a_pipelined_request_does_not_hide_that_the_client_hung_up() -> No
         await until(lambda: engine.running == 0)
 
 
-async def test_more_connections_than_the_server_takes_are_told_so() -> None:
+async def test_more_connections_than_the_server_takes_are_refused() -> None:
     application = app(ids("ok", END), limits=Limits(max_connections=100))
     async with serving(application) as port:
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
         refused = await asyncio.gather(*(answer(port) for _ in range(200)))
-        assert {told.partition(b"\r\n")[0] for told in refused} == {b"HTTP/1.1 503 Service Unavailable"}
-        assert all(b"retry-after: 1\r\n" in told and b'"too_many_connections"' in told for told in refused)
+        assert {refusal.partition(b"\r\n")[0] for refusal in refused} == {b"HTTP/1.1 503 Service Unavailable"}
+        assert all(b"retry-after: 1\r\n" in refusal and b'"too_many_connections"' in refusal for refusal in refused)
         assert (await in_process(application)).status == 200
         for _, writer in idle:
             writer.close()
         live = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 
         async def again() -> bytes | None:
-            told = await answer(port, live)
-            return told if told.startswith(b"HTTP/1.1 200 ") else None
+            received = await answer(port, live)
+            return received if received.startswith(b"HTTP/1.1 200 ") else None
 
         await until_found(again)
 

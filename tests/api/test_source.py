@@ -70,11 +70,11 @@ def test_no_text_becomes_code() -> None:
 
 def test_importing_everything_and_serving_asks_nobody_on_the_network() -> None:
     tests = Path(__file__).parents[1]
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", NO_NETWORK],
         env={"PYTHONPATH": f"{SOURCE.parent}:{tests}", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert told.stdout.endswith("nobody was asked\n"), told.stdout + told.stderr
+    assert printed.stdout.endswith("nobody was asked\n"), printed.stdout + printed.stderr

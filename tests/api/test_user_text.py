@@ -66,5 +66,5 @@ async def test_evil_text_has_the_structure_of_harmless_text(name: str) -> None:
     evil = EVIL + "".join(SPELLINGS)
     harmless, attacked = await prompt_of(format, "x"), await prompt_of(format, evil)
     assert [id for id in attacked if id >= 256] == [id for id in harmless if id >= 256]
-    said = bytes(id for id in attacked if id < 256).decode()
-    assert said.count(evil) >= 3
+    text = bytes(id for id in attacked if id < 256).decode()
+    assert text.count(evil) >= 3

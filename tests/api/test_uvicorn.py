@@ -25,14 +25,14 @@ from antiphon.api.http.server import Server
 from kit.api import app, ids, scripted
 from kit.waiting import until
 
-OURS = {Connection: HttpToolsProtocol, Server: uvicorn.Server}
+SUBCLASSES = {Connection: HttpToolsProtocol, Server: uvicorn.Server}
 
 
 def overridden() -> dict[CodeType, str]:
-    """The functions of ours that stand in the place of one of uvicorn's (or of asyncio's protocol)."""
+    """This package's functions that override one of uvicorn's (or of asyncio's protocol)."""
     return {
         function.__code__: f"{own.__name__}.{name}"
-        for own, base in OURS.items()
+        for own, base in SUBCLASSES.items()
         for name, function in vars(own).items()
         if hasattr(function, "__code__") and hasattr(base, name)
     }
@@ -40,7 +40,7 @@ def overridden() -> dict[CodeType, str]:
 
 @contextmanager
 def calling() -> Iterator[set[str]]:
-    """The names of our overriding functions that were called; none of them is called by ours."""
+    """The names of our overriding functions that were called; none of them is called by this package."""
     codes, called = overridden(), set[str]()
 
     def see(frame: FrameType, event: str, argument: Any) -> None:
