@@ -21,8 +21,8 @@ def test_the_goldens_of_the_reference_hold(o200k: Tokenizer) -> None:
         match row["op"]:
             case "parse_messages_from_completion_tokens" | "stream":
                 assert read_strictly(row, o200k, "a") == row["messages"], row["file"]
-                said = events(HarmonyParser(None if row["op"] == "stream" else role_of(row)), row["tokens"], o200k)
-                assert [m.text for m in ended(said)][-1] == row["messages"][-1]["content"], row["file"]
+                parsed = events(HarmonyParser(None if row["op"] == "stream" else role_of(row)), row["tokens"], o200k)
+                assert [m.text for m in ended(parsed)][-1] == row["messages"][-1]["content"], row["file"]
             case _:
                 ids = encode_pieces(render(Harmony(), row), o200k)
                 whole = [*row["tokens"], o200k.controls[END]] if row["file"] in UNENDED else row["tokens"]

@@ -50,9 +50,9 @@ def pieces(text: str) -> list[Piece]:
 
 def read(text: str, reply_as: Role | None = Role.ASSISTANT) -> list[Message]:
     parser = HarmonyParser(reply_as)
-    said = [*parser.feed(pieces(text)), *parser.close()]
-    assert set(codes(said)) <= {"stray-whitespace"}  # the guide breaks its lines between messages
-    return ended(said)
+    parsed = [*parser.feed(pieces(text)), *parser.close()]
+    assert set(codes(parsed)) <= {"stray-whitespace"}  # the guide breaks its lines between messages
+    return ended(parsed)
 
 
 def joined(text: str) -> str:
@@ -112,7 +112,7 @@ def test_the_most_basic_prompt_is_a_user_message_and_an_open_assistant(guide: Gu
 
 @pytest.mark.spec("HAR-43", "HAR-44", "HAR-65", "HAR-66")
 @pytest.mark.parametrize("fence", [4, 9])
-def test_reasoning_and_answer_are_told_apart(guide: Guide, fence: int) -> None:
+def test_reasoning_and_answer_are_distinguished(guide: Guide, fence: int) -> None:
     analysis, final = read(guide[fence])
     assert (analysis.channel, analysis.text) == (
         "analysis",

@@ -77,7 +77,7 @@ def test_a_message_comes_back_from_the_form_without_parts(message: Message) -> N
     assert read_transcript(transcript_json(Conversation((message,)))).messages == (message,)
 
 
-def test_text_and_end_are_always_told_and_defaults_are_not() -> None:
+def test_text_and_end_are_always_reported_and_defaults_are_not() -> None:
     bare = Message(role=Role.USER)
     assert msgspec.json.encode(message_json(bare)) == b'{"role":"user","text":"","end":"end"}'
     assert message_fields(bare) == {"role": Role.USER}
@@ -130,8 +130,8 @@ SIDECAR = (
 
 
 def test_the_sidecar_of_an_older_version_is_read() -> None:
-    said, system, picture, call = read_sidecar(SIDECAR).restored([Message(role=Role.USER)])
-    assert (said.text, said.name, said.extra) == ("Hi", "Ada", {"openchatml": Trivia(head="user  name=Ada")})
+    spoken, system, picture, call = read_sidecar(SIDECAR).restored([Message(role=Role.USER)])
+    assert (spoken.text, spoken.name, spoken.extra) == ("Hi", "Ada", {"openchatml": Trivia(head="user  name=Ada")})
     assert isinstance(system.parts[0], SystemContent)
     assert system.parts[0].identity == "M"
     assert picture.parts == (TextPart("a"), OpaquePart("image", 7))
@@ -139,7 +139,7 @@ def test_the_sidecar_of_an_older_version_is_read() -> None:
 
 
 @pytest.mark.parametrize("change", [{"unknown": 1}, {"role": "nobody"}, {"text": 7}, {"spelling": {"unknown": "x"}}])
-def test_a_sidecar_that_is_none_is_told(change: dict[str, object]) -> None:
+def test_a_sidecar_that_is_none_is_reported(change: dict[str, object]) -> None:
     value = json.loads(SIDECAR)
     value["items"][0]["messages"][0] |= change
     with pytest.raises(ParseError, match="this is no sidecar"):

@@ -65,7 +65,7 @@ def test_any_json_is_read_as_it_is(text: bytes) -> None:
 
 
 @given(texts, st.data())
-def test_what_is_no_json_is_told_at_its_place(text: bytes, data: st.DataObject) -> None:
+def test_what_is_no_json_is_reported_at_its_place(text: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))
     broken = text[:at] + data.draw(st.sampled_from([b"", b",", b"]", b"}", b'"', b"x"])) + text[at + 1 :]
     try:

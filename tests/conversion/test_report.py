@@ -60,11 +60,11 @@ def test_a_text_that_spells_a_templates_marker_is_reported() -> None:
     assert "messages[0].text: '<|im_end|>' becomes a marker of chatml" in losses
 
 
-def test_faulty_harmony_text_is_told_with_line_and_column() -> None:
-    with pytest.raises(ParseError) as told:
+def test_faulty_harmony_text_is_reported_with_line_and_column() -> None:
+    with pytest.raises(ParseError) as caught:
         convert(b"<|start|>user<|message|>a\nb<|end|>stray<|start|>user<|message|>c<|end|>", "chat")
-    assert told.value.position is not None
-    assert (told.value.position.line, told.value.position.column) == (2, 14)
+    assert caught.value.position is not None
+    assert (caught.value.position.line, caught.value.position.column) == (2, 14)
 
 
 @pytest.mark.parametrize("cut", [1, 7, 1000])
@@ -84,9 +84,9 @@ def test_an_error_names_the_message_by_its_number() -> None:
 
 @pytest.mark.parametrize("value", [{"messages": None}, {"messages": {}}, 3, "x", None, {}, [3], [[]], {"tools": []}])
 def test_json_of_any_other_kind_is_refused(value: object) -> None:
-    with pytest.raises(ParseError) as told:
+    with pytest.raises(ParseError) as caught:
         convert(value, "chat", source="json")
-    assert told.value.code == "unknown_form"
+    assert caught.value.code == "unknown_form"
 
 
 @pytest.mark.parametrize("value", [{"messages": 3}, {"messages": None}, 3, {}])
@@ -111,6 +111,6 @@ def test_a_sidecar_carries_bytes_that_are_no_utf8() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"schema": "antiphon.sidecar/1"}', b"[" * 100_000])
-def test_what_is_no_sidecar_is_told(data: bytes) -> None:
+def test_what_is_no_sidecar_is_reported(data: bytes) -> None:
     with pytest.raises(ParseError, match="this is no sidecar"):
         read_sidecar(data)

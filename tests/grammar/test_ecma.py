@@ -90,7 +90,7 @@ ESCAPED = st.sampled_from(
     parts=st.lists(st.tuples(ESCAPED, REPEATS), min_size=1, max_size=3),
     texts=st.lists(st.text('"\\\n\t\vax', max_size=4)),
 )
-def test_what_json_escapes_is_held_like_any_other_character(parts: list[tuple[str, str]], texts: list[str]) -> None:
+def test_what_json_escapes_is_enforced_like_any_other_character(parts: list[tuple[str, str]], texts: list[str]) -> None:
     pattern = "".join(part + repeat for part, repeat in parts)
     schema = {"type": "string", "pattern": f"^{pattern}$"}
     enforced = compile_grammar(chain(Json(schema, "s", strict=True), EndOfTurn()), VOCABULARY)

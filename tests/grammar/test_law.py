@@ -203,7 +203,7 @@ def test_what_the_grammar_accepts_the_strict_parser_reads_without_incident(case:
 
 
 def check(shape: ReplyShape, messages: list[Message], grammar: CompiledGrammar) -> None:
-    """The messages are what the shape asked for."""
+    """The messages are what the shape requires."""
     calls = [message for message in messages if message.is_call]
     answers = [m for m in messages if not m.is_call and m.effective_channel == Channel.FINAL]
     offered = {tool.recipient: tool for tool in shape.callable}
@@ -243,7 +243,7 @@ TEXTS = st.text(st.sampled_from("ab é\n<|>end/think"), min_size=1, max_size=12)
 
 
 def built_in(to: str, code: str) -> Message:
-    """A call of one of the server's own tools, as each format's grammar wants it said."""
+    """A call of one of the server's own tools, as each format's grammar writes it."""
     asks = to.startswith("browser")
     code = code if asks else code.strip("< ")
     return Message(
@@ -334,7 +334,7 @@ def continuation(prompt: list[Piece], whole: list[Piece], owned: bool) -> list[P
     return [rest_text.removesuffix("<|end|>") + "<|return|>" if rest_text.endswith("<|end|>") else rest_text]
 
 
-def test_a_prompt_that_opened_an_answer_is_continued_and_held_to_nothing_more() -> None:
+def test_a_prompt_that_opened_an_answer_is_continued_and_constrained_to_nothing_more() -> None:
     format = Harmony()
     opened = Message(role=Role.ASSISTANT, channel="final", text="The answer", end=End.NONE)
     prompt = list(format.render(Conversation((Message(role=Role.USER, text="hi"), opened))))

@@ -61,7 +61,7 @@ def bounded(seconds: float = 1.0, megabytes: int = 50) -> Iterator[None]:
 
 
 def _megabytes() -> float:
-    """The most that this process ever held."""
+    """The most memory that this process ever had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -104,7 +104,7 @@ def test_what_the_engine_could_not_hold_is_an_error_that_names_the_schema(name: 
 
 
 @pytest.mark.parametrize("pattern", ["(?=x)", r"(a)\1", "(a", "a" * 5000, "((a{999}){999}){999}", "[", "a\0b"])
-def test_a_pattern_that_cannot_be_held_is_an_error_that_names_it(pattern: str) -> None:
+def test_a_pattern_that_cannot_be_enforced_is_an_error_that_names_it(pattern: str) -> None:
     with pytest.raises(RequestError) as refused:
         compile_grammar(chain(Regex(pattern, "structured_outputs.regex"), EndOfTurn()), VOCABULARY)
     assert refused.value.param == "structured_outputs.regex"
@@ -124,7 +124,7 @@ def test_the_fault_is_found_among_many_schemas() -> None:
     assert str(refused.value.param).startswith("tools[1]")
 
 
-HELD_OR_REFUSED: dict[str, Any] = {
+ENFORCED_OR_REFUSED: dict[str, Any] = {
     "not": {"not": {"type": "object"}},
     "if": {"if": {"type": "string"}, "then": {"minLength": 2}},
     "uniqueItems": {"type": "array", "uniqueItems": True, "items": {"type": "integer"}},
@@ -149,7 +149,7 @@ HELD_OR_REFUSED: dict[str, Any] = {
 }
 
 
-def held_or_refused(schema: Any, *, strict: bool) -> RequestError | None:
+def enforced_or_refused(schema: Any, *, strict: bool) -> RequestError | None:
     try:
         compile_grammar(chain(Json(schema, "s", strict=strict), EndOfTurn()), VOCABULARY)
     except RequestError as refused:
@@ -158,10 +158,10 @@ def held_or_refused(schema: Any, *, strict: bool) -> RequestError | None:
 
 
 @pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("name", HELD_OR_REFUSED)
-def test_what_is_hard_to_hold_is_held_or_refused_in_bounded_time(name: str, strict: bool) -> None:
+@pytest.mark.parametrize("name", ENFORCED_OR_REFUSED)
+def test_what_is_hard_to_enforce_is_enforced_or_refused_in_bounded_time(name: str, strict: bool) -> None:
     with bounded(seconds=5, megabytes=100):
-        outcome = held_or_refused(HELD_OR_REFUSED[name], strict=strict)
+        outcome = enforced_or_refused(ENFORCED_OR_REFUSED[name], strict=strict)
     assert outcome is None or str(outcome.param).startswith("s"), outcome
 
 
@@ -169,7 +169,7 @@ def test_what_is_hard_to_hold_is_held_or_refused_in_bounded_time(name: str, stri
     "pattern",
     ["^(a+)+$", "^(?:a|b)*a(?:a|b){25}$", "(.*a){50}", r"^(\p{L}{1,9}\s){1,9}$", "^(a{1,30}){1,30}$", "(a|a?)+$"],
 )
-def test_patterns_that_hurt_backtracking_engines_are_held_to_the_end(pattern: str) -> None:
+def test_patterns_that_hurt_backtracking_engines_are_enforced_to_the_end(pattern: str) -> None:
     with bounded(seconds=10, megabytes=250):
         grammar = compile_grammar(chain(Json({"type": "string", "pattern": pattern}), EndOfTurn()), VOCABULARY)
         matcher = grammar.matcher()

@@ -202,7 +202,7 @@ ENFORCED: dict[str, tuple[Any, Sequence[Any], Sequence[Any]]] = {
 
 
 @pytest.mark.parametrize("name", ENFORCED)
-def test_a_keyword_beyond_the_engine_is_held_all_the_same(name: str) -> None:
+def test_a_keyword_beyond_the_engine_is_enforced_all_the_same(name: str) -> None:
     schema, valid, invalid = ENFORCED[name]
     grammar = compiled(schema)
     assert [value for value in valid if not accepts(grammar, value)] == []
@@ -217,7 +217,7 @@ def test_the_finished_value_is_judged_by_the_schema_itself(name: str) -> None:
     assert [value for value in invalid if enforced.fault(json.dumps(value)) is None] == []
 
 
-NOT_HELD: dict[str, tuple[Any, str, Any, Any]] = {
+NOT_ENFORCED: dict[str, tuple[Any, str, Any, Any]] = {
     "uniqueItems": (
         {"properties": {"a": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}}},
         ".properties.a.uniqueItems",
@@ -231,18 +231,18 @@ NOT_HELD: dict[str, tuple[Any, str, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("keyword", NOT_HELD)
-def test_strict_refuses_what_cannot_be_held_and_names_it(keyword: str) -> None:
-    schema, path, _, _ = NOT_HELD[keyword]
+@pytest.mark.parametrize("keyword", NOT_ENFORCED)
+def test_strict_refuses_what_cannot_be_enforced_and_names_it(keyword: str) -> None:
+    schema, path, _, _ = NOT_ENFORCED[keyword]
     with pytest.raises(RequestError) as refused:
         compile_schema(schema, "tools[0].function.parameters", strict=True)
     assert refused.value.param == f"tools[0].function.parameters{path}"
     assert keyword in refused.value.message
 
 
-@pytest.mark.parametrize("keyword", NOT_HELD)
+@pytest.mark.parametrize("keyword", NOT_ENFORCED)
 def test_without_strict_it_is_relaxed_reported_and_checked_afterwards(keyword: str) -> None:
-    schema, path, valid, invalid = NOT_HELD[keyword]
+    schema, path, valid, invalid = NOT_ENFORCED[keyword]
     grammar = compiled(schema, strict=False)
     enforced = grammar.schemas["s"]
     assert enforced.relaxed == (Relaxation(keyword, path),)
@@ -341,7 +341,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_known_format_is_held_as_a_pattern(format: str) -> None:
+def test_a_known_format_is_enforced_as_a_pattern(format: str) -> None:
     valid, invalid = FORMATS[format]
     grammar = compiled({"type": "string", "format": format})
     assert [text for text in valid if not accepts(grammar, text)] == []

@@ -15,7 +15,7 @@ START, END = Control("<|start|>"), Control("<|end|>")
 
 
 class CountingTokenizer(ByteTokenizer):
-    """Remembers which texts it was asked to encode."""
+    """Remembers which texts it had to encode."""
 
     def __init__(self) -> None:
         super().__init__([START, END])

@@ -60,7 +60,7 @@ def test_any_set_of_spellings_will_do(spellings: list[str], text: str) -> None:
     assert scanned(spellings, *text) == naive(text, spellings)
 
 
-def test_only_a_tail_that_may_become_a_spelling_is_held_back() -> None:
+def test_only_a_tail_that_may_become_a_spelling_is_buffered() -> None:
     scanner = ControlScanner([Control("<|end|>")])
     assert scanner.feed("a < b <|") == ["a < b "]
     assert scanner.feed("x") == ["<|x"]

@@ -1,4 +1,4 @@
-"""Differential tests: random conversations and token streams, ours and the reference's, dialect by dialect.
+"""Differential tests: random conversations and token streams, this package's and the reference, dialect by dialect.
 
 ``HARMONY_FUZZ`` multiplies the number of cases (``make fuzz-harmony``).
 """
@@ -198,17 +198,17 @@ def test_random_conversations_render_alike(dialect: Dialect, seed: int, o200k: T
             theirs = reference.render_conversation_for_training(conversation_json=source, config=config)
     except (RuntimeError, ValueError) as error:
         theirs = str(error)
-    ours: Any
+    result: Any
     try:
         conversation = read_conversation(source)
         if op == "training":
             pieces = harmony.render_for_training(conversation, history=history)
         else:
             pieces = harmony.render(conversation, reply_as=role if op == "completion" else None, history=history)
-        ours = encode_pieces(pieces, o200k)
+        result = encode_pieces(pieces, o200k)
     except AntiphonError as error:
-        ours = error.message
-    assert ours == theirs, source
+        result = error.message
+    assert result == theirs, source
 
 
 class Streams:
@@ -285,18 +285,18 @@ def test_random_streams_parse_alike_after_every_token(
 ) -> None:
     module = oracle(dialect, vocabulary)
     theirs = module.StreamableParser(module.encoding, None if role is None else module.Role(role.value), strict=strict)
-    ours = ReferenceParser(o200k.piece, role, strict, dialect)
+    parser = ReferenceParser(o200k.piece, role, strict, dialect)
     for id in [*Streams(Random(seed), o200k).stream(), None]:
         failure = _failure(lambda id=id: theirs.process_eos() if id is None else theirs.process(id))
-        assert _failure(lambda id=id: ours.process_eos() if id is None else ours.process(id)) == failure
+        assert _failure(lambda id=id: parser.process_eos() if id is None else parser.process(id)) == failure
         if failure is not None:
             break
-        envelope = ours.envelope
+        envelope = parser.envelope
         read = (envelope.channel, envelope.recipient, envelope.content_type) if envelope else (None, None, None)
         assert read == (theirs.current_channel, theirs.current_recipient, theirs.current_content_type)
-        assert (ours.delta, ours.content) == (theirs.last_content_delta, theirs.current_content)
-        assert ours.state == theirs.state.value
-    assert [as_json(message) for message in ours.messages] == [_plain(message) for message in theirs.messages]
+        assert (parser.delta, parser.content) == (theirs.last_content_delta, theirs.current_content)
+        assert parser.state == theirs.state.value
+    assert [as_json(message) for message in parser.messages] == [_plain(message) for message in theirs.messages]
 
 
 def _failure(step: Any) -> str | None:

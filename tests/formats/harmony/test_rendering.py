@@ -110,7 +110,7 @@ def test_built_in_tools_are_called_on_analysis_and_functions_on_commentary() -> 
 
 
 @pytest.mark.spec("HAR-101", "HAR-108", "HAR-109")
-def test_the_contracts_of_the_built_in_tools_are_told() -> None:
+def test_the_contracts_of_the_built_in_tools_are_reported() -> None:
     text = prompt(Conversation(builtins=(ToolNamespace("python"), ToolNamespace("browser"))))
     system = text.partition("<|end|>")[0]
     assert system.index("## browser") < system.index("## python")
@@ -197,7 +197,7 @@ def test_a_response_format_comes_last_and_says_its_description() -> None:
 
 @pytest.mark.spec("HAR-98")
 @pytest.mark.parametrize("kind", ["regex", "choice", "text"])
-def test_what_only_a_grammar_can_hold_a_model_to_is_not_told_in_the_prompt(kind: Any) -> None:
+def test_what_only_a_grammar_can_enforce_is_not_named_in_the_prompt(kind: Any) -> None:
     assert "# Response Formats" not in prompt(Conversation(response_format=ResponseFormat(kind)))
 
 
@@ -210,7 +210,7 @@ def test_text_never_becomes_a_control_whatever_it_spells_and_wherever_it_stands(
     assert sum(isinstance(piece, Control) for piece in pieces) == 9
 
 
-def test_the_whole_of_a_schema_can_be_told() -> None:
+def test_the_whole_of_a_schema_can_be_reported() -> None:
     assert types({"anyOf": [{"type": "string"}, {"type": "null"}]}) == "x: any,"
     full = {"types": "full"}
     assert types({"anyOf": [{"type": "string"}, {"type": "null"}]}, **full) == "x: string | null,"

@@ -57,7 +57,7 @@ def test_a_prompt_is_system_developer_user_and_an_open_assistant(o200k: Tokenize
 
 
 @pytest.mark.spec("HAR-82", "HAR-83", "HAR-84", "HAR-85", "HAR-86", "HAR-92", "HAR-93", "HAR-94")
-def test_reasoning_preamble_and_call_are_told_apart() -> None:
+def test_reasoning_preamble_and_call_are_distinguished() -> None:
     thought, preamble, call = read(CALLED)
     assert [(m.channel, m.is_call, m.is_preamble, m.end) for m in (thought, preamble, call)] == [
         ("analysis", False, False, End.END),

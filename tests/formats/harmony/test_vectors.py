@@ -82,12 +82,12 @@ def test_malformed_streams_are_read_as_suggested(o200k: Tokenizer) -> None:
         offered = ("python",) if "recipient-inferred" in row["events"] else ()
         spelled = "textual-specials" in row["events"]
         parser = Harmony().parser(reply_as=role_of(row), tools=offered, spelled=spelled)
-        said = events(parser, row["tokens"], o200k)
+        parsed = events(parser, row["tokens"], o200k)
         fields = ("role", "channel", "recipient", "content_type")
-        read = [{**{key: getattr(m, key) for key in fields}, "content": m.text} for m in ended(said)]
+        read = [{**{key: getattr(m, key) for key in fields}, "content": m.text} for m in ended(parsed)]
         suggested = [{key: m.get(key) for key in (*fields, "content")} for m in row["suggested"]]
         assert read == suggested, row["name"]
-        assert set(codes(said)) - ARGUED.get(row["name"], set()) == set(row["events"]), row["name"]
+        assert set(codes(parsed)) - ARGUED.get(row["name"], set()) == set(row["events"]), row["name"]
 
 
 @pytest.mark.corpus
@@ -102,9 +102,9 @@ def test_the_default_parser_reads_every_stream_that_the_reference_reads_and_that
             or row["name"].startswith(("m_", "b_", "unknown", "mistyped", "stop_"))
         ):
             continue
-        said = events(HarmonyParser(role_of(row)), row["tokens"], o200k)
-        assert codes(said) == [], row["name"]
-        assert [(m.role, m.name, m.channel, m.recipient, m.text) for m in ended(said)] == [
+        parsed = events(HarmonyParser(role_of(row)), row["tokens"], o200k)
+        assert codes(parsed) == [], row["name"]
+        assert [(m.role, m.name, m.channel, m.recipient, m.text) for m in ended(parsed)] == [
             (m["role"], m.get("name"), m.get("channel"), m.get("recipient"), m["content"]) for m in row["messages"]
         ], row["name"]
         compared += 1

@@ -32,7 +32,7 @@ def test_escaping_is_a_bijection_and_leaves_no_control(text: str) -> None:
 
 @pytest.mark.spec("OCM-37")
 @given(texts)
-def test_what_is_unescaped_escapes_to_itself_when_it_held_no_control(text: str) -> None:
+def test_what_is_unescaped_escapes_to_itself_when_it_had_no_control(text: str) -> None:
     if all(found.start() and text[found.start() - 1] == "<" for found in TOKEN.finditer(text)):
         assert escape(unescape(text)) == text
 

@@ -106,17 +106,17 @@ def test_a_text_as_messages_is_one_round() -> None:
 
 @pytest.mark.spec("LMD-01", "LMD-02", "LMD-38", "LMD-40", "LMD-41", "LMD-42", "LMD-45")
 def test_internlms_golden_prompt() -> None:
-    wanted = f"<|System|>:{META}\n<|User|>:你叫什么名字？\n<|Bot|>:"
-    assert internlm().get_prompt("你叫什么名字？") == wanted
-    assert internlm().messages2prompt([user("你叫什么名字？")]) == wanted
+    expected = f"<|System|>:{META}\n<|User|>:你叫什么名字？\n<|Bot|>:"
+    assert internlm().get_prompt("你叫什么名字？") == expected
+    assert internlm().messages2prompt([user("你叫什么名字？")]) == expected
 
 
 @pytest.mark.spec("LMD-39", "LMD-43")
 def test_internlms_markers() -> None:
     template = internlm()
     names = ("system", "meta_instruction", "user", "eoh", "eosys", "assistant", "eoa")
-    wanted = ["<|System|>:", META, "<|User|>:", "\n", "\n", "<|Bot|>:", "<eoa>"]
-    assert [getattr(template, name) for name in names] == wanted
+    expected = ["<|System|>:", META, "<|User|>:", "\n", "\n", "<|Bot|>:", "<eoa>"]
+    assert [getattr(template, name) for name in names] == expected
     assert list(template.stop_words) == ["<eoa>"]
 
 

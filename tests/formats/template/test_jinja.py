@@ -1,4 +1,4 @@
-"""The model's own Jinja template: rendered as Hugging Face renders it, with users' text kept apart, in bounded work."""
+"""The model's own Jinja template: rendered as Hugging Face renders it, with users' text apart, in bounded work."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Generation(Extension):
 
 
 def plain_jinja(source: str, variables: dict[str, Any]) -> str:
-    """The documented environment, and nothing of ours."""
+    """The documented environment, and nothing else."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
     )
@@ -121,13 +121,13 @@ def test_a_template_gives_what_plain_jinja_gives(name: str, shape: str) -> None:
     format = load(name)
     variables = hugging_face_variables(conversation, parsed=not format.arguments_as_text)
     try:
-        wanted = plain_jinja(TEMPLATES[name], variables)
+        expected = plain_jinja(TEMPLATES[name], variables)
     except jinja2.TemplateError as error:
         with pytest.raises(RenderError, match=str(error)) as raised:
             list(format.render(with_date(conversation)))
         assert raised.value.code == "template_refused"
         return
-    assert spell(list(format.render(with_date(conversation)))) == wanted
+    assert spell(list(format.render(with_date(conversation)))) == expected
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -306,7 +306,7 @@ def test_template_arguments_are_those_that_the_template_knows() -> None:
             list(load("qwen3").render(with_date(CONVERSATIONS["one turn"], **{name: "x"})))
 
 
-def test_tags_are_told_from_the_source() -> None:
+def test_tags_are_detected_from_the_source() -> None:
     tags = load("qwen3").tags
     assert tags.reasoning is not None
     assert [call.open for call in tags.calls] == ["<tool_call>"]

@@ -47,9 +47,9 @@ def test_every_template_gives_the_prompts_of_its_release(section: str, suffix: s
     for name, facts in corpus()[section].items():
         if not isinstance(facts["rendered"], dict) or not facts["rendered"]:
             continue
-        ours = prompts(name + suffix)
+        made = prompts(name + suffix)
         wrong += [
-            (name, shape, ours[shape], wanted) for shape, wanted in facts["rendered"].items() if ours[shape] != wanted
+            (name, shape, made[shape], right) for shape, right in facts["rendered"].items() if made[shape] != right
         ]
     assert wrong == []
 
@@ -61,9 +61,9 @@ def test_every_template_carries_the_generation_settings_of_its_release(section: 
     registry = builtin_templates()
     for name, facts in corpus()[section].items():
         template = registry.get(name + suffix)()
-        told = {key: value for key, value in facts["generation"].items() if key != "release"}
-        stop_words = told.pop("stop_words", None)
-        assert {key: getattr(template, key) for key in told} == told, name
+        settings = {key: value for key, value in facts["generation"].items() if key != "release"}
+        stop_words = settings.pop("stop_words", None)
+        assert {key: getattr(template, key) for key in settings} == settings, name
         assert (list(template.stop_words) if template.stop_words else None) == stop_words, name
 
 
