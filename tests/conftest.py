@@ -27,8 +27,8 @@ def minilm_path() -> Path:
 
 
 def stored_model(name: str) -> Path:
-    """A model of the catalogue, fetched when it is not here."""
-    # Here, so that tests of other rooms do not load the catalogue.
+    """A model of the catalog, fetched when it is not here."""
+    # Here, so that tests of other rooms do not load the catalog.
     from antiphon.config import load_config, shipped_entries
     from antiphon.models.store import ModelStore
 

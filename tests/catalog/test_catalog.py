@@ -1,4 +1,4 @@
-"""Names become models: once each, when first asked for, for everybody who asks."""
+"""Names become models: once each, when first requested, for everybody who requests them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def config(tmp_path: Path, **fields: object) -> Config:
     return Config(**{**plain, **fields})  # type: ignore[arg-type]  # the fields vary by test
 
 
-async def said(model: Model, conversation: Conversation = ASK) -> str:
+async def reply_of(model: Model, conversation: Conversation = ASK) -> str:
     (reply,) = await collect(run_turn(await prepare_turn(model, TurnRequest(conversation=conversation))))
     return "".join(message.text for message in reply.messages)
 
@@ -43,7 +43,7 @@ async def said(model: Model, conversation: Conversation = ASK) -> str:
 async def test_a_name_becomes_a_model_that_answers(tmp_path: Path) -> None:
     catalog = open_catalog(config(tmp_path))
     model = await catalog.get("demo")
-    assert await said(model) == "Hello there."
+    assert await reply_of(model) == "Hello there."
     assert (catalog.default, catalog.names) == ("demo", ("demo", "all-minilm-l6-v2"))
     assert await catalog.get("greeter") is model
     await catalog.aclose()
@@ -52,15 +52,15 @@ async def test_a_name_becomes_a_model_that_answers(tmp_path: Path) -> None:
 async def test_a_catalog_takes_another_s_entries_and_keeps_what_did_not_change(tmp_path: Path) -> None:
     same = ModelEntry(engine=Scripted(reply="Same."))
     catalog = open_catalog(config(tmp_path, models={"demo": SCRIPTED, "same": same, "gone": same}))
-    old, kept, gone = [await catalog.get(name) for name in ("demo", "same", "gone")]
+    old, unchanged, gone = [await catalog.get(name) for name in ("demo", "same", "gone")]
     changed = ModelEntry(engine=Scripted(reply="Changed."), aliases=("new",))
     await catalog.take(open_catalog(config(tmp_path, model="same", models={"demo": changed, "same": same})))
-    assert await catalog.get("same") is kept
-    assert await said(await catalog.get("new")) == "Changed."
+    assert await catalog.get("same") is unchanged
+    assert await reply_of(await catalog.get("new")) == "Changed."
     assert (catalog.default, set(catalog.loaded)) == ("same", {"same", "demo"})
     with pytest.raises(NotFoundError):
         await catalog.get("gone")
-    assert [await said(model) for model in (old, gone)] == ["Hello there.", "Same."]
+    assert [await reply_of(model) for model in (old, gone)] == ["Hello there.", "Same."]
     await catalog.aclose()
 
 
@@ -241,7 +241,7 @@ async def test_a_chat_template_of_ones_own_is_read_from_a_file(
         ("my.json", "{", TemplateError),
     ],
 )
-async def test_a_chat_template_that_cannot_be_used_is_told(
+async def test_a_chat_template_that_cannot_be_used_is_reported(
     tmp_path: Path, name: str, text: str | None, error: type[Exception]
 ) -> None:
     if text is not None:
@@ -250,7 +250,7 @@ async def test_a_chat_template_that_cannot_be_used_is_told(
         await open_catalog(config(tmp_path, chat_template=str(tmp_path / name))).get("demo")
 
 
-async def test_the_catalogue_has_the_last_word_about_sampling_and_context(tmp_path: Path) -> None:
+async def test_the_catalog_has_the_last_word_about_sampling_and_context(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text("""
         model = "demo"

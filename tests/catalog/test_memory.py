@@ -1,4 +1,4 @@
-"""Engines sleep when they are idle or others need their memory, and wake when asked. The clock is handed in."""
+"""Engines sleep when they are idle or others need their memory, and wake when requested. The clock is handed in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kit.waiting import PATIENCE, until
 
 
 class Clock:
-    """Calls when it is told that the time has come."""
+    """Calls when the test says that the time has come."""
 
     def __init__(self) -> None:
         self.pending: dict[object, tuple[float, Callable[[], None]]] = {}
@@ -144,7 +144,7 @@ async def test_nobody_is_put_to_sleep_over_work() -> None:
     assert not a.awake
 
 
-async def test_what_can_never_fit_is_told_with_both_numbers() -> None:
+async def test_what_can_never_fit_is_reported_with_both_numbers() -> None:
     starts, memory = Starts(), ModelMemory(budget=10 * 2**20)
     a = await SleepingEngine.woken("a", 2**20, starts, memory)
     with pytest.raises(ModelError, match=r"20 MiB.*10 MiB") as caught:
@@ -227,7 +227,7 @@ async def test_a_closed_engine_stays_closed() -> None:
         await use(engine)
 
 
-async def said(model: Model) -> str:
+async def reply_of(model: Model) -> str:
     question = Conversation((Message(role=Role.USER, text="What is the capital of France?"),))
     request = TurnRequest(conversation=question, temperature=0.0, max_tokens=20)
     (reply,) = await collect(run_turn(await prepare_turn(model, request)))
@@ -248,19 +248,19 @@ async def test_two_models_take_turns_in_memory_that_holds_one(smollm2_path: Path
     )
     clock, before = Clock(), children()
     catalog = open_catalog(config, later=clock.later)
-    assert children() == before  # Nothing runs until it is asked for.
+    assert children() == before  # Nothing runs until it is requested.
     a = await catalog.get("a")
-    answer = await said(a)
+    answer = await reply_of(a)
     assert "Paris" in answer
     b = await catalog.get("b")
     assert list(catalog.loaded) == ["b"]
     assert len(children() - before) == 1
-    assert await said(b) == answer
-    assert await said(a) == answer
+    assert await reply_of(b) == answer
+    assert await reply_of(a) == answer
     assert list(catalog.loaded) == ["a"]
     await clock.strike()
     assert (dict(catalog.loaded), children()) == ({}, before)
-    assert await said(a) == answer
+    assert await reply_of(a) == answer
     await catalog.aclose()
     assert children() == before
 

@@ -51,15 +51,15 @@ async def test_a_llama_server_answers_and_holds_a_schema(llama_server: str, smol
     schema: JsonSchema = {
         "type": "object", "properties": {"city": city}, "required": ["city"], "additionalProperties": False
     }  # fmt: skip
-    asked = Conversation((QUESTION,), response_format=ResponseFormat("json_schema", schema=schema, strict=True))
+    chat = Conversation((QUESTION,), response_format=ResponseFormat("json_schema", schema=schema, strict=True))
     (reply,) = await collect(
-        run_turn(await prepare_turn(model, TurnRequest(conversation=asked, temperature=1.0, seed=1, max_tokens=40)))
+        run_turn(await prepare_turn(model, TurnRequest(conversation=chat, temperature=1.0, seed=1, max_tokens=40)))
     )
     assert json.loads(reply.messages[0].text)["city"] in ("Paris", "Rome")
     await catalog.aclose()
 
 
-async def test_a_key_may_lie_in_a_file_and_is_never_told(
+async def test_a_key_may_lie_in_a_file_and_is_never_shown(
     llama_server: str, smollm2_path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "key"
@@ -76,7 +76,7 @@ async def test_a_key_may_lie_in_a_file_and_is_never_told(
 
 
 @pytest.mark.parametrize("environ", [{}, {"LLAMA_KEY": " "}, {"LLAMA_KEY": "two\nlines"}])
-async def test_a_key_that_is_not_where_it_should_be_is_told_by_its_place(
+async def test_a_key_that_is_not_where_it_should_be_is_reported_by_its_place(
     environ: dict[str, str], smollm2_path: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match="LLAMA_KEY") as caught:
@@ -116,13 +116,13 @@ async def test_vllm_is_asked_what_it_serves_and_whether_it_holds_grammars(vllm: 
     catalog = catalog_of(ModelEntry(engine=VllmSettings(url=vllm.url), tokenizer=O200K), tmp_path)
     model = await catalog.get("there")
     assert (model.name, model.format.name, model.engine.info.context) == ("there", "harmony", CONTEXT)
-    assert not model.engine.info.grammar  # This one says what it says, whatever it is told.
+    assert not model.engine.info.grammar  # This one ignores the grammar.
     assert model.compiler is None
     assert vllm.requests[0]["model"] == "toy"
     await catalog.aclose()
 
 
-async def test_a_name_that_the_server_does_not_have_is_told_with_those_it_has(vllm: Vllm, tmp_path: Path) -> None:
+async def test_a_name_that_the_server_does_not_have_is_reported_with_those_it_has(vllm: Vllm, tmp_path: Path) -> None:
     entry = ModelEntry(engine=VllmSettings(url=vllm.url, served_name="gpt"), tokenizer=O200K)
     with pytest.raises(EngineError, match="toy"):
         await catalog_of(entry, tmp_path).get("there")
@@ -234,15 +234,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "config",
     [
         {"bos_token": "<s>", "eos_token": {"content": "<end>"}, "chat_template": "{{ bos_token }}"},
         {"bos_token": "<s>", "eos_token": "<end>",
          "chat_template": [{"name": "tools", "template": "x"}, {"name": "default", "template": "{{ bos_token }}"}]},
     ],
 )  # fmt: skip
-def test_a_hugging_face_folder_tells_its_template_and_its_ends(folder: Path, told: object) -> None:
-    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+def test_a_hugging_face_folder_tells_its_template_and_its_ends(folder: Path, config: object) -> None:
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
     (folder / "generation_config.json").write_text('{"eos_token_id": [258]}')
     text = read_model_text(str(folder))
     assert (text.template, text.special) == ("{{ bos_token }}", {"bos_token": "<s>", "eos_token": "<end>"})
@@ -260,7 +260,7 @@ def test_a_template_in_a_file_of_its_own_counts_first(folder: Path) -> None:
     ("name", "content"),
     [("absent", None), ("tokenizer.json", "{}"), ("tokenizer.json", "no"), ("model.gguf", "no")],
 )
-def test_a_tokenizer_that_cannot_be_read_is_told(tmp_path: Path, name: str, content: str | None) -> None:
+def test_a_tokenizer_that_cannot_be_read_is_reported(tmp_path: Path, name: str, content: str | None) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(AntiphonError) as caught:

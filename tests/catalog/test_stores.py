@@ -1,4 +1,4 @@
-"""Where sessions are kept, by address."""
+"""Where sessions are stored, by address."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_store_that_is_handed_in_gets_its_whole_address() -> None:
     assert opened == ["mine://host/db"]
 
 
-def test_an_unknown_store_is_told_with_the_near_names() -> None:
+def test_an_unknown_store_is_reported_with_the_near_names() -> None:
     with pytest.raises(ConfigError, match=r"unknown store 'postgers'.*postgres") as caught:
         open_store(SessionsConfig(store="postgers://x"), stores={"postgres": lambda address: MemoryStore()})
     assert caught.value.code == "store_unknown"

@@ -87,7 +87,7 @@ def test_a_sidecar_of_another_file_is_ignored_with_a_warning(talk: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "code", "told"),
+    ("text", "arguments", "code", "message"),
     [
         ('version: "2.2"\n<|start|>x<|message|>a<|end|>', (), 1, "2:10  [E-PARSE-HEADER]"),
         ("just words", (), 1, "--from"),
@@ -97,13 +97,13 @@ def test_a_sidecar_of_another_file_is_ignored_with_a_warning(talk: Path) -> None
         ("<|start|>user<|message|>a<|end|>", ("--sidecar",), 2, "-o"),
     ],
 )
-def test_what_cannot_be_done_is_told_with_a_code(
-    text: str, arguments: tuple[str, ...], code: int, told: str, tmp_path: Path
+def test_what_cannot_be_done_is_reported_with_a_code(
+    text: str, arguments: tuple[str, ...], code: int, message: str, tmp_path: Path
 ) -> None:
     done = antiphon("convert", "-", *(arguments or ("--to", "harmony")), *(
         ("--to", "chat") if arguments == ("--sidecar",) else ()), home=tmp_path, stdin=text)  # fmt: skip
     assert (done.returncode, done.stdout) == (code, "")
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 

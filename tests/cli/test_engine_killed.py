@@ -1,4 +1,4 @@
-"""A server whose engine dies in mid-stream: the client is told, and the next request is answered."""
+"""A server whose engine dies in mid-stream: the client gets an error, and the next request is answered."""
 
 from __future__ import annotations
 

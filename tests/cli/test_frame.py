@@ -64,7 +64,7 @@ def test_wrong_usage_is_exit_code_2_and_a_word_on_stderr(arguments: list[str], t
     assert arguments[-1] in done.stderr or "Missing" in done.stderr
 
 
-def test_an_unknown_model_is_told_with_code_and_near_names(tmp_path: Path) -> None:
+def test_an_unknown_model_is_reported_with_code_and_near_names(tmp_path: Path) -> None:
     done = antiphon("pull", "smolm2", home=tmp_path)
     assert done.returncode == 2
     assert "model_not_found" in done.stderr

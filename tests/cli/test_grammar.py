@@ -27,7 +27,7 @@ def test_a_grammar_is_printed(tmp_path: Path, schema: str) -> None:
     assert done.returncode == 0
 
 
-def test_a_text_is_told_where_it_leaves_the_grammar(tmp_path: Path, schema: str) -> None:
+def test_a_text_is_reported_where_it_leaves_the_grammar(tmp_path: Path, schema: str) -> None:
     def check(text: str) -> tuple[int, str]:
         done = antiphon("grammar", "--format", "harmony", "--schema", schema, "--check", text, home=tmp_path)
         return done.returncode, done.stdout.strip()
@@ -37,7 +37,7 @@ def test_a_text_is_told_where_it_leaves_the_grammar(tmp_path: Path, schema: str)
     assert check(f'{HEAD}{{"m":1}}') == (1, f"leaves the grammar after {HEAD + '{' + chr(34)!r}")
 
 
-def test_a_keyword_that_cannot_be_held_is_named(tmp_path: Path) -> None:
+def test_a_keyword_that_cannot_be_enforced_is_named(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     file.write_text(json.dumps({"type": "string", "format": "regex"}))
     done = antiphon("grammar", "--format", "chatml", "--schema", str(file), "--strict", home=tmp_path)

@@ -39,11 +39,11 @@ READ = [("analysis", None, "hm"), ("commentary", "functions.f", '{"city": "東�
 @pytest.mark.corpus
 @pytest.mark.parametrize("dialect", ["a", "b"])
 def test_a_vector_is_rendered_from_the_reference_s_own_form_to_its_ids(tmp_path: Path, dialect: Dialect) -> None:
-    wanted = "render_conversation_for_completion"
+    expected = "render_conversation_for_completion"
     row = next(
         row
         for row in rows(f"harmony_corpus{DIALECTS[dialect]}")
-        if row["op"] == wanted
+        if row["op"] == expected
         and "error" not in row
         and "constrain" in row["text"]
         and row["options"]["auto_drop_analysis"]
@@ -59,12 +59,12 @@ def test_a_vector_is_rendered_from_the_reference_s_own_form_to_its_ids(tmp_path:
 def test_history_and_types_are_chosen_by_name(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"x": {"anyOf": [{"type": "string"}, {"type": "number"}]}}}
     tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
-    said = [
+    messages = [
         {"role": "user", "content": "1"},
         {"role": "assistant", "reasoning_content": "so", "content": "one"},
         {"role": "user", "content": "2"},
     ]
-    source = json.dumps({"model": "m", "messages": said, "tools": [tool]})
+    source = json.dumps({"model": "m", "messages": messages, "tools": [tool]})
 
     def rendered(*options: str) -> str:
         done = antiphon("render", "-", "--from", "openai", "--to", "harmony", *options, home=tmp_path, stdin=source)
@@ -93,14 +93,14 @@ def test_a_text_of_digits_is_a_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["x", "-5"])
-def test_what_is_no_id_is_told_with_its_place(tmp_path: Path, word: str) -> None:
+def test_what_is_no_id_is_reported_with_its_place(tmp_path: Path, word: str) -> None:
     done = antiphon("parse", "-", "--from", "harmony", "--tokens", home=tmp_path, stdin=f"[200005, {word}]")
     assert done.returncode == 1
     assert "not_an_id" in done.stderr
     assert "$[1]" in done.stderr
 
 
-def test_an_id_beyond_the_vocabulary_is_told(tmp_path: Path) -> None:
+def test_an_id_beyond_the_vocabulary_is_reported(tmp_path: Path) -> None:
     done = antiphon("parse", "-", "--from", "harmony", home=tmp_path, stdin="[200005, 999999999, 200002]")
     assert done.returncode == 1
     assert "unknown_id" in done.stderr
@@ -129,10 +129,10 @@ def parsing(tmp_path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 @pytest.mark.parametrize("by_ids", [False, True])
-def test_messages_are_told_as_they_come_and_half_characters_wait(
+def test_messages_are_reported_as_they_come_and_half_characters_wait(
     parsing: tuple[IO[bytes], IO[bytes]], by_ids: bool
 ) -> None:
-    to, told = parsing
+    to, output = parsing
     first, rest = REPLY.split("<|start|>")
     rest = f"<|start|>{rest}"
     if by_ids:
@@ -143,12 +143,12 @@ def test_messages_are_told_as_they_come_and_half_characters_wait(
         parts = [first.encode(), rest.encode()[:cut], rest.encode()[cut:]]
     to.write(parts[0])
     to.flush()
-    assert [told.readline() for _ in range(3)] == [b"[assistant] channel=analysis end=end\n", b"hm\n", b"\n"]
+    assert [output.readline() for _ in range(3)] == [b"[assistant] channel=analysis end=end\n", b"hm\n", b"\n"]
     for part in parts[1:]:
         to.write(part)
         to.flush()
-    assert b"functions.f" in told.readline()
-    assert told.readline().decode() == '{"city": "東京"}\n'
+    assert b"functions.f" in output.readline()
+    assert output.readline().decode() == '{"city": "東京"}\n'
 
 
 def test_the_pretty_view_shows_the_ids_of_controls_and_has_no_colour_in_a_pipe(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_the_pretty_view_has_colour_on_a_terminal_and_lets_no_escape_of_the_text
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("render", "--to", "chatml", "--dialect", "b"), "--dialect"),
         (("render", "--to", "harmony", "--model", "smollm2", "--types", "full"), "--types"),
@@ -188,10 +188,10 @@ def test_the_pretty_view_has_colour_on_a_terminal_and_lets_no_escape_of_the_text
         (("render", "--to", "harmony", "--history", "none"), "--history"),
     ],
 )
-def test_an_option_that_cannot_be_honoured_is_refused(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_an_option_that_cannot_be_honoured_is_refused(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     done = antiphon(words[0], "-", *words[1:], home=tmp_path, stdin="[]")
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_an_option_that_cannot_be_honoured_is_refused(tmp_path: Path, words: tup
         ("openai", "{", ""),
     ],
 )
-def test_a_conversation_in_the_wrong_form_is_told_with_its_place(
+def test_a_conversation_in_the_wrong_form_is_reported_with_its_place(
     tmp_path: Path, source: str, text: str, place: str
 ) -> None:
     done = antiphon("render", "-", "--from", source, "--to", "harmony", home=tmp_path, stdin=text)

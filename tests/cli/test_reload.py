@@ -61,8 +61,8 @@ class Serving:
             stdin=stdin, stdout=subprocess.PIPE, text=True, env=environment(home),
         )  # fmt: skip
         assert self.process.stdout is not None
-        told = "".join(next(self.process.stdout) for _ in range(4))
-        self.base = urlsplit(json.loads(told)["url"])
+        announced = "".join(next(self.process.stdout) for _ in range(4))
+        self.base = urlsplit(json.loads(announced)["url"])
 
     def configure(self, text: str) -> None:
         (self.home / "config.toml").write_text(text)
@@ -116,17 +116,17 @@ def test_what_can_change_does_and_streams_that_run_are_not_disturbed(server: Ser
         stream.readline()
         server.configure(SECOND)
         server.add_key("alice")
-        told = server.hang_up()
+        log = server.hang_up()
         assert server.ask(model="demo") == "The second."
         assert server.ask() == server.ask(model="another") == "Other."
         *events, last = stream.read().decode().removesuffix("\n\n").split("\n\n")
     assert last == "data: [DONE]"
     deltas = [json.loads(event.strip().removeprefix("data: "))["choices"][0]["delta"] for event in events if event]
     assert "".join(delta.get("content", "") for delta in deltas).endswith("as long as it takes.")
-    assert "limits.requests_per_minute" in told
-    assert "models.other.engine.reply" in told
-    assert "keys: 1" in told
-    assert "only a restart" not in told  # a flag says the port
+    assert "limits.requests_per_minute" in log
+    assert "models.other.engine.reply" in log
+    assert "keys: 1" in log
+    assert "only a restart" not in log  # a flag says the port
     server.key = ""
     assert server.ask() == "invalid_api_key"
     assert {json.loads(line)["level"] for line in server.log[-3:]} == {"info"}
@@ -137,9 +137,9 @@ def test_what_only_a_restart_changes_is_named_each_time(server: Serving) -> None
     assert "only a restart changes server.drain, server.host" in server.hang_up()
     assert "only a restart changes server.drain, server.host" in server.hang_up()
     server.configure(FIRST)
-    told = server.hang_up()
-    assert "nothing changed" in told
-    assert "restart" not in told
+    log = server.hang_up()
+    assert "nothing changed" in log
+    assert "restart" not in log
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_what_only_a_restart_changes_is_named_each_time(server: Serving) -> None
 )
 def test_a_file_that_cannot_be_used_changes_nothing_and_the_log_says_why(server: Serving, text: str, why: str) -> None:
     server.configure(text)
-    told = server.hang_up()
-    assert "the configuration stays as it was" in told
-    assert why in told
+    log = server.hang_up()
+    assert "the configuration stays as it was" in log
+    assert why in log
     assert server.ask(max_tokens=3) == "The"
     server.configure(SECOND)
     assert "read again" in server.hang_up()
@@ -185,10 +185,10 @@ def test_a_key_that_was_removed_is_out_after_the_signal(server: Serving) -> None
 
 
 def test_when_its_terminal_is_closed_the_server_stops(tmp_path: Path) -> None:
-    ours, its = pty.openpty()
+    master, its = pty.openpty()
     serving = Serving(tmp_path, stdin=its)
     os.close(its)
-    os.close(ours)
+    os.close(master)
     serving.process.send_signal(signal.SIGHUP)
     assert serving.process.wait(PATIENCE) == 0
     serving.process.communicate()

@@ -22,7 +22,7 @@ reply = "Paris."
 """
 
 
-def test_the_server_answers_the_line_that_it_prints_and_ends_when_told(tmp_path: Path) -> None:
+def test_the_server_answers_the_line_that_it_prints_and_ends_when_stopped(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     server = subprocess.Popen(
         [*PROGRAM, "serve", "--port", "0"], stdout=subprocess.PIPE, text=True, env=environment(tmp_path)
@@ -50,7 +50,7 @@ def test_a_server_that_cannot_be_set_up_says_why_and_does_not_start(tmp_path: Pa
     assert "Did you mean demo" in done.stderr
 
 
-def test_a_server_speaks_the_dialect_that_it_is_told_to_and_strictly(tmp_path: Path) -> None:
+def test_a_server_speaks_the_dialect_that_is_configured_and_strictly(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG + "[dialect]\nmax_iter_times = 3\nmax_seq_len = 100\n")
     server = subprocess.Popen(
         [*PROGRAM, "serve", "--port", "0", "--dialect", "mindie", "--strict-seed", "--json"],
@@ -58,7 +58,7 @@ def test_a_server_speaks_the_dialect_that_it_is_told_to_and_strictly(tmp_path: P
         text=True,
         env=environment(tmp_path),
     )
-    asked_for: list[tuple[dict[str, int], str]] = [
+    cases: list[tuple[dict[str, int], str]] = [
         ({}, "length"),
         ({"temperature": 0}, "stop_sequence"),
         ({"max_tokens": 4}, "stop_sequence"),
@@ -68,7 +68,7 @@ def test_a_server_speaks_the_dialect_that_it_is_told_to_and_strictly(tmp_path: P
         lines = iter(server.stdout.readline, "}\n")
         url = json.loads("".join(lines) + "}")["url"]
         plain = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
-        for fields, word in asked_for:
+        for fields, word in cases:
             body, headers = json.dumps({**plain, **fields}).encode(), {"content-type": "application/json"}
             request = Request(f"{url}/v1/chat/completions", body, headers)
             answer = json.load(answer_to(request))
@@ -89,8 +89,8 @@ def test_the_server_allows_itself_as_many_open_files_as_it_takes_connections(tmp
     try:
         assert server.stdout is not None
         assert '"url"' in "".join(next(server.stdout) for _ in range(2))
-        told = Path(f"/proc/{server.pid}/limits").read_text()
-        (line,) = [line for line in told.splitlines() if line.startswith("Max open files")]
+        limits = Path(f"/proc/{server.pid}/limits").read_text()
+        (line,) = [line for line in limits.splitlines() if line.startswith("Max open files")]
         assert int(line.split()[3]) == 5000 + 256
     finally:
         server.kill()

@@ -38,9 +38,9 @@ def test_a_server_that_is_killed_in_mid_turn_has_every_acknowledged_turn_when_it
     for _ in range(2):
         with serving(tmp_path) as (server, url):
             with turn(url, prompt="One more.") as response:
-                told = json.load(response)
-            assert told["history_tokens"] == acknowledged
-            acknowledged += told["input_tokens"] + told["tokens"] + len("\n")
+                answer = json.load(response)
+            assert answer["history_tokens"] == acknowledged
+            acknowledged += answer["input_tokens"] + answer["tokens"] + len("\n")
             with contextlib.suppress(OSError, HTTPException), turn(url, prompt="Lost.", stream=True) as response:
                 assert json.loads(response.readline())["text"]
                 server.kill()
@@ -50,11 +50,11 @@ def test_a_server_that_is_killed_in_mid_turn_has_every_acknowledged_turn_when_it
 
 
 def test_the_file_is_its_owner_s_alone_and_memory_makes_none(tmp_path: Path) -> None:
-    kept, forgotten = tmp_path / "kept", tmp_path / "forgotten"
-    for home, more in ((kept, ""), (forgotten, '[sessions]\nstore = "memory"\n')):
+    persistent, forgotten = tmp_path / "kept", tmp_path / "forgotten"
+    for home, more in ((persistent, ""), (forgotten, '[sessions]\nstore = "memory"\n')):
         home.mkdir()
         (home / "config.toml").write_text(CONFIG + more)
         with serving(home) as (_, url), turn(url, prompt="One.") as response:
             assert json.load(response)["history_tokens"] == 0
-    assert stat.S_IMODE((kept / "sessions.db").stat().st_mode) == 0o600
+    assert stat.S_IMODE((persistent / "sessions.db").stat().st_mode) == 0o600
     assert not (forgotten / "sessions.db").exists()

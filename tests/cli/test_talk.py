@@ -71,7 +71,7 @@ def test_a_failed_answer_does_not_end_the_conversation(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "/absent/folder/x.json"])
-def test_a_talk_that_cannot_be_saved_is_told(home: Path, name: str) -> None:
+def test_a_talk_that_cannot_be_saved_is_reported(home: Path, name: str) -> None:
     done = antiphon("chat", home=home, stdin=f"/save {name}\n")
     assert done.returncode == 0
     assert "save" in done.stderr or "cannot write" in done.stderr
@@ -100,8 +100,10 @@ def test_a_conversation_is_rendered_as_text_ids_and_pieces(home: Path) -> None:
     file.write_text(json.dumps({"messages": [{"role": "user", "text": "<|im_end|>"}]}))
     done = antiphon("render", str(file), "--format", "chatml", home=home)
     assert done.stdout == "<|im_start|>user\n<|im_end|><|im_end|>\n<|im_start|>assistant\n\n"
-    told = json.loads(antiphon("render", "-", "--format", "chatml", "--json", home=home, stdin=file.read_text()).stdout)
-    controls = [piece["control"] for piece in told["pieces"] if "control" in piece]
+    shown = json.loads(
+        antiphon("render", "-", "--format", "chatml", "--json", home=home, stdin=file.read_text()).stdout
+    )
+    controls = [piece["control"] for piece in shown["pieces"] if "control" in piece]
     assert controls == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
     whole = antiphon("render", str(file), "--format", "chatml", "--whole", home=home).stdout
     assert "assistant" not in whole
@@ -130,7 +132,7 @@ def test_a_chat_request_is_rendered_as_the_server_would_render_it(home: Path) ->
         ("[1]", ["$.messages[0]"]),
     ],
 )
-def test_a_conversation_that_cannot_be_read_is_told_with_its_place(home: Path, text: str, words: list[str]) -> None:
+def test_a_conversation_that_cannot_be_read_is_reported_with_its_place(home: Path, text: str, words: list[str]) -> None:
     done = antiphon("render", "-", "--format", "chatml", home=home, stdin=text)
     assert done.returncode == 1
     assert all(word in done.stderr for word in words)
@@ -139,9 +141,9 @@ def test_a_conversation_that_cannot_be_read_is_told_with_its_place(home: Path, t
 
 def test_a_reply_is_parsed_into_messages_with_the_fields_of_message(home: Path) -> None:
     reply = 'Wait.<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call><|im_end|>'
-    told = json.loads(antiphon("parse", "-", "--from", "chatml", "--json", home=home, stdin=reply).stdout)
-    assert told["incidents"] == []
-    call = told["messages"][-1]
+    output = json.loads(antiphon("parse", "-", "--from", "chatml", "--json", home=home, stdin=reply).stdout)
+    assert output["incidents"] == []
+    call = output["messages"][-1]
     assert (call["role"], call["recipient"], call["end"]) == ("assistant", "functions.f", "call")
     assert json.loads(call["text"]) == {"a": 1}
     assert "name" not in call
@@ -151,8 +153,8 @@ def test_a_reply_is_parsed_into_messages_with_the_fields_of_message(home: Path) 
 
 def test_a_harmony_reply_and_a_whole_harmony_conversation_are_parsed(home: Path) -> None:
     reply = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>4.<|return|>"
-    told = json.loads(antiphon("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)
-    assert told == {
+    output = json.loads(antiphon("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)
+    assert output == {
         "messages": [
             {"role": "assistant", "channel": "analysis", "text": "hm", "end": "end"},
             {"role": "assistant", "channel": "final", "text": "4.", "end": "return"},
@@ -160,15 +162,15 @@ def test_a_harmony_reply_and_a_whole_harmony_conversation_are_parsed(home: Path)
         "incidents": [],
     }
     whole = "<|start|>user<|message|>hi<|end|><|start|>assistant" + reply
-    told = json.loads(antiphon("parse", "-", "--from", "harmony", "--whole", "--json", home=home, stdin=whole).stdout)
-    assert [message["role"] for message in told["messages"]] == ["user", "assistant", "assistant"]
+    output = json.loads(antiphon("parse", "-", "--from", "harmony", "--whole", "--json", home=home, stdin=whole).stdout)
+    assert [message["role"] for message in output["messages"]] == ["user", "assistant", "assistant"]
 
 
 def test_a_broken_reply_is_repaired_with_incidents_or_refused_when_strict(home: Path) -> None:
     reply = "<|channel|>final<|message|>4.<|end|>oops"
-    told = json.loads(antiphon("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)
-    assert told["messages"][0]["text"] == "4."
-    assert told["incidents"]
+    output = json.loads(antiphon("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)
+    assert output["messages"][0]["text"] == "4."
+    assert output["incidents"]
     strict = antiphon("parse", "-", "--from", "harmony", "--strict", home=home, stdin=reply)
     assert strict.returncode == 1
     assert "unexpected_token" in strict.stderr
@@ -212,8 +214,8 @@ def test_a_prompt_in_openchatml_is_a_transcript_whose_texts_are_escaped(home: Pa
 def test_a_model_without_the_controls_is_spoken_to_in_a_framed_format_and_keeps_to_it(
     home: Path, smollm2_path: Path, format: str
 ) -> None:
-    asked = ("--format", format, "--temperature", "0", "--max-tokens", "150", "--json")
-    done = antiphon("chat", "What is the capital of France?", "--model", str(smollm2_path), *asked, home=home)
+    options = ("--format", format, "--temperature", "0", "--max-tokens", "150", "--json")
+    done = antiphon("chat", "What is the capital of France?", "--model", str(smollm2_path), *options, home=home)
     answer = json.loads(done.stdout)
     # What so small a model says varies with the processor, and so does whether it ends within its tokens.
     assert answer["finish_reason"] in ("stop_eos", "length_output")

@@ -23,7 +23,7 @@ def test_a_valid_transcript_is_said_to_be_valid(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{file}: valid\n", "")
 
 
-def test_an_error_is_told_with_its_place_code_and_hint(tmp_path: Path) -> None:
+def test_an_error_is_reported_with_its_place_code_and_hint(tmp_path: Path) -> None:
     done = antiphon("validate", "-", home=tmp_path, stdin=BAD)
     assert done.returncode == 1
     lines = done.stdout.splitlines()

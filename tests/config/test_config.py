@@ -101,7 +101,7 @@ def test_an_unknown_variable_is_an_error_too() -> None:
 @pytest.mark.parametrize(
     "environ", [{"ANTIPHON_SERVER_PORT": "many"}, {"ANTIPHON_SERVER_DRAIN": ""}, {"ANTIPHON_ENGINE_SLOTS": "1.5"}]
 )
-def test_a_value_of_another_type_is_told_with_its_key_and_origin(environ: dict[str, str]) -> None:
+def test_a_value_of_another_type_is_reported_with_its_key_and_origin(environ: dict[str, str]) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(environ)
     (name,) = environ
@@ -109,7 +109,7 @@ def test_a_value_of_another_type_is_told_with_its_key_and_origin(environ: dict[s
     assert caught.value.position is not None
 
 
-def test_a_file_that_is_no_toml_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_toml_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not TOML"):
         load_config(write(tmp_path, "model ="))
 

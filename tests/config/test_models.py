@@ -1,4 +1,4 @@
-"""The tables of models: two spellings of an engine, its settings checked by its kind, and what is wrong told by key."""
+"""The tables of models: two spellings of an engine, its settings checked by its kind, and errors that name the key."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_short_spelling_is_read_as_the_engine_s_table(
 
 
 @pytest.mark.parametrize("table", ['engine = "vlm"', '[models.said.engine]\nkind = "vlm"'])
-def test_an_unknown_engine_is_told_with_its_model_and_the_engines_there_are(tmp_path: Path, table: str) -> None:
+def test_an_unknown_engine_is_reported_with_its_model_and_the_engines_there_are(tmp_path: Path, table: str) -> None:
     with pytest.raises(ConfigError, match="unknown engine 'vlm'") as caught:
         entry(tmp_path, table, echo=Echo)
     assert caught.value.position is not None
@@ -70,7 +70,9 @@ def test_an_unknown_engine_is_told_with_its_model_and_the_engines_there_are(tmp_
         ("sampling = { temperature = true }", "sampling.temperature", "Expected `float | null`"),
     ],
 )
-def test_what_is_wrong_with_a_setting_is_told_with_its_key(tmp_path: Path, table: str, key: str, words: str) -> None:
+def test_what_is_wrong_with_a_setting_is_reported_with_its_key(
+    tmp_path: Path, table: str, key: str, words: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         entry(tmp_path, table)
     assert caught.value.position is not None

@@ -71,7 +71,7 @@ class DeclaredEngine(ObligingEngine):
         grammar: str | None = None,
         affinity: str | None = None,
     ) -> AsyncGenerator[Step, None]:
-        assert grammar is None or self._declared.grammar, "what cannot be held must have been refused before"
+        assert grammar is None or self._declared.grammar, "what cannot be constrained must have been refused before"
         assert n <= self._declared.slots
         if self._declared.name != "vllm":
             check(prompt, sampling, replace(LLAMA, slots=self._declared.slots), n=n, grammar=grammar)

@@ -1,4 +1,4 @@
-"""The contract of all engines, held by each."""
+"""The contract of all engines, checked for each."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def test_one_missing_id_is_what_is_left_of_the_character() -> None:
     assert FRAGMENTS.fill("漢".encode(), (0xA2,), 1) == (301, 0xA2)
 
 
-def test_two_missing_ids_are_told_by_their_number() -> None:
+def test_two_missing_ids_are_reported_by_their_number() -> None:
     assert FRAGMENTS.fill("漢".encode(), (0xA2,), 2) == (0xE6, 0xBC, 0xA2)
     assert FRAGMENTS.fill("🎉".encode(), (0x89,), 2) == (300, 0x8E, 0x89)
 

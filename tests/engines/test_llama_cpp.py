@@ -142,10 +142,10 @@ async def test_no_tokens_are_made_when_none_are_asked_for(engine: LlamaCppEngine
 
 async def test_log_probabilities_are_natural_and_their_sum_is_at_most_one(engine: LlamaCppEngine) -> None:
     steps = await say(engine, replace(GREEDY, logprobs=20))
-    told = [entry for step in steps for entry in step.logprobs]
-    assert [entry.id for entry in told] == ids(steps)
-    assert b"".join(entry.data for entry in told) == b"The capital of France is Paris."
-    for entry in told:
+    entries = [entry for step in steps for entry in step.logprobs]
+    assert [entry.id for entry in entries] == ids(steps)
+    assert b"".join(entry.data for entry in entries) == b"The capital of France is Paris."
+    for entry in entries:
         assert len(entry.top) == 20
         assert 0.9 < sum(math.exp(other.logprob) for other in entry.top) <= 1.0001
         assert entry.logprob == entry.top[0].logprob  # greedy took the most probable
@@ -153,9 +153,9 @@ async def test_log_probabilities_are_natural_and_their_sum_is_at_most_one(engine
 
 async def test_without_alternatives_only_the_sampled_ids_have_log_probabilities(engine: LlamaCppEngine) -> None:
     steps = await say(engine, replace(GREEDY, logprobs=0))
-    told = [entry for step in steps for entry in step.logprobs]
-    assert len(told) == len(ids(steps))
-    assert all(entry.top == () for entry in told)
+    entries = [entry for step in steps for entry in step.logprobs]
+    assert len(entries) == len(ids(steps))
+    assert all(entry.top == () for entry in entries)
 
 
 async def test_a_ban_by_bias_holds_and_a_wish_is_granted(engine: LlamaCppEngine) -> None:
@@ -245,9 +245,9 @@ async def test_the_ids_of_split_characters_are_all_there(engine: LlamaCppEngine)
 async def test_a_grammar_holds_and_its_probabilities_are_those_after_it(engine: LlamaCppEngine) -> None:
     grammar = '%llguidance {}\nstart: ("yes" | "no") <[2]>\n'
     steps = await say(engine, replace(GREEDY, logprobs=3), grammar=grammar)
-    told = [entry for step in steps for entry in step.logprobs]
-    assert b"".join(entry.data for entry in told) in (b"yes", b"no")
-    assert [entry.logprob for entry in told] == [0.0] * len(told)
+    entries = [entry for step in steps for entry in step.logprobs]
+    assert b"".join(entry.data for entry in entries) in (b"yes", b"no")
+    assert [entry.logprob for entry in entries] == [0.0] * len(entries)
 
 
 async def test_ignoring_the_end_of_a_grammar_is_refused(engine: LlamaCppEngine) -> None:

@@ -46,7 +46,7 @@ def test_an_end_that_was_not_reported_is_supplied() -> None:
     assert steps([Event(tokens=[5], tokens_predicted=1), last])[-1] == Step((2,), end=EngineEnd.STOP)
 
 
-def test_a_limit_is_told_from_a_full_context() -> None:
+def test_a_limit_is_distinguished_from_a_full_context() -> None:
     assert steps([Event(stop=True, stop_type="limit")])[0].end is EngineEnd.LENGTH_OUTPUT
     assert steps([Event(stop=True, stop_type="limit", truncated=True)])[0].end is EngineEnd.LENGTH_CONTEXT
 
@@ -65,10 +65,10 @@ def body(**settings: object) -> dict[str, object]:
 
 
 def test_every_sampler_with_a_default_of_its_own_is_named() -> None:
-    told = body()
-    assert told["samplers"] == ["temperature", "min_p", "top_k", "top_p"]
-    assert (told["top_k"], told["top_p"], told["min_p"]) == (0, 1.0, 0.0)
-    assert (told["repeat_penalty"], told["dry_multiplier"], told["xtc_probability"]) == (1.0, 0.0, 0.0)
+    request = body()
+    assert request["samplers"] == ["temperature", "min_p", "top_k", "top_p"]
+    assert (request["top_k"], request["top_p"], request["min_p"]) == (0, 1.0, 0.0)
+    assert (request["repeat_penalty"], request["dry_multiplier"], request["xtc_probability"]) == (1.0, 0.0, 0.0)
 
 
 def test_greedy_looks_at_nothing_but_the_most_probable() -> None:

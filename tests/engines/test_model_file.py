@@ -18,7 +18,7 @@ def test_attention_scores_that_are_small_are_kept_on_a_processor_and_counted_as_
     assert not SMALL.flash_attention(SETTINGS)
     long = replace(SETTINGS, context=131_072)
     assert SMALL.flash_attention(long)
-    assert SMALL.needs(SETTINGS) - SMALL.needs(long) == SMALL.scores_bytes(SETTINGS), "only kept scores need memory"
+    assert SMALL.needs(SETTINGS) - SMALL.needs(long) == SMALL.scores_bytes(SETTINGS), "only stored scores need memory"
 
 
 def test_a_gpu_and_an_embedding_model_keep_the_engines_own_choice() -> None:

@@ -44,23 +44,23 @@ async def test_settings_go_out_whole_and_the_grammar_as_lark(subject: Engine, vl
 
 async def test_log_probabilities_carry_the_bytes_of_their_ids(subject: Engine) -> None:
     (step, *_) = await steps_of(subject, [1], replace(GREEDY, logprobs=2))
-    (told,) = step.logprobs
-    assert (told.data, told.logprob) == (bytes([SAYS[0]]), -0.5)
-    assert [(other.id, other.logprob) for other in told.top] == [(3, -0.5), (4, -1.0)]
+    (entry,) = step.logprobs
+    assert (entry.data, entry.logprob) == (bytes([SAYS[0]]), -0.5)
+    assert [(other.id, other.logprob) for other in entry.top] == [(3, -0.5), (4, -1.0)]
 
 
 async def test_a_reply_that_breaks_off_is_lost_and_what_came_was_said(subject: Engine, vllm: Vllm) -> None:
     vllm.breaks_after = 3
-    said: list[Step] = []
+    received: list[Step] = []
 
     async def listen() -> None:
         async with aclosing(subject.generate([1], GREEDY)) as steps:
             async for step in steps:
-                said.append(step)
+                received.append(step)
 
     with pytest.raises(EngineLostError):
         await listen()
-    assert ids_of(said) == SAYS[:2]
+    assert ids_of(received) == SAYS[:2]
 
 
 async def test_a_refusal_is_the_callers_mistake(subject: Engine) -> None:

@@ -45,7 +45,7 @@ def test_a_circle_that_an_import_in_a_function_closes_is_found(source: Path) -> 
     assert circles(imports_of(source).runtime) == [["house.low.one", "house.low.two"]]
 
 
-def test_a_circle_of_rooms_is_found_and_one_for_types_is_told_apart(source: Path) -> None:
+def test_a_circle_of_rooms_is_found_and_one_for_types_is_distinguished(source: Path) -> None:
     imports = imports_of(source)
     assert imports.typing["house.low.base"] == {"house.high.top"}
     assert circles(rooms(imports.runtime)) == []

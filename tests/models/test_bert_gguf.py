@@ -1,4 +1,4 @@
-"""A published sentence encoder becomes a GGUF file once, when it is pulled; what is none is refused and not kept."""
+"""A published sentence encoder becomes a GGUF file once, when it is pulled; what is none is refused and not stored."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def write_model(folder: Path, tensors: dict[str, Any] = TENSORS) -> Path:
         places = [len(values), len(values) + tensor.nbytes]
         header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": places}
         values += tensor.tobytes()
-    told = json.dumps(header).encode()
+    encoded = json.dumps(header).encode()
     path = folder / "model.safetensors"
-    path.write_bytes(len(told).to_bytes(8, "little") + told + values)
+    path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + values)
     return path
 
 
@@ -55,13 +55,13 @@ def test_the_tensors_are_read_as_they_are(tmp_path: Path) -> None:
 
 
 def test_the_file_says_what_the_engine_and_the_tokenizer_need(tmp_path: Path) -> None:
-    told = read_gguf_metadata(bert_to_gguf(write_model(tmp_path)))
-    assert told["general.architecture"] == told["tokenizer.ggml.model"] == "bert"
-    assert told["bert.context_length"] == 8
-    assert told["bert.pooling_type"] == 1
-    assert told["tokenizer.ggml.tokens"] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "▁cat", "s"]
-    assert told["tokenizer.ggml.token_type"] == [3, 3, 3, 3, 3, 1, 1]
-    assert (told["tokenizer.ggml.bos_token_id"], told["tokenizer.ggml.eos_token_id"]) == (2, 3)
+    metadata = read_gguf_metadata(bert_to_gguf(write_model(tmp_path)))
+    assert metadata["general.architecture"] == metadata["tokenizer.ggml.model"] == "bert"
+    assert metadata["bert.context_length"] == 8
+    assert metadata["bert.pooling_type"] == 1
+    assert metadata["tokenizer.ggml.tokens"] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "▁cat", "s"]
+    assert metadata["tokenizer.ggml.token_type"] == [3, 3, 3, 3, 3, 1, 1]
+    assert (metadata["tokenizer.ggml.bos_token_id"], metadata["tokenizer.ggml.eos_token_id"]) == (2, 3)
 
 
 @pytest.mark.parametrize("damage", ["cut", "header", "tensor", "config"])

@@ -49,7 +49,7 @@ def test_a_model_that_is_here_is_not_fetched_again(store: ModelStore, file: Path
     assert store.pull("tiny", ModelEntry(source=str(file))) == first
 
 
-def test_another_file_than_the_catalogue_says_is_not_kept(store: ModelStore, file: Path) -> None:
+def test_another_file_than_the_catalog_says_is_not_kept(store: ModelStore, file: Path) -> None:
     with pytest.raises(ModelError, match="another file") as caught:
         store.pull("tiny", ModelEntry(source=str(file), sha256="0" * 64))
     assert caught.value.code == "model_digest"
@@ -57,7 +57,7 @@ def test_another_file_than_the_catalogue_says_is_not_kept(store: ModelStore, fil
     assert not (store.folder / ".partial" / "tiny").exists()
 
 
-def test_a_new_digest_in_the_catalogue_replaces_the_old_file(store: ModelStore, file: Path) -> None:
+def test_a_new_digest_in_the_catalog_replaces_the_old_file(store: ModelStore, file: Path) -> None:
     store.pull("tiny", ModelEntry(source=str(file)))
     file.write_bytes(b"GGUF new")
     new = hashlib.sha256(b"GGUF new").hexdigest()
@@ -169,7 +169,7 @@ def test_a_source_that_cannot_be_read_is_refused(source: str) -> None:
         parse_source(source)
 
 
-def test_the_catalogue_knows_the_default_model_by_its_aliases() -> None:
+def test_the_catalog_knows_the_default_model_by_its_aliases() -> None:
     name, entry = find_entry("smollm2-135m", shipped_entries())
     assert name == "smollm2"
     assert entry.format == "chatml"

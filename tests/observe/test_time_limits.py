@@ -1,4 +1,4 @@
-"""A turn that takes too long: told before the first token and in mid-stream, and its engine is free."""
+"""A turn that takes too long: reported before the first token and in mid-stream, and its engine is free."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kit.waiting import LoopClock, until
 class Stuck(ScriptedEngine):
     """Says some ids, and then nothing for ever."""
 
-    def __init__(self, said: Sequence[int] = ()) -> None:
+    def __init__(self, first_ids: Sequence[int] = ()) -> None:
         super().__init__([])
-        self._said = said
+        self._ids = first_ids
         self.stuck = asyncio.Event()
 
     async def generate(
@@ -27,7 +27,7 @@ class Stuck(ScriptedEngine):
     ) -> AsyncGenerator[Step, None]:  # fmt: skip
         self.running += 1
         try:
-            for id in self._said:
+            for id in self._ids:
                 yield Step((id,))
             self.stuck.set()
             await asyncio.Event().wait()
@@ -45,7 +45,7 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> LoopClock:
 
 
 async def after(seconds: float, clock: LoopClock, engine: Stuck, request: Awaitable[Got]) -> Got:
-    """What was answered when the engine had said nothing for so many seconds."""
+    """What was answered when the engine had sent nothing for so many seconds."""
     answer = asyncio.ensure_future(request)
     await engine.stuck.wait()
     assert not answer.done()
@@ -87,8 +87,8 @@ async def test_after_a_comment_that_kept_the_stream_alive_it_is_an_event(clock: 
 async def test_in_mid_stream_it_is_the_last_event_and_there_is_no_done(clock: LoopClock) -> None:
     engine = Stuck(ids("Hel"))
     got = await after(500, clock, engine, in_process(app(engine, limits=WHOLE), stream=True))
-    *said, last = got.events
-    assert "".join(event["choices"][0]["delta"].get("content", "") for event in said) == "Hel"
+    *events, last = got.events
+    assert "".join(event["choices"][0]["delta"].get("content", "") for event in events) == "Hel"
     assert (got.status, last["error"]["code"]) == (200, "turn_timeout")
 
 

@@ -65,7 +65,7 @@ def test_each_choice_has_its_finish_reason() -> None:
     assert dict(span.attributes or {})["gen_ai.response.finish_reasons"] == ("stop_eos", "length_output")
 
 
-def test_an_error_is_told_by_its_code_alone() -> None:
+def test_an_error_is_reported_by_its_code_alone() -> None:
     collected = Collected(Breaking(ids("Hel"), EngineLostError(WORDS)))
     with running(collected.app) as base:
         chat(base)
@@ -82,10 +82,10 @@ def test_turns_of_a_request_with_a_traceparent_belong_to_its_trace() -> None:
     with running(collected.app) as base:
         for header in (f"00-{trace}-{parent}-01", "nonsense"):
             post_traced(base, header)
-    ours, other = collected.spans
-    assert ours.context is not None
-    assert ours.parent is not None
-    assert (f"{ours.context.trace_id:032x}", f"{ours.parent.span_id:016x}") == (trace, parent)
+    own, other = collected.spans
+    assert own.context is not None
+    assert own.parent is not None
+    assert (f"{own.context.trace_id:032x}", f"{own.parent.span_id:016x}") == (trace, parent)
     assert other.parent is None
 
 

@@ -1,4 +1,4 @@
-"""Packages that are not ours, installed beside us, work without a line of ours changed."""
+"""Packages of others, installed beside this one, work without a changed line in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGES = ("engine", "store", "format")
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the packages installed; no index is asked."""
+    """A folder with the packages installed; no index is queried."""
     folder = tmp_path_factory.mktemp("installed")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     command += ["--disable-pip-version-check", "--target", str(folder), *(str(HERE / name) for name in PACKAGES)]
@@ -44,7 +44,7 @@ def run(home: Path, installed: Path | None, *arguments: str, stdin: str = "") ->
 
 @contextmanager
 def serving(home: Path, installed: Path) -> Iterator[str]:
-    """The URL of a server; it is killed at the end, not told to stop."""
+    """The URL of a server; it is killed at the end, not asked to stop."""
     command = [*PROGRAM, "serve", "--port", "0", "--json"]
     env = environment(home, PYTHONPATH=str(installed))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as server:

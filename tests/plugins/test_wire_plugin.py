@@ -1,4 +1,4 @@
-"""An installed package adds an API to the server: named in the configuration, and asked over a socket."""
+"""An installed package adds an API to the server: named in the configuration, and used over a socket."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def files(root: Path) -> Iterator[Path]:
 
 
 def cited_in(line: str) -> Iterator[str]:
-    """The ids in one line. What is no id of ours but is spoken of as one, or is too vague, is given as it stands."""
+    """The ids in one line. What is no known id but looks like one, or is too vague, is given unchanged."""
     if not _MAYBE.search(line):
         return
     for found in _CITED.finditer(line):

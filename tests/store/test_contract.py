@@ -1,4 +1,4 @@
-"""The contract of all stores, held by each."""
+"""The contract of all stores, checked for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of engines, held by one of an installed package. Run by `test_plugins`, where that is installed."""
+"""The contract of engines, checked for one of an installed package. Run by `test_plugins`, where that is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of stores, held by one of an installed package. Run by `test_plugins`, where that is installed."""
+"""The contract of stores, checked for one of an installed package. Run by `test_plugins`, where that is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine of another package: it says what its settings say, whatever it is asked."""
+"""An engine of another package: it says what its settings say, whatever the prompt is."""
 
 from __future__ import annotations
 
