@@ -41,7 +41,7 @@ def longest(request: TurnRequest, plan: Callable[[TurnRequest], Planned]) -> Pla
 
 
 def _without(request: TurnRequest, cut: int) -> TurnRequest:
-    """The request without what was said before message ``cut``."""
+    """The request without the messages before message ``cut``."""
     messages = tuple(
         message
         for i, message in enumerate(request.conversation.messages)

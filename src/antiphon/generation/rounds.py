@@ -81,7 +81,7 @@ class Rounds:
     envelope: bool = False
     meter: Meter = UNMETERED
     request: TurnRequest = field(init=False)
-    """Grows by what was said and answered; read it afterwards."""
+    """Grows by the replies and the results; read it afterwards."""
     completion_tokens: int = field(default=0, init=False)
     """How many tokens were sampled so far, in all turns."""
 
