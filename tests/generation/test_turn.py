@@ -182,13 +182,13 @@ def exchange(*texts: str) -> Conversation:
 
 
 def test_a_prompt_that_is_too_long_has_an_empty_answer_or_loses_its_oldest_turns_where_the_request_says_so() -> None:
-    said = exchange("Be brief.", "a" * 400, "b" * 400, "c" * 400, "d" * 400, "last")
+    conversation = exchange("Be brief.", "a" * 400, "b" * 400, "c" * 400, "d" * 400, "last")
     small = model(ScriptedEngine([], context=1_000))
-    empty = plan_turn(small, TurnRequest(conversation=said, overflow=Overflow.EMPTY_ANSWER))
+    empty = plan_turn(small, TurnRequest(conversation=conversation, overflow=Overflow.EMPTY_ANSWER))
     assert (empty.sampling.max_tokens, len(empty.request.conversation.messages)) == (0, 6)
-    shorter = plan_turn(small, TurnRequest(conversation=said, overflow=Overflow.DROP_OLDEST))
-    kept = [message.text[:5] for message in shorter.request.conversation.messages]
-    assert kept == ["Be br", "ccccc", "ddddd", "last"]
+    shorter = plan_turn(small, TurnRequest(conversation=conversation, overflow=Overflow.DROP_OLDEST))
+    remaining = [message.text[:5] for message in shorter.request.conversation.messages]
+    assert remaining == ["Be br", "ccccc", "ddddd", "last"]
     with pytest.raises(ContextError):
         plan_turn(small, TurnRequest(conversation=exchange("Be brief.", "a" * 2_000), overflow=Overflow.DROP_OLDEST))
 

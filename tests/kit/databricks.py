@@ -48,9 +48,9 @@ def called(name: str, arguments: str) -> tuple[Piece, ...]:
     return (CALL, f'\n{{"name": "{name}", "arguments": {arguments}}}\n', UNCALL)
 
 
-def held(*said: Piece) -> tuple[ScriptedEngine, Starlette]:
-    """An engine that says ``said`` whatever grammar it is given, and is caught where that breaks the grammar."""
-    engine = scripted(ids(*said, END), end_ids=frozenset({TOKENIZER.controls[END]}))
+def constrained(*reply: Piece) -> tuple[ScriptedEngine, Starlette]:
+    """An engine that says ``reply`` whatever grammar it is given, and is caught where that breaks the grammar."""
+    engine = scripted(ids(*reply, END), end_ids=frozenset({TOKENIZER.controls[END]}))
     compiler = ReplyCompiler(CHATML, TOKENIZER, {TOKENIZER.controls[END]})
     holding = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=CHATML, compiler=compiler)
     return engine, create_app(StaticCatalog({"small": holding}))

@@ -9,7 +9,7 @@ import pytest
 from antiphon.conversation import FinishReason
 from antiphon.wire.dialects import DIALECTS, databricks
 from kit.api import TOKENIZER, app, ids, running, scripted
-from kit.databricks import HELLO, STRICT, USER, ask, held, invoke, refusal
+from kit.databricks import HELLO, STRICT, USER, ask, constrained, invoke, refusal
 
 # Chat request
 
@@ -23,8 +23,8 @@ def test_a_chat_goes_on_with_the_conversation() -> None:
         wrong: list[Any] = [None, [], "Hi", [{}], [{"content": "x"}]]
         for bad in wrong:
             assert invoke(base, messages=bad).status == 400
-    said = TOKENIZER
-    prompt = b"".join(piece if isinstance(piece := said.piece(id), bytes) else b"" for id in engine.requests[0][0])
+    tokenizer = TOKENIZER
+    prompt = b"".join(piece if isinstance(piece := tokenizer.piece(id), bytes) else b"" for id in engine.requests[0][0])
     assert prompt == b"user\nHi\nassistant\nHo\nuser\nHu\nassistant\n"
     assert answer["choices"][0]["message"]["role"] == "assistant"
 
@@ -50,8 +50,8 @@ def test_numbers_lie_in_their_ranges_reach_the_engine_and_null_is_absent(
             assert invoke(base, **task, stream=False, **{name: value}).status == 200, value
             sampling = engine.requests[-1][1]
             assert getattr(sampling, name, value) in (value, 8192 - len(engine.requests[-1][0]))
-        unsaid: list[dict[str, Any]] = [{}, {name: None}]
-        for absent in unsaid:
+        unset: list[dict[str, Any]] = [{}, {name: None}]
+        for absent in unset:
             assert invoke(base, **task, stream=False, **absent).status == 200
             if default is not None:
                 assert getattr(engine.requests[-1][1], name) == default
@@ -80,8 +80,8 @@ def test_generation_stops_before_any_stop_string_and_there_may_be_many(base: str
     """Resolution D-05: as many as are wanted; none of them empty."""
     for stop, text in (([], "Hello"), ("lo", "Hel"), (["x", "l"], "He"), ([*"abcdfgijkmnpqrstuvwxyz", "o"], "Hell")):
         choice = invoke(base, **task, stream=False, stop=stop).json["choices"][0]
-        said = choice["text"] if "prompt" in task else choice["message"]["content"]
-        assert (said, choice["finish_reason"]) == (text, "stop")
+        content = choice["text"] if "prompt" in task else choice["message"]["content"]
+        assert (content, choice["finish_reason"]) == (text, "stop")
     assert "stop[0]" in refusal(invoke(base, **task, stop=[""]))
 
 
@@ -89,19 +89,19 @@ def test_generation_stops_before_any_stop_string_and_there_may_be_many(base: str
 def test_a_response_format_is_held() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     named = {"name": "n", "description": "An a.", "schema": schema, "strict": True}
-    wanted: list[tuple[Any, str, bool]] = [
+    cases: list[tuple[Any, str, bool]] = [
         (None, "Hi!", True), ({"type": "text"}, "Hi!", True),
         ({"type": "json_object"}, '{"b":1}', True), ({"type": "json_object"}, "Hi!", False),
         ({"type": "json_schema", "json_schema": named}, '{"a":1}', True),
         ({"type": "json_schema", "json_schema": named}, '{"b":1}', False),
     ]  # fmt: skip
-    for wish, said, fits in wanted:
-        _, application = held(said)
+    for wish, reply, fits in cases:
+        _, application = constrained(reply)
         with running(application) as base:
             got = ask(base, response_format=wish)
-        assert (got.status == 200) is fits, (wish, said, got.body)
+        assert (got.status == 200) is fits, (wish, reply, got.body)
         if fits:
-            assert got.json["choices"][0]["message"]["content"] == said
+            assert got.json["choices"][0]["message"]["content"] == reply
 
 
 @pytest.mark.spec("DBX-62", "DBX-63", "DBX-64", "DBX-66")
@@ -119,9 +119,9 @@ def test_log_probabilities_come_when_asked_for_with_as_many_candidates_as_wanted
     for absent in (None, False):
         assert ask(base, logprobs=absent).json["choices"][0]["logprobs"] is None
     for top in (0, 3, 20):
-        told = ask(base, logprobs=True, top_logprobs=top).json["choices"][0]["logprobs"]["content"]
-        assert [(one["token"], len(one["top_logprobs"])) for one in told] == [(c, top) for c in "Hello"]
-        assert set(told[0]) == {"token", "logprob", "bytes", "top_logprobs"}
+        entries = ask(base, logprobs=True, top_logprobs=top).json["choices"][0]["logprobs"]["content"]
+        assert [(one["token"], len(one["top_logprobs"])) for one in entries] == [(c, top) for c in "Hello"]
+        assert set(entries[0]) == {"token", "logprob", "bytes", "top_logprobs"}
     for top in (-1, 21):
         assert "top_logprobs" in refusal(ask(base, logprobs=True, top_logprobs=top))
     for absent in (None, False):

@@ -94,8 +94,8 @@ def test_a_client_that_takes_json_alone_gets_no_stream_that_it_did_not_ask_for(b
     for accept, stream in (("application/json", "false"), ("*/*", "true"), ("text/event-stream", "true")):
         got = request(base, "POST", PATH, body, content_type="application/json", accept=accept)
         assert got.headers["x-antiphon-stream"] == stream
-    asked = json.dumps({"messages": [USER], "stream": True}).encode()
-    got = request(base, "POST", PATH, asked, content_type="application/json", accept="application/json")
+    body = json.dumps({"messages": [USER], "stream": True}).encode()
+    got = request(base, "POST", PATH, body, content_type="application/json", accept="application/json")
     assert got.headers["x-antiphon-stream"] == "true"
 
 
@@ -135,8 +135,8 @@ def test_an_error_in_mid_stream_is_told_in_the_dialects_words(dialect: Dialect) 
     with running(app(Breaking(ids("So"), EngineError("The engine failed.")), dialects=[dialect])) as base:
         place = f"{dialect.places[0]}/chat/completions"
         *_, last = invoke(base, place, model="small", messages=[USER], stream=True).events
-    told = json.dumps(last)
-    assert "The engine failed." in told
+    text = json.dumps(last)
+    assert "The engine failed." in text
     assert last != "[DONE]"
     shapes = {"openai": "error", "databricks": "error_code", "mindie": "err_msg", "lmdeploy": "message"}
     assert shapes[dialect.name] in last

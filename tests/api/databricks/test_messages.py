@@ -92,8 +92,8 @@ def test_a_system_message_overrides_the_models_own() -> None:
     ],
 )  # fmt: skip
 def test_a_call_in_the_history_that_lacks_something_is_refused(base: str, bad: dict[str, Any]) -> None:
-    told = refusal(ask(base, messages=[USER, {"role": "assistant", "tool_calls": [{**CALLED, **bad}]}]))
-    assert "messages[1].tool_calls[0]" in told
+    message = refusal(ask(base, messages=[USER, {"role": "assistant", "tool_calls": [{**CALLED, **bad}]}]))
+    assert "messages[1].tool_calls[0]" in message
 
 
 @pytest.mark.spec("DBX-47", "DBX-48", "DBX-49", "DBX-50", "DBX-51")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kit.api import running
-from kit.databricks import FRAME, USER, ask, called, held, invoke, refusal, tool
+from kit.databricks import FRAME, USER, ask, called, constrained, invoke, refusal, tool
 
 
 @pytest.mark.spec("DBX-25", "DBX-26", "DBX-30", "DBX-52", "DBX-53")
@@ -31,7 +31,7 @@ def test_a_tool_choice_needs_tools(base: str) -> None:
 
 @pytest.mark.spec("DBX-27", "DBX-29", "DBX-31")
 def test_by_default_the_model_decides_and_none_hides_the_tools() -> None:
-    spoken, application = held("No need.")
+    spoken, application = constrained("No need.")
     with running(application) as base:
         for choice in (None, "auto"):
             assert ask(base, tools=[tool()], tool_choice=choice).json["choices"][0]["finish_reason"] == "stop"
@@ -39,7 +39,7 @@ def test_by_default_the_model_decides_and_none_hides_the_tools() -> None:
         assert ask(base).status == 200
     free, auto, none, bare = (len(prompt) for prompt, _, _ in spoken.requests)
     assert free == auto > none == bare == FRAME + 2
-    _, calling = held(*called("f", "{}"))
+    _, calling = constrained(*called("f", "{}"))
     with running(calling) as base:
         for choice in (None, "auto"):
             assert ask(base, tools=[tool()], tool_choice=choice).json["choices"][0]["finish_reason"] == "tool_calls"
@@ -55,12 +55,12 @@ def test_a_required_or_named_tool_is_called_with_what_its_schema_says() -> None:
         (("I will not.",), "required", False), (called("g", "{}"), named, True), (called("g", '{"a":1}'), named, False),
         (called("f", '{"a":1}'), named, False),
     ]  # fmt: skip
-    for said, choice, fits in cases:
-        engine, application = held(*said)
+    for reply, choice, fits in cases:
+        engine, application = constrained(*reply)
         with running(application) as base:
             got = ask(base, tools=tools, tool_choice=choice)
         assert engine.requests[0][2] is not None
-        assert (got.status == 200) is fits, (said, choice, got.body)
+        assert (got.status == 200) is fits, (reply, choice, got.body)
         if fits:
             assert got.json["choices"][0]["finish_reason"] == "tool_calls"
             assert got.json["choices"][0]["message"]["content"] is None
@@ -126,6 +126,6 @@ def test_a_strict_schema_keeps_to_the_subset_and_the_keyword_is_named(base: str,
 @pytest.mark.spec("DBX-61")
 def test_a_property_may_be_named_as_a_keyword_is_and_be_null() -> None:
     fine = {"type": "object", "properties": {"pattern": {"type": ["string", "null"]}}}
-    _, application = held(*called("f", '{"pattern":null}'))
+    _, application = constrained(*called("f", '{"pattern":null}'))
     with running(application) as base:
         assert ask(base, tools=[tool(parameters=fine, strict=True)]).status == 200

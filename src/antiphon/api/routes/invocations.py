@@ -45,7 +45,7 @@ class Invocations:
         given = [name for name in self._tasks if getattr(task, name) is not msgspec.UNSET]
         if len(given) != 1:
             names = ", ".join(self._tasks)
-            raise RequestError(f"The body must have just one of {names}: it decides the task.", code="invalid_value")
+            raise RequestError(f"The body must have just one of {names}: it tells the task.", code="invalid_value")
         return given[0]
 
 
