@@ -34,6 +34,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control
 
 IDLE = 1_000
@@ -57,7 +58,7 @@ class Idle(ScriptedEngine):
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         yield Step((ord("a"),), 0)
         await asyncio.Event().wait()

@@ -11,6 +11,7 @@ import pytest
 
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
+from antiphon.tenancy import NOBODY, Tenant
 from kit.api import END, THINK, UNTHINK, call, ids, request, running, scripted
 from kit.responses import CALL, FINAL, PREAMBLE, WEATHER, harmony_ids, responses_app
 from kit.responses import CHANNEL as OSS_CHANNEL
@@ -57,10 +58,10 @@ class Losing(ScriptedEngine):
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         left = 15
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
             async for step in steps:
                 yield step
                 left -= 1

@@ -17,6 +17,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import FinishReason
 from antiphon.engines import EngineEnd, Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.wire.dialects import mindie
 from kit.api import END, Got, app, call, ids, model, request, running, scripted
 from kit.breaking import Breaking
@@ -65,7 +66,7 @@ class Paced(ScriptedEngine):
 
     async def generate(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:  # fmt: skip
         for piece in self._pieces:
             yield Step(tuple(ids(piece)))

@@ -17,6 +17,7 @@ from antiphon.engines.llama_cpp.client import check
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import FunctionToolSet, Toolbox
 from antiphon.wire.dialect import OPENAI, Dialect
 from kit.api import CHATML, TOKENIZER
@@ -69,13 +70,13 @@ class DeclaredEngine(ObligingEngine):
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         assert grammar is None or self._declared.grammar, "what cannot be constrained must have been refused before"
         assert n <= self._declared.slots
         if self._declared.name != "vllm":
             check(prompt, sampling, replace(LLAMA, slots=self._declared.slots), n=n, grammar=grammar)
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
             async for step in steps:
                 yield step
 

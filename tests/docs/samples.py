@@ -36,6 +36,7 @@ CHAT: Samples = {
     "session_id": {"session_id": "s"}, "sequence_start": {"session_id": "s", "sequence_start": True},
     "sequence_end": {"session_id": "s", "sequence_end": True},
     "user": {"user": "u"}, "metadata": {"metadata": {"a": "b"}}, "prompt_cache_key": {"prompt_cache_key": "k"},
+    "cache_salt": {"cache_salt": "s"},
     "safety_identifier": {"safety_identifier": "s"}, "service_tier": {"service_tier": "auto"},
     "chat_template": {"chat_template": "{{ 1 }}"},
     "functions": {"functions": [{"name": "f"}]}, "function_call": {"function_call": "auto"},
@@ -53,7 +54,7 @@ COMPLETIONS: Samples = {
     "ignore_eos": {"ignore_eos": True, "max_tokens": 9}, "echo": {"echo": True}, "suffix": {"suffix": "x"},
     "use_raw_prompt": {"use_raw_prompt": False}, "error_behavior": {"error_behavior": "truncate"},
     "skip_special_tokens": {"use_raw_prompt": True, "skip_special_tokens": False}, "user": {"user": "u"},
-    "prompt_cache_key": {"prompt_cache_key": "k"}, "min_tokens": {"min_tokens": 3},
+    "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"}, "min_tokens": {"min_tokens": 3},
     "prompt_logprobs": {"prompt_logprobs": 1}, "add_special_tokens": {"add_special_tokens": True},
     "truncate_prompt_tokens": {"truncate_prompt_tokens": 5},
     "response_format": {"response_format": {"type": "json_object"}},
@@ -76,7 +77,8 @@ RESPONSES: Samples = {
     "include": {"include": ["message.output_text.logprobs"]}, "max_output_tokens": {"max_output_tokens": 9},
     "max_tool_calls": {"max_tool_calls": 3}, **SAMPLING, "top_logprobs": {"top_logprobs": 2},
     "metadata": {"metadata": {"a": "b"}}, "user": {"user": "u"}, "safety_identifier": {"safety_identifier": "s"},
-    "prompt_cache_key": {"prompt_cache_key": "k"}, "service_tier": {"service_tier": "auto"},
+    "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"},
+    "service_tier": {"service_tier": "auto"},
     "prompt": {"prompt": {"id": "p"}}, "modalities": {"modalities": ["audio"]},
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from antiphon.conversation import TokenLogprob
 from antiphon.engines import EngineEnd, Sampling, Step
 from antiphon.engines.llama_cpp import LlamaCppEngine
 from antiphon.errors import ContextError, RequestError, UnsupportedError
+from antiphon.tenancy import NOBODY, Tenant
 from kit.llama_server import FRANCE
 from kit.waiting import until_found, until_idle
 
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 GREEDY = Sampling(max_tokens=24, temperature=0)
 FREE = Sampling(max_tokens=12, temperature=1.0, seed=1, ignore_eos=True)
 IM_END = 2
+AGAIN = Tenant(affinity="again")
 
 
 NEAR = 0.1
@@ -36,16 +38,16 @@ async def say(
     *,
     n: int = 1,
     grammar: str | None = None,
-    affinity: str | None = None,
+    tenant: Tenant = NOBODY,
 ) -> list[Step]:
-    async with aclosing(engine.generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+    async with aclosing(engine.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
         return [step async for step in steps]
 
 
 async def say_again(engine: LlamaCppEngine, sampling: Sampling) -> list[Step]:
     """A reply to a prompt that its slot holds, so that only its last id is evaluated: the state of every such reply."""
-    await say(engine, replace(GREEDY, max_tokens=1), affinity="again")
-    steps = await say(engine, sampling, affinity="again")
+    await say(engine, replace(GREEDY, max_tokens=1), tenant=AGAIN)
+    steps = await say(engine, sampling, tenant=AGAIN)
     assert steps[0].cached_tokens == len(FRANCE) - 1
     return steps
 

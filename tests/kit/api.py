@@ -151,8 +151,10 @@ async def post_in_process(application: ASGIApp, path: str, **fields: Any) -> Got
     return await exchange(application, path, fields, [])
 
 
-async def exchange(application: ASGIApp, path: str, fields: Mapping[str, Any], answered: Answered) -> Got:
-    """A request without a socket: the application's own three calls."""
+async def exchange(
+    application: ASGIApp, path: str, fields: Mapping[str, Any], answered: Answered, *, key: str | None = None
+) -> Got:
+    """A request without a socket, with an API key or none: the application's own three calls."""
     body = json.dumps(fields).encode()
     incoming = [{"type": "http.request", "body": body, "more_body": False}]
     never = asyncio.Event()
@@ -165,11 +167,13 @@ async def exchange(application: ASGIApp, path: str, fields: Mapping[str, Any], a
     async def send(message: MutableMapping[str, Any]) -> None:
         answered.append(message)
 
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
         "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
         "headers": [(b"content-type", b"application/json")], "client": None, "server": None,
     }  # fmt: skip
+    if key is not None:
+        scope["headers"].append((b"authorization", f"Bearer {key}".encode()))
     await application(scope, receive, send)
     start, *bodies = answered
     headers = {name.decode(): value.decode() for name, value in start["headers"]}

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.tenancy import NOBODY, Tenant
 
 
 class Breaking(ScriptedEngine):
@@ -17,7 +18,7 @@ class Breaking(ScriptedEngine):
 
     async def generate(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:  # fmt: skip
         for id in self._ids:
             await asyncio.sleep(0)

@@ -22,6 +22,7 @@ from antiphon.errors import EngineLostError
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model
 from antiphon.generation.compile import ReplyCompiler
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control, Piece
 from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, ids, token_bytes
 from kit.responses import CALL as OSS_CALL
@@ -87,11 +88,11 @@ class LosingEngine(ScriptedEngine):
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         lost = order(spelled(TOKENIZER, prompt))[0] == "lose"
         left = 3
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
             async for step in steps:
                 if lost and not left:
                     raise EngineLostError("the engine was lost, as it was asked to be")

@@ -15,6 +15,7 @@ from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar.compiler import Vocabulary
+from antiphon.tenancy import NOBODY, Tenant
 from kit.api import CHATML, END, TOKENIZER, ids, token_bytes
 from kit.obedient import counting
 
@@ -38,13 +39,13 @@ class ObligingEngine(ScriptedEngine):
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
             return HELLO if grammar is None else self._reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
         played = ScriptedEngine(script, end_ids=ENDS, token_bytes=token_bytes)
-        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
             async for step in steps:
                 yield step
 

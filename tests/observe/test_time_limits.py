@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.api import Limits
 from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.tenancy import NOBODY, Tenant
 from kit.api import Answered, Got, app, ids, in_process, in_process_into, post_in_process
 from kit.waiting import LoopClock, until
 
@@ -23,7 +24,7 @@ class Stuck(ScriptedEngine):
 
     async def generate(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:  # fmt: skip
         self.running += 1
         try:

@@ -22,6 +22,7 @@ from antiphon.generation.together import drive_all
 from antiphon.generation.turn import Keep, Source, steps
 from antiphon.generation.turn import Send as SendStep
 from antiphon.observe import RequestMeter
+from antiphon.tenancy import Tenant
 from antiphon.wire.fields import check_fields, warnings
 from antiphon.wire.json import decode, encode
 from antiphon.wire.writer import JSON, StreamForm, Writer
@@ -80,9 +81,9 @@ class Post:
         return self.exchange.stream
 
     @property
-    def affinity(self) -> str | None:
-        """Whose cache in the engine the request uses."""
-        return self.exchange.headers.get("x-session-affinity")
+    def tenant(self) -> Tenant:
+        """Whose request it is, for caches, queues and tools."""
+        return self.exchange.tenant
 
     @property
     def reveals(self) -> bool:
@@ -152,7 +153,7 @@ class Post:
     async def admitted(self) -> AsyncIterator[None]:
         """Runs the body when it is this request's turn; all that was to be decided has been."""
         self.exchange.planned = time.perf_counter()
-        async with self.context.admission.slot():
+        async with self.context.admission.slot(self.exchange.owner):
             self.exchange.admitted = time.perf_counter()
             yield
 
@@ -252,7 +253,7 @@ class PostRoute:
 
     async def _checked(self, post: Post) -> None:
         self._context.lifecycle.check()
-        self._context.admission.check()
+        self._context.admission.check(post.exchange.owner)
         self._context.rates.check(post.exchange.owner)
         await self.answer(post)
 

@@ -166,6 +166,7 @@ def spec_of(
         context=entry.context or (config.context if here else None) or None,
         slots=entry.slots or (config.slots if here else None),
         threads=config.threads if here else 0,
+        share_cache=config.share_cache,
         end_ids=source.text.end_ids,
         controls=format.controls,
         stops=format.stops,

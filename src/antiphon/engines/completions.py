@@ -18,6 +18,7 @@ from antiphon.errors import (
     RequestError,
     UnsupportedError,
 )
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
 from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
@@ -60,15 +61,24 @@ class CompletionsEngine(ABC):
     ids_hint: str | None = None
     """What to do about a server that gives no ids back, for people."""
 
-    def __init__(self, client: HttpClient, name: str, tokenizer: Tokenizer, info: EngineInfo) -> None:
+    def __init__(
+        self, client: HttpClient, name: str, tokenizer: Tokenizer, info: EngineInfo, *, share_cache: bool = False
+    ) -> None:
+        """``share_cache``: owners may find each other's prompts in the server's cache."""
+        self._share_cache = share_cache
         self._client = client
         self._name = name
         self._tokenizer = tokenizer
         self._info = info
 
     @abstractmethod
-    def body(self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None) -> dict[str, object]:
-        """The JSON of a streamed request. All sampling is to be named: servers have defaults of their own."""
+    def body(
+        self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
+    ) -> dict[str, object]:
+        """The JSON of a streamed request. All sampling is to be named: servers have defaults of their own.
+
+        The server may reuse what it has of a prompt among requests of one ``domain`` only; empty: of everybody.
+        """
 
     @property
     def info(self) -> EngineInfo:
@@ -81,15 +91,16 @@ class CompletionsEngine(ABC):
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
-        """``affinity`` needs nothing: such servers find a session's cache by its prompt."""
+        """The tenant's affinity needs nothing: such servers find a session's cache by its prompt."""
         self._check(prompt, n=n, grammar=grammar)
         if sampling.max_tokens == 0:
             for choice in range(n):
                 yield Step((), choice, end=EngineEnd.LENGTH_OUTPUT)
             return
-        body = self.body(prompt, sampling, n=n, grammar=grammar)
+        domain = tenant.domain(shared=self._share_cache)
+        body = self.body(prompt, sampling, n=n, grammar=grammar, domain=domain)
         room = self._info.context - len(prompt)
         open_choices, lines = n, EventLines()
         async with self._client.open_reply("POST", "/v1/completions", body, refuse) as reply:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol, TypedDict
 
 from antiphon.conversation import TokenLogprob
+from antiphon.tenancy import NOBODY, Tenant
 
 
 class EngineEnd(StrEnum):
@@ -85,7 +86,7 @@ class GenerateOptions(TypedDict, total=False):
 
     n: int
     grammar: str | None
-    affinity: str | None
+    tenant: Tenant
 
 
 class Engine(Protocol):
@@ -105,11 +106,13 @@ class Engine(Protocol):
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         """Steps of ``n`` choices over one prompt, each until a stop id, an end of the model, or a limit.
 
-        ``grammar`` is llguidance's Lark text. ``affinity`` keeps requests of one session on one cache.
+        ``grammar`` is llguidance's Lark text. ``tenant`` says whose the request is: what it leaves in a cache of
+        prompts is found by requests of the same domain only, unless the operator wants it shared. The tenant's affinity
+        keeps the requests of a session on one cache.
         """
 
     async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:

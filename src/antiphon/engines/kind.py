@@ -28,6 +28,7 @@ class ModelSpec:
 
     ``path`` is the model's file and ``metadata`` that of a GGUF file, both for engines that need a file. ``context`` is
     in tokens for one sequence and ``slots`` are replies at once; None: the engine's own choice. ``threads`` 0: too.
+    ``share_cache``: owners may find each other's prompts in a cache.
     ``end_ids`` are the model's own end tokens, where its files name them. ``controls`` and ``stops`` are the format's.
     ``environ`` has the secrets that settings name by variable.
     """
@@ -40,6 +41,7 @@ class ModelSpec:
     context: int | None = None
     slots: int | None = None
     threads: int = 0
+    share_cache: bool = False
     end_ids: frozenset[int] = frozenset()
     controls: Collection[Control] = ()
     stops: Sequence[Control | str] = ()

@@ -10,11 +10,12 @@ from typing import ClassVar
 import aiohttp
 
 from antiphon.errors import UnsupportedError
+from antiphon.tenancy import NOBODY, DomainGate, Tenant
 from antiphon.tokens import Tokenizer
 
 from .engine import Embeddings, EngineInfo, Sampling, Step
 from .kind import CHAT_AND_EMBED, ModelSpec, Task
-from .llama_cpp.client import LlamaClient, ServedModel
+from .llama_cpp.client import LlamaClient, ServedModel, check
 from .llama_cpp.fragments import Fragments
 from .llama_cpp.wire import MAX_LOGPROBS
 from .probe import takes_grammars
@@ -27,9 +28,12 @@ STREAMS = 16
 class LlamaServerEngine:
     """Made by `connect`, which reads what the server is."""
 
-    def __init__(self, client: LlamaClient, model: ServedModel, *, grammar: bool, embeddings: bool) -> None:
+    def __init__(
+        self, client: LlamaClient, model: ServedModel, gate: DomainGate, *, grammar: bool, embeddings: bool
+    ) -> None:
         self._client = client
         self._model = model
+        self._gate = gate
         self._info = declared(model, grammar=grammar, embeddings=embeddings)
 
     @classmethod
@@ -42,12 +46,14 @@ class LlamaServerEngine:
         grammar: bool | None = False,
         embeddings: bool = False,
         streams: int = STREAMS,
+        share_cache: bool = False,
     ) -> LlamaServerEngine:
         """``url`` is the server's root. ``tokenizer`` (its model's) finds the ids of split characters.
 
         ``grammar``: the server was built with llguidance (one that was not ignores such a grammar without a word); None
-        tries, which takes a tokenizer. ``streams`` bounds the replies requested at once. Errors: `OverloadedError` when
-        nobody answers there.
+        tries, which takes a tokenizer. ``streams`` bounds the replies requested at once. ``share_cache`` lets a tenant
+        find in the server's cache what another sent; otherwise nothing is reused once there are several. Errors:
+        `OverloadedError` when nobody answers there.
         """
         client = LlamaClient(
             aiohttp.TCPConnector(limit=streams, force_close=True),
@@ -66,7 +72,8 @@ class LlamaServerEngine:
         except BaseException:
             await client.aclose()
             raise
-        return cls(client, model, grammar=bool(grammar), embeddings=embeddings)
+        gate = DomainGate(lambda apart: streams, shared=share_cache)
+        return cls(client, model, gate, grammar=bool(grammar), embeddings=embeddings)
 
     @property
     def info(self) -> EngineInfo:
@@ -79,13 +86,16 @@ class LlamaServerEngine:
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         if grammar is not None and not self._info.grammar:
             raise UnsupportedError("this engine was not declared to take grammars")
-        async with aclosing(self._client.generate(prompt, sampling, self._model, n=n, grammar=grammar)) as steps:
-            async for step in steps:
-                yield step
+        check(prompt, sampling, self._model, n=n, grammar=grammar)
+        async with self._gate.places(tenant) as apart:
+            steps = self._client.generate(prompt, sampling, self._model, n=n, grammar=grammar, reuse=not apart)
+            async with aclosing(steps):
+                async for step in steps:
+                    yield step
 
     async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
         if not self._info.embeddings:
@@ -113,6 +123,7 @@ class LlamaServer(ServerSettings, frozen=True, kw_only=True, tag="llama_server")
             grammar=self.grammar,
             embeddings=model.task == "embed",
             streams=model.slots or STREAMS,
+            share_cache=self.shares_cache(model),
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 from antiphon.conversation import TokenLogprob
 from antiphon.errors import ContextError, UnsupportedError
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ControlScanner, encode_pieces
 
 from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
@@ -58,7 +59,7 @@ class ScriptedEngine:
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         self.requests.append((tuple(prompt), sampling, grammar))
         if len(prompt) >= self._info.context:

@@ -14,16 +14,22 @@ from .kind import EngineSettings, ModelSpec
 
 class ServerSettings(EngineSettings, frozen=True, kw_only=True):
     """``url`` is the server's root. Its key is in the environment variable ``key_variable`` or the file ``key_file``;
-    neither: it takes none. ``grammar``: whether the server takes llguidance's grammars; None: found out."""
+    neither: it takes none. ``grammar``: whether the server takes llguidance's grammars; None: found out.
+    ``share_cache``: whether owners may find each other's prompts in its cache; None: what ``[engine]`` says."""
 
     url: str = ""
     key_variable: str = ""
     key_file: str = ""
     grammar: bool | None = None
+    share_cache: bool | None = None
 
     remote: ClassVar[bool] = True
     needs_tokenizer: ClassVar[bool] = True
     paths: ClassVar[frozenset[str]] = frozenset({"key_file"})
+
+    def shares_cache(self, model: ModelSpec) -> bool:
+        """Whether owners share the server's cache of prompts."""
+        return model.share_cache if self.share_cache is None else self.share_cache
 
     @property
     def address(self) -> str:

@@ -38,6 +38,7 @@ class Vllm(ServerSettings, frozen=True, kw_only=True, tag="vllm"):
             model=self.served_name or None,
             grammar=self.grammar,
             streams=model.slots or STREAMS,
+            share_cache=self.shares_cache(model),
         )
 
 
@@ -57,6 +58,7 @@ class VllmEngine(CompletionsEngine):
         key: str | None = None,
         grammar: bool | None = False,
         streams: int = STREAMS,
+        share_cache: bool = False,
     ) -> VllmEngine:
         """``url`` is the server's root; ``model`` None takes the first that it serves.
 
@@ -74,7 +76,7 @@ class VllmEngine(CompletionsEngine):
         except BaseException:
             await client.aclose()
             raise
-        return cls(client, name, tokenizer, replace(info, grammar=grammar))
+        return cls(client, name, tokenizer, replace(info, grammar=grammar), share_cache=share_cache)
 
     async def tokenize(self, text: str) -> list[int] | None:
         body = {"model": self._name, "prompt": text, "add_special_tokens": False}
@@ -84,7 +86,9 @@ class VllmEngine(CompletionsEngine):
         except UnsupportedError:
             return None
 
-    def body(self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None) -> dict[str, object]:
+    def body(
+        self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
+    ) -> dict[str, object]:
         """All is named: vLLM would else take defaults from the model's `generation_config.json`."""
         body: dict[str, object] = {
             "model": self._name,
@@ -112,6 +116,8 @@ class VllmEngine(CompletionsEngine):
             body |= {"logprobs": sampling.logprobs, "return_tokens_as_token_ids": True}
         if grammar is not None:
             body["structured_outputs"] = {"grammar": grammar}
+        if domain:
+            body["cache_salt"] = domain
         return body
 
 

@@ -41,19 +41,21 @@ class ReplyCompiler:
         self._limits = limits
         self._seconds = seconds
         self._capacity = capacity
-        self._known: dict[tuple[str, bytes], CompiledGrammar] = {}
+        self._known: dict[tuple[str, str, bytes], CompiledGrammar] = {}
         self._vocabulary: Vocabulary | None = None
         self._threads = ThreadPoolExecutor(2, "compile")
         self._building = asyncio.Lock()
 
     async def compile(
-        self, shape: ReplyShape, prompt: Sequence[Piece] = (), *, continues: bool = False
+        self, shape: ReplyShape, prompt: Sequence[Piece] = (), *, continues: bool = False, domain: str = ""
     ) -> CompiledGrammar:
         """The grammar of a reply to ``prompt``; ``continues``: the prompt left a message open.
 
+        What was compiled is found again by the same ``domain`` only: nobody learns from the time what others asked for.
+
         Errors: `RequestError` for a schema, a pattern or a choice of tools that no grammar can enforce, with its place.
         """
-        key = (spell(tuple(prompt[-4:]))[-TAIL:], msgspec.msgpack.encode(shape))
+        key = (domain, spell(tuple(prompt[-4:]))[-TAIL:], msgspec.msgpack.encode(shape))
         found = None if continues else self._known.pop(key, None)
         if found is None:
             vocabulary = await self.vocabulary()

@@ -52,7 +52,9 @@ async def _compiled(draft: Draft) -> CompiledGrammar | None:
         return None
     messages = draft.request.conversation.messages
     continues = bool(messages) and messages[-1].role is Role.ASSISTANT and messages[-1].end is End.NONE
-    return await compiler.compile(shape_of(draft), draft.prompt, continues=continues)
+    return await compiler.compile(
+        shape_of(draft), draft.prompt, continues=continues, domain=draft.request.tenant.domain()
+    )
 
 
 def shape_of(draft: Draft) -> ReplyShape:

@@ -98,7 +98,8 @@ def compiler_of(model: Model, request: TurnRequest) -> ReplyCompiler | None:
 def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     check_conversation(model, request)
     prompt = _rendered(model, request)
-    prompt_ids = tuple(encode_pieces(prompt, model.tokenizer, model.memo))
+    memo = model.memo.of(request.tenant.domain())
+    prompt_ids = tuple(encode_pieces(prompt, model.tokenizer, memo))
     room_for = model.context - 1 if most is None else min(most, model.context - 1)
     fits = len(prompt_ids) <= room_for
     if not fits and request.overflow is not Overflow.EMPTY_ANSWER:

@@ -10,6 +10,7 @@ from antiphon.conversation import Conversation, ToolChoice
 from antiphon.errors import RequestError
 from antiphon.formats import HistoryPolicy
 from antiphon.formats.raw import RawFormat
+from antiphon.tenancy import NOBODY, Tenant
 
 
 class Overflow(Enum):
@@ -53,7 +54,7 @@ class TurnRequest:
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     parallel_tool_calls: bool = True
     history: HistoryPolicy = HistoryPolicy.GUIDE
-    affinity: str | None = None
+    tenant: Tenant = NOBODY
     overflow: Overflow = Overflow.REFUSE
     raw: RawFormat | None = None
     """In place of the model's format: the prompt is its text as it stands, and no grammar constrains the reply."""

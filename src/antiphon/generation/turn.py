@@ -76,7 +76,7 @@ async def steps(
                 plan.sampling,
                 n=plan.request.n,
                 grammar=plan.grammar,
-                affinity=plan.request.affinity,
+                tenant=plan.request.tenant,
             )
             async with aclosing(sampling) as sampled:
                 async for step in sampled:

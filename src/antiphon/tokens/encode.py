@@ -5,35 +5,53 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Lock
+from typing import Protocol
 
 from antiphon.errors import TokenError
 
 from .pieces import Control, Piece, SampledText
 from .tokenizer import Tokenizer
 
+Segment = str | tuple[str, str]
+"""A text, or a domain and a text."""
+
+
+class Memo(Protocol):
+    """Where `encode_pieces` looks for a text that was encoded before, and leaves one that was not."""
+
+    def get(self, text: str) -> tuple[int, ...] | None: ...
+
+    def put(self, text: str, ids: tuple[int, ...]) -> None: ...
+
 
 class SegmentMemo:
     """Encoded segments of one tokenizer, least recently used out first, bounded by the number of their ids.
 
-    A memo belongs to one tokenizer; several threads may share it.
+    A memo belongs to one tokenizer; several threads may share it. `of` divides it: nobody learns from the time that an
+    encoding takes what was encoded for others.
     """
 
     def __init__(self, capacity: int = 2_000_000) -> None:
         self.capacity = capacity
         self.size = 0
-        self._segments: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self._segments: OrderedDict[Segment, tuple[int, ...]] = OrderedDict()
         # For counting and dropping, which are several steps; looking up is one step each and needs none.
         self._lock = Lock()
 
-    def get(self, text: str) -> tuple[int, ...] | None:
+    def of(self, domain: str) -> Memo:
+        """The part of it that is for ``domain`` alone; for the empty one, all that is in no part."""
+        return _Part(self, domain) if domain else self
+
+    def get(self, text: Segment) -> tuple[int, ...] | None:
         ids = self._segments.get(text)
         if ids is not None:
             with suppress(KeyError):  # another thread dropped it since
                 self._segments.move_to_end(text)
         return ids
 
-    def put(self, text: str, ids: tuple[int, ...]) -> None:
+    def put(self, text: Segment, ids: tuple[int, ...]) -> None:
         """Keep the ids, unless they alone would take a quarter of the room."""
         if len(ids) > self.capacity // 4:
             return
@@ -46,13 +64,27 @@ class SegmentMemo:
                 _, dropped = self._segments.popitem(last=False)
                 self.size -= len(dropped) + 1
 
-    def segments(self) -> dict[str, tuple[int, ...]]:
+    def segments(self) -> dict[Segment, tuple[int, ...]]:
         """The encoded segments, the least recently used first."""
         with self._lock:
             return dict(self._segments)
 
 
-def encode_pieces(pieces: Iterable[Piece], tokenizer: Tokenizer, memo: SegmentMemo | None = None) -> list[int]:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The segments of one domain."""
+
+    memo: SegmentMemo
+    domain: str
+
+    def get(self, text: str) -> tuple[int, ...] | None:
+        return self.memo.get((self.domain, text))
+
+    def put(self, text: str, ids: tuple[int, ...]) -> None:
+        self.memo.put((self.domain, text), ids)
+
+
+def encode_pieces(pieces: Iterable[Piece], tokenizer: Tokenizer, memo: Memo | None = None) -> list[int]:
     """The ids of the pieces in order: controls by id, each text by itself and never as a control.
 
     A control that the vocabulary lacks is an error: a model without the controls is given their spellings as text by

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from antiphon.conversation import TokenLogprob
 from antiphon.engines import Embeddings, EngineEnd, EngineInfo, EngineSettings, ModelSpec, Sampling, Step
 from antiphon.errors import ContextError, UnsupportedError
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
 
@@ -39,7 +40,7 @@ class ParrotEngine:
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         room = self._info.context - len(prompt)
         if room < 1:

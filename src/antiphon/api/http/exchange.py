@@ -20,6 +20,7 @@ from antiphon.errors import AntiphonError
 from antiphon.observe import Metrics
 from antiphon.observe.access import AccessLine
 from antiphon.observe.logs import ACCESS
+from antiphon.tenancy import Tenant
 
 from .error_shapes import OPENAI_ERRORS, ErrorShape
 from .errors import INTERNAL, error_response
@@ -71,6 +72,11 @@ class Exchange:
     def owner(self) -> str:
         """Whose things it may see: the name of its API key."""
         return self.principal.name
+
+    @property
+    def tenant(self) -> Tenant:
+        """The same for caches, queues and tools, with the session that a header names."""
+        return Tenant(owner=self.owner, affinity=self.headers.get("x-session-affinity"))
 
     def answer_headers(self) -> dict[str, str]:
         """What every answer carries."""

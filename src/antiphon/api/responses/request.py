@@ -9,6 +9,7 @@ from antiphon.api.http.exchange import Exchange
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
 from antiphon.generation import Model, Plan, prepare_turn
+from antiphon.tenancy import Tenant
 from antiphon.wire.responses.head import head_of
 from antiphon.wire.responses.item_schema import Annotation, InputItem
 from antiphon.wire.responses.items import Entry, ItemReader
@@ -90,7 +91,7 @@ class RequestReader:
         return found
 
     def requested(
-        self, model: Model, wire: TokensRequest, messages: tuple[Message, ...], *, affinity: str | None
+        self, model: Model, wire: TokensRequest, messages: tuple[Message, ...], *, tenant: Tenant | None = None
     ) -> RequestedResponse:
         """The turn after ``messages``, with this server's tools and limits."""
         context = self._context
@@ -102,8 +103,14 @@ class RequestReader:
             limits=context.limits,
             most_tools=context.dialect.max_tools,
             today=context.today,
-            affinity=affinity,
+            tenant=tenant or self._exchange.tenant,
         )
+
+    def _tenant(self, wire: ResponsesRequest, thread: str) -> Tenant:
+        """Whose cache the response goes on in: that of its thread, where the client names no other."""
+        tenant = self._exchange.tenant
+        affinity = wire.prompt_cache_key or tenant.affinity or session_of(self._owner, thread)
+        return tenant.asking(affinity=affinity, salt=wire.cache_salt)
 
     async def plan(self, wire: ResponsesRequest, model: Model) -> ResponsePlan:
         """All that is decided before the first token. Raises `RequestError` naming the field."""
@@ -111,9 +118,8 @@ class RequestReader:
         history = await self.history(wire)
         inputs = await self.entries(wire, history)
         thread = history.thread or id
-        affinity = wire.prompt_cache_key or self._exchange.headers.get("x-session-affinity")
         messages = History((*history.entries, *inputs)).messages
-        requested = self.requested(model, wire, messages, affinity=affinity or session_of(owner, thread))
+        requested = self.requested(model, wire, messages, tenant=self._tenant(wire, thread))
         requested = with_sampling(requested, wire)
         first = await prepare_turn(model, requested.turn, off_loop=True)
         return ResponsePlan(

@@ -27,9 +27,9 @@ class ChatCompletions(PostRoute):
         id = f"chatcmpl-{secrets.token_hex(12)}"
         async with AsyncExitStack() as stack:
             session = await self._session(wire, post.exchange.owner, stack)
-            affinity = session.affinity if session else post.affinity
+            tenant = post.tenant.asking(affinity=session.affinity if session else None)
             earlier = session.history if session else ()
-            reading = Reading(context.dialect, context.limits, context.today, affinity, earlier, stream)
+            reading = Reading(context.dialect, context.limits, context.today, tenant, earlier, stream)
             tools = server_tools(context, wire, model.format, session=id)
             more = session.size if session else 0
             draft = await post.off_loop(lambda: _draft(wire, model, reading, tools), more=more)

@@ -20,7 +20,7 @@ class Completions(PostRoute):
         wire = post.read(CompletionRequest)
         stream = post.streams(wire.stream)
         model = await post.model(wire.model)
-        reading = Reading(context.dialect, context.limits, context.today, post.affinity, stream=stream)
+        reading = Reading(context.dialect, context.limits, context.today, post.tenant, stream=stream)
         order = await post.off_loop(lambda: read_completion(wire, model, reading, reveals=post.reveals))
         most = context.dialect.prompt_limit(model.context)
         drafts = await post.off_loop(lambda: [plan_turn(model, turn, most=most) for turn in order.turns])

@@ -40,10 +40,11 @@ class InteractiveChat(PostRoute):
 
     async def _go_on(self, post: Post, wire: InteractiveRequest, session: SessionTurn) -> None:
         model = await post.model(wire.model)
-        today, affinity, history = self._context.today, session.affinity, session.history
+        today, history = self._context.today, session.history
+        tenant = post.tenant.asking(affinity=session.affinity)
 
         def planned() -> tuple[Draft, int]:
-            draft = plan_turn(model, read_interactive(wire, history, today=today, affinity=affinity))
+            draft = plan_turn(model, read_interactive(wire, history, today=today, tenant=tenant))
             return draft, history_tokens(draft, history)
 
         draft, earlier = await post.off_loop(planned, more=session.size)

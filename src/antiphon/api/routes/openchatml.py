@@ -27,9 +27,9 @@ class OpenChatMLTurns(PostRoute):
         return await read_body(exchange.headers, receive, self._context.limits)
 
     async def answer(self, post: Post) -> None:
-        today, affinity = self._context.today, post.affinity
+        today, tenant = self._context.today, post.tenant
         post.exchange.stream = streams(post)
-        order = await post.off_loop(lambda: read_transcript(post.body, today=today, affinity=affinity))
+        order = await post.off_loop(lambda: read_transcript(post.body, today=today, tenant=tenant))
         model = await post.model(order.model)
         draft = await post.off_loop(lambda: plan_turn(model, order.request))
         debug = DebugCapability(post.exchange.owner) if post.reveals else None

@@ -141,7 +141,7 @@ class CountTokens(PostRoute):
         reader = RequestReader(self._context, post.exchange, secrets.token_hex(12))
         history = await reader.history(wire)
         messages = History((*history.entries, *await reader.entries(wire, history))).messages
-        requested = reader.requested(model, wire, messages, affinity=None)
+        requested = reader.requested(model, wire, messages)
         draft = await asyncio.to_thread(plan_turn, model, requested.turn)
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))
 

@@ -77,24 +77,29 @@ class LlamaClient:
         n: int,
         grammar: str | None,
         slot: int | None = None,
+        reuse: bool = True,
         placed: Callable[[int], None] = lambda slot: None,
     ) -> AsyncGenerator[Step, None]:
-        """The steps. ``slot`` is the one that the reply requests; ``placed`` is called with the one that it got."""
+        """The steps. ``slot`` is the one that the reply requests, ``reuse`` lets it go on with what a slot holds.
+
+        ``placed`` is called when the reply begins, with -1, and with the slot that it got.
+        """
         check(prompt, sampling, model, n=n, grammar=grammar)
         if sampling.max_tokens == 0:  # The server would make one id.
             for choice in range(n):
                 yield Step((), choice, end=EngineEnd.LENGTH_OUTPUT)
             return
-        body = completion_body(prompt, sampling, n=n, grammar=grammar, context=model.context, slot=slot)
+        body = completion_body(prompt, sampling, n=n, grammar=grammar, context=model.context, slot=slot, reuse=reuse)
         choices = [ChoiceReader(i, sampling, model.ends, self._fragments) for i in range(n)]
         async with self._streams.open_reply("POST", "/completion", body, refuse) as reply:
-            events = EventReader()
+            events, known = EventReader(), None
             async for data in reply.content.iter_any():
                 for event in events.feed(data):
                     if event.error is not None:
                         raise refusal(event.error)
-                    if event.id_slot is not None and event.id_slot >= 0:  # -1: not known yet
-                        placed(event.id_slot)
+                    if event.id_slot is not None and event.id_slot != known:  # -1: not known yet
+                        known = event.id_slot
+                        placed(known)
                     step = choices[event.index].read(event)
                     if step is not None:
                         yield step

@@ -6,12 +6,15 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 
 from antiphon.engines.engine import Embeddings, EngineInfo, Sampling, Step
 from antiphon.errors import AntiphonError, EngineError, OverloadedError, UnsupportedError
+from antiphon.tenancy import NOBODY, DomainGate, Tenant
 
 from .child_process import ChildProcess
-from .client import LlamaClient, ServedModel
+from .choices import together
+from .client import LlamaClient, ServedModel, check
 from .settings import LlamaCppSettings
 from .slots import Slots
 from .wire import MAX_LOGPROBS
@@ -22,16 +25,21 @@ _STEADY_SECONDS = 60.0
 
 
 class LlamaCppEngine:
-    """Made by `start`. A session (``affinity``) goes on in its slot while that is idle and still its own, else it finds
-    its cache by its prompt, in a slot or in RAM; so nobody waits for a slot. ``restarts`` counts its lives
-    after the first; ``last_failure`` is for the operator's log, not for callers: it may quote what they sent.
+    """Made by `start`. A session (the tenant's affinity) goes on in its slot while that is idle and still its own, else
+    it finds its cache by its prompt, in a slot or in RAM. Once several tenants ask, each finds its own only, in a slot,
+    and owners take turns. ``restarts`` counts the engine's lives after the first; ``last_failure`` is for the
+    operator's log, not for callers: it may quote what they sent.
     """
 
     def __init__(self, settings: LlamaCppSettings, child: ChildProcess) -> None:
         self._settings = settings
         self._child: ChildProcess | None = child
         self._info = declared(child.model, embeddings=settings.embeddings)
-        self._slots = Slots()
+        self._slots = Slots(settings.slots, settings.share_cache)
+        self._gate = DomainGate(
+            lambda apart: settings.slots if apart else settings.streams,
+            shared=settings.share_cache,
+        )
         self._pause = _FIRST_PAUSE
         self._watch = asyncio.create_task(self._keep_alive(child))
         self.restarts = 0
@@ -58,15 +66,34 @@ class LlamaCppEngine:
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         if self._settings.embeddings:
             raise UnsupportedError("this engine makes embeddings and does not generate")
+        check(prompt, sampling, self._alive().model, n=n, grammar=grammar)
+        async with self._gate.places(tenant, n) as apart:
+            alone = partial(self._placed, prompt, grammar=grammar, tenant=tenant, apart=apart)
+            steps = together(alone, sampling, n) if apart and n > 1 else alone(sampling, n=n)
+            async with aclosing(steps):
+                async for step in steps:
+                    yield step
+
+    async def _placed(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None,
+        tenant: Tenant,
+        apart: bool,
+    ) -> AsyncGenerator[Step, None]:
+        """The steps of one request to the child, in the slot that is best for it."""
         child, slots = self._alive(), self._slots
-        place = slots.enter(prompt, affinity, n=n)
+        place = slots.enter(prompt, tenant, n=n, apart=apart)
         steps = child.client.generate(
             prompt, sampling, child.model, n=n, grammar=grammar,
-            slot=place.requested, placed=lambda slot: slots.settle(place, slot),
+            slot=place.requested, reuse=place.reuse, placed=partial(slots.settle, place),
         )  # fmt: skip
         try:
             async with aclosing(steps):
@@ -117,7 +144,7 @@ class LlamaCppEngine:
             if time.monotonic() - born > _STEADY_SECONDS:
                 self._pause = _FIRST_PAUSE
             child = await self._again()
-            self._child, self._slots = child, Slots()
+            self._child, self._slots = child, Slots(self._settings.slots, self._settings.share_cache)
             self.restarts += 1
 
     async def _again(self) -> ChildProcess:

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 
 class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
-    """llama.cpp inside, for a GGUF file. ``threads`` None: what the table ``[engine]`` says; 0: as many as help."""
+    """llama.cpp inside, for a GGUF file. ``threads`` and ``share_cache`` None: what the table ``[engine]`` says.
+
+    ``threads`` 0: as many as help. ``share_cache``: one owner's prompts may be found in the cache by another's.
+    """
 
     threads: int | None = None
+    share_cache: bool | None = None
 
     needs_file: ClassVar[bool] = True
     tasks: ClassVar[frozenset[Task]] = CHAT_AND_EMBED
@@ -36,6 +40,7 @@ class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
             slots=model.slots or DEFAULT_SLOTS,
             threads=self.threads or model.threads,
             embeddings=model.task == "embed",
+            share_cache=model.share_cache if self.share_cache is None else self.share_cache,
         )
 
     async def open(self, model: ModelSpec) -> LlamaCppEngine:

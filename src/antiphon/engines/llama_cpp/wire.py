@@ -29,8 +29,15 @@ Json = dict[str, object]
 
 
 def completion_body(
-    prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, context: int, slot: int | None = None
-) -> Json:  # fmt: skip
+    prompt: Sequence[int],
+    sampling: Sampling,
+    *,
+    n: int,
+    grammar: str | None,
+    context: int,
+    slot: int | None = None,
+    reuse: bool = True,
+) -> Json:
     """The body of one streamed request. It states everything that the server would choose itself."""
     body: Json = {
         "prompt": list(prompt),
@@ -39,7 +46,7 @@ def completion_body(
         "stream": True,
         "return_tokens": True,
         "return_progress": True,  # The only early word about cached ids.
-        "cache_prompt": True,
+        "cache_prompt": reuse,
         "response_fields": ["index", "id_slot", "stop", "stop_type", "truncated", "tokens_predicted"],
         "ignore_eos": sampling.ignore_eos,
     }

@@ -16,6 +16,7 @@ from antiphon.conversation import (
 )
 from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import TurnRequest
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
 from antiphon.wire.fields import session_name
@@ -36,7 +37,7 @@ from .tools import read_format, read_tools
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a request is read: by which dialect, within which limits, on which day, for which session's cache.
+    """How a request is read: by which dialect, within which limits, on which day, for whom.
 
     ``earlier`` frames are the history of a session, to which the request's messages are added. ``stream``: whether
     the answer is streamed, as its route found out.
@@ -45,7 +46,7 @@ class Reading:
     dialect: Dialect
     limits: Limits
     today: date | None = None
-    affinity: str | None = None
+    tenant: Tenant = NOBODY
     earlier: tuple[Message, ...] = ()
     stream: bool = False
 
@@ -92,7 +93,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
-        affinity=wire.prompt_cache_key or reading.affinity,
+        tenant=reading.tenant.asking(affinity=wire.prompt_cache_key, salt=wire.cache_salt),
     )
     return sampled(turn, wire)
 

@@ -125,6 +125,7 @@ class ChatRequest(SamplingFields, kw_only=True):
     user: str | None = None
     metadata: JsonObject | None = None
     prompt_cache_key: str | None = None
+    cache_salt: str | None = None
     session_id: int | str | None = None
     sequence_start: bool | None = None
     sequence_end: bool | None = None

@@ -161,7 +161,7 @@ def _turn(wire: CompletionRequest, reading: Reading, raw: RawFormat | None, *, m
         logprobs=ranked if wire.logprobs is None else wire.logprobs,
         stop=stop_strings(wire.stop, reading.dialect),
         ignore_eos=bool(wire.ignore_eos),
-        affinity=wire.prompt_cache_key or reading.affinity,
+        tenant=reading.tenant.asking(affinity=wire.prompt_cache_key, salt=wire.cache_salt),
         overflow=overflow(wire.error_behavior),
         raw=raw,
     )

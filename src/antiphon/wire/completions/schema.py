@@ -37,6 +37,7 @@ class CompletionRequest(SamplingFields, kw_only=True):
     skip_special_tokens: bool | None = None
     user: str | None = None
     prompt_cache_key: str | None = None
+    cache_salt: str | None = None
     # Asked for by some, possible to none of our engines: refused by name, never ignored.
     min_tokens: int | None = None
     prompt_logprobs: int | None = None

@@ -9,6 +9,7 @@ from datetime import date
 from antiphon.conversation import Conversation, Message, Role, Settings
 from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import Draft, TurnRequest
+from antiphon.tenancy import Tenant
 from antiphon.tokens import encode_pieces
 from antiphon.wire.chat.messages import to_messages
 from antiphon.wire.errors import refused
@@ -37,7 +38,7 @@ def check_possible(wire: InteractiveRequest) -> None:
 
 
 def read_interactive(
-    wire: InteractiveRequest, history: Sequence[Message], *, today: date, affinity: str
+    wire: InteractiveRequest, history: Sequence[Message], *, today: date, tenant: Tenant
 ) -> TurnRequest:
     """The next turn. Raises `RequestError` naming the field."""
     messages = (*history, *_new(wire, history))
@@ -52,7 +53,7 @@ def read_interactive(
         seed=wire.seed,
         stop=(wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ()),
         ignore_eos=wire.ignore_eos,
-        affinity=affinity,
+        tenant=tenant,
     )
 
 
@@ -62,7 +63,8 @@ def history_tokens(draft: Draft, history: Sequence[Message]) -> int:
         return 0
     model, earlier = draft.model, replace(draft.request.conversation, messages=tuple(history))
     pieces = draft.format.render(earlier, reply_as=None)
-    return min(len(encode_pieces(pieces, model.tokenizer, model.memo)), len(draft.prompt_ids))
+    memo = model.memo.of(draft.request.tenant.domain())
+    return min(len(encode_pieces(pieces, model.tokenizer, memo)), len(draft.prompt_ids))
 
 
 def _new(wire: InteractiveRequest, history: Sequence[Message]) -> tuple[Message, ...]:

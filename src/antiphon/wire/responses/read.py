@@ -17,6 +17,7 @@ from antiphon.conversation import (
 )
 from antiphon.errors import Position, RequestError, UnsupportedError
 from antiphon.generation import Overflow, TurnRequest
+from antiphon.tenancy import Tenant
 from antiphon.tools import Offer
 from antiphon.wire.definitions import read_response_format
 from antiphon.wire.errors import refused
@@ -69,7 +70,7 @@ def read_request(
     limits: Limits,
     most_tools: int | None,
     today: date,
-    affinity: str | None,
+    tenant: Tenant,
 ) -> RequestedResponse:
     """The turn that is requested after ``messages``. Raises `RequestError` naming the field."""
     if len(messages) > limits.max_messages:
@@ -92,7 +93,7 @@ def read_request(
         ),
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
-        affinity=affinity,
+        tenant=tenant,
         overflow=Overflow.DROP_OLDEST if wire.truncation == "auto" else Overflow.REFUSE,
         reword=_reworded,
     )

@@ -117,6 +117,7 @@ class ResponsesRequest(TokensRequest, kw_only=True):
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    cache_salt: str | None = None
     service_tier: str | None = None
     # Asked for by some, possible to none of our engines: refused by name (`convert.responses`), never ignored.
     prompt: Any = None

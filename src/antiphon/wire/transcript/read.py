@@ -11,6 +11,7 @@ import msgspec
 from antiphon.errors import Position, RequestError
 from antiphon.formats.openchatml import DocumentHeader, envelope_of, read
 from antiphon.generation import TurnRequest
+from antiphon.tenancy import NOBODY, Tenant
 
 from .schema import GenerationSettings
 
@@ -24,7 +25,7 @@ class TranscriptRequest:
     events: Collection[str] | None
 
 
-def read_transcript(body: bytes, *, today: date | None = None, affinity: str | None = None) -> TranscriptRequest:
+def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = NOBODY) -> TranscriptRequest:
     """Raises `ParseError` with the specification's code and place, `RequestError` for a setting."""
     conversation = read(body)
     if not conversation.messages:
@@ -41,7 +42,7 @@ def read_transcript(body: bytes, *, today: date | None = None, affinity: str | N
         seed=settings.seed,
         max_tokens=settings.max_tokens,
         stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
-        affinity=affinity,
+        tenant=tenant,
     )
     return TranscriptRequest(request, header.model, header.capabilities.streaming)
 

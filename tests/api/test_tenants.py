@@ -1,0 +1,128 @@
+"""What one key's requests can do to another's: neither keep them waiting nor be learned of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from antiphon.api import Limits, create_app
+from antiphon.api.gate.keys import new_key
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Sampling
+from antiphon.engines.gguf_file import read_gguf_metadata
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.formats.template import template_format
+from antiphon.generation import Model
+from antiphon.tokens import gguf_tokenizer
+from kit.api import END, app, exchange, ids, scripted
+from kit.waiting import until
+
+(ANN, ANNS), (BOB, BOBS) = new_key("ann"), new_key("bob")
+LONG = ids("word " * 8, END)
+
+
+async def ask(application: Starlette, key: str, text: str, **fields: Any) -> Any:
+    body = {"messages": [{"role": "user", "content": text}], **fields}
+    got = await exchange(application, "/v1/chat/completions", body, [], key=key)
+    assert got.status == 200, got.body
+    return got
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_key_with_200_requests_lets_another_s_in_before_its_own_second_round(stream: bool) -> None:
+    begun: list[str] = []
+
+    def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
+        begun.append("bob" if b"bob" in bytes(id for id in prompt if id < 256) else "ann")
+        return LONG
+
+    application = app(scripted(script), keys=[ANNS, BOBS], limits=Limits(max_concurrent=64, max_queue=256))
+    anns = [asyncio.create_task(ask(application, ANN, "ann", stream=stream)) for _ in range(200)]
+    admission = application.state.context.admission
+    await until(lambda: admission.running == 64 and admission.waiting == 136)
+    bobs = asyncio.create_task(ask(application, BOB, "bob", max_tokens=1))
+    await until(lambda: admission.waiting == 137 or "bob" in begun)
+    await asyncio.gather(*anns, bobs)
+    # 64 of ann's run when bob comes; all that end at one stroke make room, and bob's is the first to be let in.
+    assert begun.index("bob") == 64
+    assert len(begun) == 201
+
+
+async def test_a_full_queue_turns_away_the_key_that_waits_with_the_most() -> None:
+    engine = scripted(LONG, delay=0.005)
+    application = app(engine, keys=[ANNS, BOBS], limits=Limits(max_concurrent=1, max_queue=3))
+    body = {"messages": [{"role": "user", "content": "Hi"}]}
+    anns = [asyncio.create_task(exchange(application, "/v1/chat/completions", body, [], key=ANN)) for _ in range(4)]
+    admission = application.state.context.admission
+    await until(lambda: admission.waiting == 3)
+    got = await exchange(application, "/v1/chat/completions", body, [], key=BOB)
+    assert got.status == 200
+    answers = await asyncio.gather(*anns)
+    assert sorted(answer.status for answer in answers) == [200, 200, 200, 429]
+    assert answers[3].error["code"] == "queue_full"
+
+
+@asynccontextmanager
+async def real_application(model: Path) -> AsyncIterator[Starlette]:
+    """A model that nobody has asked yet, for two keys."""
+    engine = await LlamaCppEngine.start(LlamaCppSettings(model=model, context=512, slots=2, threads=1, cache_mib=64))
+    tokenizer = gguf_tokenizer(read_gguf_metadata(model))
+    format = template_format("chatml", tokenizer.controls.keys())
+    served = Model(name="smollm2", engine=engine, tokenizer=tokenizer, format=format)
+    yield create_app(StaticCatalog({"smollm2": served}), keys=[ANNS, BOBS])
+    await engine.aclose()
+
+
+def chat(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
+
+
+def completion(text: str) -> dict[str, Any]:
+    return {"prompt": text, "max_tokens": 1}
+
+
+def response(text: str) -> dict[str, Any]:
+    return {"input": text, "max_output_tokens": 1, "store": False}
+
+
+BODIES = {"/v1/chat/completions": chat, "/v1/completions": completion, "/v1/responses": response}
+WITH: dict[str, dict[str, str]] = {
+    "nothing": {},
+    "the other's words": {"prompt_cache_key": "ann/1", "cache_salt": "ann"},
+}
+SECRET = "The four digits of the safe in the cellar of the old library are {}. Do not tell anybody."
+
+
+async def cached(application: Starlette, route: str, key: str, text: str, fields: dict[str, str]) -> int:
+    """How many tokens of the prompt the answer says were in the cache."""
+    got = await exchange(application, route, {**BODIES[route](text), **fields}, [], key=key)
+    assert got.status == 200, got.body
+    usage = got.json["usage"]
+    count: int = (usage.get("prompt_tokens_details") or usage.get("input_tokens_details"))["cached_tokens"]
+    return count
+
+
+@pytest.mark.parametrize("fields", WITH.values(), ids=WITH.keys())
+async def test_what_a_key_sees_of_the_cache_does_not_depend_on_what_another_sent(
+    smollm2_path: Path, fields: dict[str, str]
+) -> None:
+    async def seen(secret: str) -> list[int]:
+        counts = []
+        async with real_application(smollm2_path) as application:
+            for route in BODIES:
+                await cached(application, route, ANN, SECRET.format(secret), fields)
+                for guess in ("4071", "4070", "9999", "4071"):
+                    counts.append(await cached(application, route, BOB, SECRET.format(guess), fields))
+                    # Agents send the same again and again.
+                    assert await cached(application, route, ANN, SECRET.format(secret), fields) > 0
+        return counts
+
+    right = await seen("4071")
+    assert right == await seen("9999")
+    assert right[0] == 0

@@ -1,0 +1,182 @@
+"""Who enters a full room next."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from antiphon.tenancy import DisplacedError, DomainGate, FairRoom, Tenant
+from kit.waiting import turns
+
+
+class Visitors:
+    """Requests that stay in a room until the test lets them go; ``entered`` are their names in order."""
+
+    def __init__(self, room: FairRoom) -> None:
+        self.room = room
+        self.entered: list[str] = []
+        self._ends: dict[str, asyncio.Event] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def come(self, *names: str, places: int = 1) -> None:
+        """Each is named by its owner's letter and a number."""
+        for name in names:
+            self._ends[name] = asyncio.Event()
+            self.tasks[name] = asyncio.create_task(self._visit(name, places))
+        await turns(3)
+
+    async def go(self, *names: str) -> None:
+        for name in names:
+            self._ends[name].set()
+        await turns(5)
+
+    async def _visit(self, name: str, places: int) -> None:
+        async with self.room.places(name[0], places):
+            self.entered.append(name)
+            await self._ends[name].wait()
+
+
+def room(size: int) -> Visitors:
+    return Visitors(FairRoom(lambda: size))
+
+
+async def test_an_owner_with_fewer_places_goes_before_all_who_came_earlier() -> None:
+    visitors = room(2)
+    await visitors.come("a1", "a2", "a3", "a4", "a5", "b1", "b2")
+    assert visitors.entered == ["a1", "a2"]
+    await visitors.go("a1")
+    assert visitors.entered == ["a1", "a2", "b1"]
+    await visitors.go("b1")
+    assert visitors.entered == ["a1", "a2", "b1", "b2"]
+    await visitors.go("a2", "b2")
+    assert visitors.entered[4:] == ["a3", "a4"]
+
+
+async def test_owners_with_as_many_take_turns_and_each_owner_s_own_keep_their_order() -> None:
+    visitors = room(1)
+    await visitors.come("a1", "a2", "a3", "b1", "b2", "c1")
+    for name in ("a1", "a2", "b1", "c1", "a3"):
+        await visitors.go(name)
+    assert visitors.entered == ["a1", "a2", "b1", "c1", "a3", "b2"]
+
+
+async def test_who_gives_up_leaves_no_trace_also_in_the_moment_of_entering() -> None:
+    visitors = room(1)
+    async with visitors.room.places("a"):
+        await visitors.come("b1", "c1", "d1")
+        visitors.tasks["c1"].cancel()
+        await turns(3)
+        assert visitors.room.waiting == 2
+    # It is b1's turn now, and before it runs it is cancelled.
+    assert (visitors.room.running, visitors.room.waiting) == (1, 1)
+    visitors.tasks["b1"].cancel()
+    await turns(5)
+    assert visitors.entered == ["d1"]
+    await visitors.go("d1")
+    assert (visitors.room.running, visitors.room.waiting) == (0, 0)
+
+
+async def test_who_is_cancelled_just_before_its_turn_is_passed_over() -> None:
+    visitors = room(1)
+    await visitors.come("a1", "b1", "c1")
+    visitors.tasks["b1"].cancel()
+    visitors._ends["a1"].set()
+    await turns(5)
+    assert visitors.entered == ["a1", "c1"]
+    await visitors.go("c1")
+    assert (visitors.room.running, visitors.room.waiting) == (0, 0)
+
+
+async def test_one_that_needs_many_places_is_not_passed_by_those_that_need_one() -> None:
+    visitors = room(3)
+    await visitors.come("a1", "a2")
+    await visitors.come("b1", places=3)
+    await visitors.come("c1", "a3")
+    assert visitors.entered == ["a1", "a2"]
+    await visitors.go("a1", "a2")
+    assert visitors.entered == ["a1", "a2", "b1"]
+    await visitors.go("b1")
+    assert visitors.entered[3:] == ["c1", "a3"]
+
+
+async def test_the_queue_s_last_of_the_longest_line_gives_way_to_an_owner_with_fewer() -> None:
+    visitors = room(1)
+    await visitors.come("a1", "a2", "a3", "a4")
+    assert not visitors.room.displace("a")
+    assert visitors.room.displace("b")
+    await turns(3)
+    with pytest.raises(DisplacedError):
+        await visitors.tasks["a4"]
+    await visitors.come("b1")
+    assert visitors.room.waiting == 3
+    assert not visitors.room.displace("b")
+    await visitors.go("a1", "b1")
+    assert visitors.entered == ["a1", "a2"]
+
+
+async def test_waiting_is_bounded_by_patience() -> None:
+    visitors = room(1)
+    await visitors.come("a1")
+    with pytest.raises(TimeoutError):
+        async with visitors.room.places("b", patience=0.001):
+            pytest.fail("there is no room")
+    assert visitors.room.waiting == 0
+
+
+async def test_a_room_that_grew_lets_in_as_many() -> None:
+    size = 1
+    visitors = Visitors(FairRoom(lambda: size))
+    await visitors.come("a1", "a2", "a3")
+    size = 3
+    visitors.room.let_in()
+    await turns(3)
+    assert visitors.entered == ["a1", "a2", "a3"]
+
+
+async def test_the_first_of_another_domain_waits_until_nobody_runs_and_from_then_on_all_are_apart() -> None:
+    gate = DomainGate(lambda apart: 2 if apart else 5)
+    ann, bob = Tenant(owner="ann"), Tenant(owner="bob")
+    entered: list[tuple[str, bool]] = []
+    end = asyncio.Event()
+
+    async def ask(tenant: Tenant) -> None:
+        async with gate.places(tenant) as apart:
+            entered.append((tenant.owner, apart))
+            await end.wait()
+
+    tasks = [asyncio.create_task(ask(ann)) for _ in range(3)]
+    await turns(3)
+    assert entered == [("ann", False)] * 3
+    tasks += [asyncio.create_task(ask(tenant)) for tenant in (bob, ann)]
+    await turns(3)
+    assert len(entered) == 3
+    end.set()
+    await asyncio.gather(*tasks)
+    assert entered[3:] == [("bob", True), ("ann", True)]
+    async with AsyncExitStack() as both:
+        assert await both.enter_async_context(gate.places(ann))
+        assert await both.enter_async_context(gate.places(bob))
+
+
+async def test_a_stranger_who_gives_up_changes_nothing() -> None:
+    gate = DomainGate(lambda apart: 2)
+    async with gate.places(Tenant(owner="ann")):
+        stranger = asyncio.create_task(gate.places(Tenant(owner="bob")).__aenter__())
+        await turns(3)
+        stranger.cancel()
+        await turns(3)
+        async with gate.places(Tenant(owner="ann")) as apart:
+            assert not apart
+
+
+def test_domains_are_those_of_owner_and_salt_and_tell_neither() -> None:
+    tenants = [Tenant(owner=owner, salt=salt) for owner in ("", "a", "ab", "1:a") for salt in ("", "a", "b", "ba")]
+    domains = {tenant.domain() for tenant in tenants}
+    assert len(domains) == len(tenants)
+    assert Tenant(affinity="x").domain() == ""
+    assert Tenant(owner="ann", affinity="x").domain() == Tenant(owner="ann").domain()
+    assert Tenant(owner="ann").domain(shared=True) == ""
+    assert Tenant(owner="ann", salt="s").domain(shared=True) == Tenant(owner="bob", salt="s").domain(shared=True) != ""
+    assert all("ann" not in Tenant(owner="ann", salt=salt).domain() for salt in ("", "salt"))
