@@ -24,7 +24,8 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 — whatever it is, the parent must hear it
         answer.write(json.dumps({"error": f"{type(error).__name__}: {error}"}) + "\n")
         answer.flush()
-        os._exit(1)  # Other threads of the library may be half made.
+        # The library logs the reason from a thread of its own. The parent reads it, and then ends this process.
+        threading.Event().wait()
     answer.write(json.dumps({"ready": True}) + "\n")
     answer.flush()
     threading.Event().wait()  # The server runs in threads of its own; it lives as long as `server` does.

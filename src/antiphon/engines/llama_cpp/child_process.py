@@ -29,6 +29,8 @@ _HEADROOM = 2 * 2**30
 """Bytes beyond the estimate that the child may take before its allocations fail: stacks, buffers, grammars."""
 _SIDE_CALLS = 4
 _ERROR = re.compile(r"^[0-9.]+ E ")
+_ERROR_SECONDS = 5.0
+"""How long a child that could not load its model is given to log the reason, which it does from another thread."""
 
 
 class ChildProcess:
@@ -112,9 +114,7 @@ class ChildProcess:
         line = await self._process.stdout.readline()
         answer = msgspec.json.decode(line) if line else {"error": f"the engine process ended by {await self.gone()}"}
         if "error" in answer:
-            await self._process.wait()
-            await self._log.finish()
-            reason = self._log.first_error() or answer["error"]
+            reason = await self._log.first_error() or answer["error"]
             raise ModelError(f"the model cannot be loaded: {reason}", code="model_load")
 
 
@@ -182,6 +182,8 @@ class _Log:
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=100)
+        self._more = asyncio.Event()
+        self._ended = False
         self._task: asyncio.Task[None] | None = None
 
     def follow(self, process: asyncio.subprocess.Process) -> None:
@@ -193,11 +195,19 @@ class _Log:
         while data := await stream.read(4096):
             *lines, rest = (rest + data.decode("utf-8", "replace")).split("\n")
             self._lines.extend(lines)
+            self._more.set()
             rest = rest[-4096:]
         self._lines.append(rest)
+        self._ended = True
+        self._more.set()
 
-    def first_error(self) -> str:
-        """What a failed start began with; the errors after it follow from it."""
+    async def first_error(self) -> str:
+        """What a failed start began with; the errors after it follow from it. Empty when none comes soon."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ERROR_SECONDS):
+                while not self._ended and not any(map(_ERROR.search, self._lines)):
+                    self._more.clear()
+                    await self._more.wait()
         return next((line for line in self._lines if _ERROR.search(line)), "").partition(" E ")[2]
 
     def last_line(self) -> str:
