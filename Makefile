@@ -13,7 +13,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests soak
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests soak tenants
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -91,6 +91,9 @@ fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothi
 
 bad-requests: model ## 721 requests that no server may take, against the default model
 	$(BIN)/python tests/clients/bad_requests.py
+
+tenants: setup   ## what one API key can find out of another's prompts, in 2,000 tries: nothing
+	PYTHONPATH=tests $(BIN)/python tests/clients/tenants.py $(TENANTS)
 
 soak: setup      ## a thousand streams of bad clients for three minutes: nothing may be left of them
 	$(BIN)/python tests/clients/soak.py $(SOAK)
