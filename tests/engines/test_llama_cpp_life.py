@@ -87,6 +87,21 @@ async def test_closing_ends_the_child_and_leaves_nothing_behind(
         await anext(engine.generate(FRANCE, SHORT))
 
 
+async def test_the_child_gets_no_secret_of_the_environment(
+    settings: LlamaCppSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "NVIDIA_API_KEY", "HF_TOKEN", "LLAMA_API_KEY", "MY_PATH"):
+        monkeypatch.setenv(name, "hunter2")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    engine = await LlamaCppEngine.start(settings)
+    try:
+        environment = psutil.Process(engine.pid).environ()
+        assert "hunter2" not in environment.values()
+        assert environment["CUDA_VISIBLE_DEVICES"] == "", "it has to know which devices it may use"
+    finally:
+        await engine.aclose()
+
+
 async def test_the_key_and_the_prompts_are_in_no_argument_list(settings: LlamaCppSettings) -> None:
     engine = await LlamaCppEngine.start(settings)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import secrets
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,6 +30,11 @@ _SOCKET_PATH_LIMIT = 100
 _HEADROOM = 2 * 2**30
 """Bytes beyond the estimate that the child may take before its allocations fail: stacks, buffers, grammars."""
 _SIDE_CALLS = 4
+_NEEDED = re.compile(
+    "PATH|HOME|USERPROFILE|TMPDIR|LANG|LC_[A-Z]+|PYTHON(HOME|PATH|USERBASE|NOUSERSITE)|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|"
+    "NVIDIA_(VISIBLE_DEVICES|DRIVER_CAPABILITIES)|(CUDA|GGML|HIP|HSA|ROCR|ROCM|VK|METAL|ONEAPI|SYCL|ZE|OMP|GOMP|KMP|OPENBLAS|MKL)_[A-Z0-9_]+"
+)
+"""Variables of the environment that find libraries, devices and threads. No key or other secret goes to the child."""
 _ERROR = re.compile(r"^[0-9.]+ E ")
 _ERROR_SECONDS = 5.0
 """How long a child that could not load its model is given to log the reason, which it does from another thread."""
@@ -55,6 +62,7 @@ class ChildProcess:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", str(_CHILD), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C in a terminal is for the parent.
+            env=child_environment(os.environ),
         )  # fmt: skip
         child = cls(process, folder, log)
         try:
@@ -116,6 +124,11 @@ class ChildProcess:
         if "error" in answer:
             reason = await self._log.first_error() or answer["error"]
             raise ModelError(f"the model cannot be loaded: {reason}", code="model_load")
+
+
+def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of the server's environment the child gets."""
+    return {name: value for name, value in environment.items() if _NEEDED.fullmatch(name)}
 
 
 def _orders(
