@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.api.gate.keys import new_key
 from antiphon.conversation import PYTHON, JsonSchema, ToolNamespace, ToolSpec
 from antiphon.tokens import Piece
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
@@ -167,6 +168,23 @@ def test_code_is_interpreted_and_its_output_included_where_requested(toolbox: To
     item = events[-1]["response"]["output"][0]
     assert (item["code"], item["outputs"], item["status"]) == ("print(1)", None, "completed")
     assert included["output"][0]["outputs"] == [{"type": "logs", "logs": "8 characters"}]
+
+
+class OwnersPython(Python):
+    """Answers whose call it is."""
+
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
+        return ToolOutput(content=f"a call of {call.owner}", plain=True)
+
+
+def test_a_tool_knows_whose_request_it_serves() -> None:
+    secret, alice = new_key("alice")
+    code = (START, "assistant to=python", CHANNEL, "analysis ", "code", MESSAGE, "print(1)", CALL)
+    body = {"tools": [{"type": "code_interpreter"}], "include": ["code_interpreter_call.outputs"]}
+    application = oss_app(turns(begun(*code), ANSWER), tools=Toolbox([Set((OwnersPython(),))]), keys=[alice])
+    with running(application) as base:
+        response = respond(base, body, authorization=f"Bearer {secret}").json
+    assert response["output"][0]["outputs"] == [{"type": "logs", "logs": "a call of alice"}]
 
 
 def test_a_tool_of_an_mcp_server_is_an_mcp_call(toolbox: Toolbox) -> None:

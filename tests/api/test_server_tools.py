@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import openai
 import pytest
 
+from antiphon.api.gate.keys import new_key
+from antiphon.conversation import ToolSpec
 from antiphon.engines import Sampling
 from antiphon.tokens import decode
-from antiphon.tools import FunctionToolSet, Toolbox
+from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
+from antiphon.tools.tool import DescribedTool, DescribedToolSet
 from kit.api import END, TOKENIZER, app, call, ids, running, scripted
 
 
@@ -64,6 +67,28 @@ def test_a_call_to_our_tool_is_run_here_and_the_client_sees_the_answer_alone(too
             text, reason = answer.choices[0].message.content or "", answer.choices[0].finish_reason
         assert (text, reason) == ("It said HI.", "stop")
         assert "HI" in decode(TOKENIZER, engine.requests[1][0])
+
+
+class OwnersShout(DescribedTool):
+    """Answers whose call it is."""
+
+    spec = ToolSpec("shout", "Says whose call it is.")
+
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
+        return ToolOutput(content=f"a call of {call.owner}")
+
+
+def test_a_tool_knows_whose_request_it_serves() -> None:
+    secret, alice = new_key("alice")
+    engine = replies((*call("shout", "{}"), END), final("Noted."))
+    tools = Toolbox([DescribedToolSet([OwnersShout()])])
+    with (
+        running(app(engine, tools=tools, keys=[alice])) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key=secret) as client,
+    ):
+        asked: Any = {"model": "small", "messages": [{"role": "user", "content": "x"}]}
+        client.chat.completions.create(**asked, extra_body={"server_tools": True})
+    assert "a call of alice" in decode(TOKENIZER, engine.requests[1][0])
 
 
 def test_without_the_request_s_word_our_tools_are_not_offered(toolbox: Toolbox) -> None:

@@ -134,7 +134,10 @@ class Rounds:
         return StepEvents(0, (event,), self.completion_tokens)
 
     async def _results(self, calls: Sequence[Message], seconds: float) -> AsyncGenerator[ToolEvent, None]:
-        tool_calls = [ToolCall.of(one, fallback_id=f"call_{i}", session=self.session) for i, one in enumerate(calls)]
+        owner = self.request.tenant.owner
+        tool_calls = [
+            ToolCall.of(one, fallback_id=f"call_{i}", session=self.session, owner=owner) for i, one in enumerate(calls)
+        ]
         async with aclosing(self.router.run(tool_calls, seconds=max(0.0, seconds))) as events:
             async for event in events:
                 yield event

@@ -10,6 +10,7 @@ from typing import Any
 from antiphon.conversation import Channel, End, Message, OpaquePart, Part, Role, TextPart
 
 CALL_SCHEMA = "E-CALL-SCHEMA"
+TOOL_BUSY = "E-TOOL-BUSY"
 TOOL_TIMEOUT = "E-TOOL-TIMEOUT"
 TOOL_CANCELLED = "E-TOOL-CANCELLED"
 TOOL_UNKNOWN = "E-TOOL-UNKNOWN"
@@ -20,7 +21,8 @@ TOOL_FAILED = "E-TOOL-FAILED"
 class ToolCall:
     """A call as the model wrote it. ``body`` is the text of the call's frame and of no other: tools never see analysis.
 
-    ``channel`` is where the call stood; its reply goes to the same one (resolution A-H04).
+    ``channel`` is where the call stood; its reply goes to the same one (resolution A-H04). ``owner`` is who makes the
+    request (a key's name, empty without keys): tools that share something out count by it.
     """
 
     call_id: str
@@ -29,6 +31,7 @@ class ToolCall:
     content_type: str | None = None
     channel: str = Channel.COMMENTARY
     session: str = ""
+    owner: str = ""
 
     @property
     def idempotency_key(self) -> str:
@@ -36,7 +39,7 @@ class ToolCall:
         return f"{self.session}/{self.call_id}"
 
     @classmethod
-    def of(cls, message: Message, *, fallback_id: str, session: str = "") -> ToolCall:
+    def of(cls, message: Message, *, fallback_id: str, session: str = "", owner: str = "") -> ToolCall:
         """The call that a message is; ``fallback_id`` where the model gave no id (Harmony has none)."""
         assert message.is_call, "not a call"
         assert message.recipient is not None, "a call has a recipient"
@@ -47,6 +50,7 @@ class ToolCall:
             content_type=message.content_type,
             channel=message.channel or Channel.COMMENTARY,
             session=session,
+            owner=owner,
         )
 
 
