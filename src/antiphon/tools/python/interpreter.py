@@ -1,0 +1,145 @@
+"""One interpreter in its sandbox: cells go in, replies come out, and between cells nothing runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import secrets
+
+from .cell import Cell, SandboxLimits
+from .inside import Inside
+from .reply import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_reply
+
+_POLL = 0.05
+_CPU_MARGIN = 5
+_ENDED = "the interpreter ended (too much memory, or its own doing)"
+_UNEXPECTED = "the interpreter was ended because its code wrote to the descriptor of its replies"
+
+
+class Interpreter:
+    """Its variables last until it is closed or lost. One cell at a time.
+
+    ``process`` is bubblewrap, with pipes for input and output; the interpreter runs below it.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, limits: SandboxLimits) -> None:
+        assert process.stdin is not None, "started with pipes"
+        assert process.stdout is not None, "started with pipes"
+        self._process = process
+        self._requests = process.stdin
+        self._replies = process.stdout
+        self._limits = limits
+        self._inside: Inside | None = None
+        self._fault: str | None = None
+        self.alive = True
+
+    async def begin(self, user: int | None) -> None:
+        """Gives the worker its settings and waits until it stands behind all protections.
+
+        Raises OSError, EOFError or `UnexpectedReply` when it does not come up.
+        """
+        nonce = secrets.token_bytes(NONCE)
+        self._requests.write(worker_settings(self._limits, user, nonce))
+        await self._requests.drain()
+        await read_reply(self._replies, nonce, 0)
+
+    def attach(self, pid: int) -> None:
+        """The interpreter, below the process ``pid``, is stopped between cells from here on.
+
+        Raises OSError or ValueError when it is gone.
+        """
+        self._inside = Inside(pid)
+        self._inside.stop()
+
+    async def run(self, code: str) -> Cell:
+        """Runs one cell. Never raises for what the code does; a cell over a limit costs the interpreter."""
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                return await self._exchange(code)
+        except TimeoutError:
+            return await self._lose(f"no result within {self._limits.seconds:g} s", late=True)
+        except UnexpectedReply:
+            return await self._lose(_UNEXPECTED)
+        except (OSError, EOFError):
+            return await self._lose(self._fault or _ENDED)
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+
+    async def _exchange(self, code: str) -> Cell:
+        assert self._inside is not None, "attached"
+        nonce = secrets.token_bytes(NONCE)
+        watch = asyncio.create_task(self._watch(self._inside))
+        try:
+            self._requests.write(json.dumps({"code": code, "nonce": nonce.hex()}).encode() + b"\n")
+            self._inside.resume()  # it finds the cell there and need not be woken a second time
+            await self._requests.drain()
+            return await read_reply(self._replies, nonce, self._limits.output)
+        finally:
+            self._inside.stop()
+            self._check(self._inside)
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+    async def _watch(self, inside: Inside) -> None:
+        while self._fault is None:
+            await asyncio.sleep(_POLL)
+            self._check(inside)
+
+    def _check(self, inside: Inside) -> None:
+        """Ends the interpreter when it is over a limit that the kernel does not watch for us."""
+        if self._fault is not None:
+            return
+        try:
+            self._fault = inside.usage().over(self._limits)
+        except OSError:  # it is gone, or cannot be watched
+            self._fault = _ENDED
+        if self._fault is not None:
+            self._kill()
+
+    async def _lose(self, why: str, *, late: bool = False) -> Cell:
+        await self.aclose()
+        return Cell(False, "", 0, lost=why, late=late)
+
+    def _kill(self) -> None:
+        """All inside end, and bubblewrap outside after them."""
+        if self._inside is not None:
+            self._inside.kill()
+        elif self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def aclose(self) -> None:
+        """Kills everything inside and waits for it; idempotent."""
+        self.alive = False
+        self._kill()
+        self._requests.close()
+        with contextlib.suppress(RuntimeError, OSError):  # a cell that runs reads too, and will see the end
+            while await self._replies.read(1 << 16):
+                pass  # what is left in the pipe must be read before its end is seen
+        await self._process.wait()
+        if self._inside is not None:
+            self._inside.close()
+
+
+def worker_settings(limits: SandboxLimits, user: int | None, nonce: bytes) -> bytes:
+    """The worker's first line of input; ``user``: whom it is to become, None when it is somebody already."""
+    settings = {
+        "nonce": nonce.hex(),
+        "user": user,
+        "header": HEADER.format,
+        "images": IMAGES,
+        "image_bytes": IMAGE_BYTES,
+        "output": limits.output,
+        "packages": ["/packages"] if limits.packages is not None else [],
+        "rlimits": {
+            "RLIMIT_AS": limits.memory,
+            "RLIMIT_CPU": math.ceil(limits.cpu) + _CPU_MARGIN,
+            "RLIMIT_FSIZE": limits.scratch,
+            "RLIMIT_NOFILE": 128,
+            "RLIMIT_CORE": 0,
+        },
+    }
+    return json.dumps(settings).encode() + b"\n"

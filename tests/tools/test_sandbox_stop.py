@@ -1,0 +1,95 @@
+"""Between cells nothing runs in the sandbox, and all cells together have so much processor time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psutil
+import pytest
+
+from antiphon.tools import Router, ToolCall
+from antiphon.tools.python import Bubblewrap, Interpreter, PythonTool, SandboxLimits
+from kit.sandbox import inside, interpreters
+from kit.waiting import until
+
+BURN = """
+import time
+end = time.process_time() + 0.4
+while time.process_time() < end: pass
+"""
+
+
+@pytest.fixture
+async def interpreter() -> AsyncIterator[Interpreter]:
+    fresh = await Bubblewrap(SandboxLimits(seconds=60)).start()
+    yield fresh
+    await fresh.aclose()
+
+
+WAYS_ON = {
+    "a thread": "pass",
+    "a thread that continues the process": "os.kill(os.getpid(), signal.SIGCONT)",
+    "a thread that continues itself": "signal.pthread_kill(threading.get_ident(), signal.SIGCONT)",
+    "a timer": "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)",
+    "a thread that ignores the stop": "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))",
+    "a thread that handles the stop": "ctypes.CDLL(None).signal(signal.SIGSTOP, 1)",
+}
+
+
+@pytest.mark.parametrize("way", WAYS_ON, ids=lambda name: name.replace(" ", "-"))
+async def test_work_left_behind_stands_still_until_the_next_cell(interpreter: Interpreter, way: str) -> None:
+    started = await interpreter.run(f"""
+import ctypes, os, signal, threading
+signal.signal(signal.SIGALRM, lambda *_: None)
+count, going = 0, threading.Event()
+def work():
+    global count
+    while True:
+        count += 1
+        going.set()
+        try: {WAYS_ON[way]}
+        except OSError: pass
+for _ in range(4): threading.Thread(target=work, daemon=True).start()
+going.wait()
+""")
+    assert started.ok, started
+    (process,) = interpreters()
+    await until(lambda: process.status() == psutil.STATUS_STOPPED)
+    before = process.cpu_times()
+    elapsed = psutil.Process().cpu_times().user + 0.3
+    while psutil.Process().cpu_times().user < elapsed:
+        assert process.status() == psutil.STATUS_STOPPED
+        await asyncio.sleep(0)
+    assert process.cpu_times() == before, "not a tick while this process used many"
+    counted = await interpreter.run("before = count\nwhile count == before: pass\nprint('it goes on')")
+    assert counted.text == "it goes on\n"
+
+
+async def test_an_interpreter_that_waits_for_its_first_cell_is_stopped_too(interpreter: Interpreter) -> None:
+    (process,) = interpreters()
+    await until(lambda: process.status() == psutil.STATUS_STOPPED)
+    assert (await interpreter.run("1")).text == "1\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [BURN, f"import threading\nburn = threading.Thread(target=exec, args=({BURN!r},))\nburn.start(); burn.join()"],
+)
+async def test_all_cells_together_have_so_much_processor_time(body: str) -> None:
+    tool = PythonTool(Bubblewrap(SandboxLimits(seconds=60, cpu=1)))
+    router = Router([tool])
+    try:
+        for number in range(30):
+            result = await router.call(ToolCall(call_id=f"c{number}", recipient="python", body=body, session="s"))
+            if result.error is not None:
+                break
+        assert number > 0, "one cell of them is within the limit"
+        assert result.error is not None
+        assert "used 1 s of processor time" in result.error.message
+        assert "variables are lost" in result.error.message
+        after = await router.call(ToolCall(call_id="after", recipient="python", body="1", session="s"))
+        assert after.text(envelope=False) == "1\n"
+    finally:
+        await tool.aclose()
+    assert inside() == []
