@@ -316,3 +316,124 @@ async def test_tools_never_get_what_was_thought() -> None:
     assert seen == ["open"]
     assert [e.text for e in events if isinstance(e, TextDelta)][-1:] != []
     assert all(e.result.call.channel != Channel.ANALYSIS for e in events if isinstance(e, ToolEnded))
+
+
+def number(n: int) -> str:
+    """Says a number."""
+    return f"number {n}"
+
+
+def numbered(made: Any, n: int, call_id: str) -> str:
+    """A call of `number` as the format writes it, under the model's own id where the format has ids."""
+    if made is harmony:
+        return f'<|start|>assistant to=functions.number<|channel|>commentary<|message|>{{"n": {n}}}<|call|>'
+    if made is openchat:
+        head = f"assistant to=functions.number call_id={call_id}<|channel|>commentary<|constrain|>json"
+        return f'<|start|>{head}<|message|>{{"n": {n}}}<|call|>'
+    return f'<tool_call>{{"name": "number", "id": "{call_id}", "arguments": {{"n": {n}}}}}</tool_call>'
+
+
+def after_role(made: Any, *parts: str) -> str:
+    """The reply's text behind the role that the prompt wrote."""
+    if made is chatml:
+        return "".join(parts) + "<|im_end|>"
+    return "".join(parts).removeprefix("<|start|>assistant")
+
+
+def last(made: Any) -> str:
+    return "done<|im_end|>" if made is chatml else "<|channel|>final<|message|>done<|return|>"
+
+
+@pytest.mark.parametrize("made", REPLIES, ids=lambda made: made.__name__)
+@pytest.mark.parametrize("id", ["x1", "call_0", "call_1", "x" * 300, "%00", "%20"])
+@pytest.mark.spec("OCM-65", "OCM-87", "OCM-88")
+async def test_a_call_id_that_the_model_writes_again_is_another_call_s_and_is_renamed(made: Any, id: str) -> None:
+    def say(prompt: Sequence[int], round: int) -> str:
+        return last(made) if round == 3 else after_role(made, numbered(made, round, id))
+
+    tool = FunctionTool(number)
+    served, engine = model(made(), say)
+    rounds = Rounds(served, ask("Count.", tool), Router([tool]), prepare_turn, session="s")
+    ended = [event.result for event in await run(rounds) if isinstance(event, ToolEnded)]
+    assert [result.text(envelope=False) for result in ended] == ["number 0", "number 1", "number 2"]
+    said = rounds.request.conversation.messages
+    ids = [message.call_id for message in said if message.is_call]
+    assert len(set(ids)) == 3
+    assert [(m.call_id, m.text) for m in said if m.role is Role.TOOL] == [
+        (id, f"number {n}") for n, id in enumerate(ids)
+    ]
+    if made is openchat:
+        prompt = decode(served.tokenizer, engine.requests[-1][0])
+        assert all(prompt.count(f"call_id={id}") == 2 for id in ids), "in the prompt too: the call and its reply"
+
+
+async def test_two_calls_of_one_turn_under_one_id_are_both_answered() -> None:
+    calls = after_role(chatml, *(numbered(chatml, n, "x1") for n in range(3)))
+    served, _ = model(chatml(), lambda prompt, round: last(chatml) if round else calls)
+    tool = FunctionTool(number)
+    rounds = Rounds(served, ask("Count.", tool), Router([tool]), prepare_turn)
+    assert len([event for event in await run(rounds) if isinstance(event, ToolEnded)]) == 3
+    said = rounds.request.conversation.messages
+    calls_of = {message.call_id: message.text for message in said if message.is_call}
+    assert "x1" in calls_of
+    assert {m.call_id: m.text for m in said if m.role is Role.TOOL} == {
+        id: f"number {text[-2]}" for id, text in calls_of.items()
+    }
+
+
+async def test_a_second_conversation_of_a_session_gets_no_result_of_the_first() -> None:
+    tool, router = FunctionTool(number), Router([FunctionTool(number)])
+    for n in (1, 2):
+        served, _ = model(
+            harmony(),
+            lambda prompt, round, n=n: last(harmony) if round else after_role(harmony, numbered(harmony, n, "")),
+        )
+        rounds = Rounds(served, ask("Say it.", tool), router, prepare_turn, session="chat")
+        (ended,) = [event.result for event in await run(rounds) if isinstance(event, ToolEnded)]
+        assert (ended.call.call_id, ended.text(envelope=False)) == ("call_0", f"number {n}")
+
+
+async def test_the_time_of_earlier_rounds_is_taken_from_that_for_all_tools() -> None:
+    now = 0.0
+
+    def work() -> None:
+        """Takes 500 s."""
+        nonlocal now
+        now += 500
+
+    async def wait() -> None:
+        """Never ends."""
+        await asyncio.Event().wait()
+
+    calls = ('{"name": "work", "arguments": {}}', '{"name": "wait", "arguments": {"deadline_ms": 5000}}')
+    replies = [*(f"<tool_call>{call}</tool_call><|im_end|>" for call in calls), "done<|im_end|>"]
+    served, _ = model(chatml(), lambda prompt, round: replies[round])
+    router = Router([FunctionTool(work), FunctionTool(wait)], clock=lambda: now)
+    ended = []
+    async with aclosing(Rounds(served, ask(), router, prepare_turn, RoundLimits(tool_seconds=600)).run()) as events:
+        async for event in events:
+            if isinstance(event, ToolStarted) and event.call.recipient == "functions.wait":
+                now += 200
+            if isinstance(event, ToolEnded):
+                ended.append(event.result.error and event.result.error.code)
+    assert ended == [None, "E-TOOL-CANCELLED"], "600 s are over after 500 in one round and 200 in the next"
+
+
+async def test_one_call_of_a_request_can_be_cancelled_and_the_model_reads_so() -> None:
+    async def wait() -> None:
+        """Never ends."""
+        await asyncio.Event().wait()
+
+    replies = ['<tool_call>{"name": "wait", "arguments": {}}</tool_call><|im_end|>', "done<|im_end|>"]
+    served, _ = model(chatml(), lambda prompt, round: replies[round])
+    rounds = Rounds(served, ask(), Router([FunctionTool(wait)]), prepare_turn, session="s")
+    events: list[RoundEvent] = []
+    async with aclosing(rounds.run()) as happening:
+        async for event in happening:
+            events.append(event)
+            if isinstance(event, ToolStarted):
+                assert rounds.cancel(event.call.call_id, "not needed")
+                assert not rounds.cancel("call_7")
+    assert [e for e in events if isinstance(e, ToolCancelled)] == [ToolCancelled("call_0", "not needed")]
+    assert [m.text for m in rounds.request.conversation.messages][-1] == "done"
+    assert '"E-TOOL-CANCELLED"' in rounds.request.conversation.messages[-2].text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import AsyncIterator, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,6 @@ from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
 from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
 
 BUILTINS = ("browser", "python")
-THREADS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +62,10 @@ async def open_toolbox(
     A name is a built-in's, else one of ``tools``, else one that an installed package publishes as ``antiphon.tools``.
     Raises `ConfigError` for what cannot be opened.
     """
-    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tool")
     async with AsyncExitStack() as stack:
-        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         sets: list[ToolSet] = []
         for name in dict.fromkeys(settings.names):
-            sets.append(await stack.enter_async_context(aclosing(_open(name, settings, threads, tools))))
+            sets.append(await stack.enter_async_context(aclosing(_open(name, settings, tools))))
         if settings.mcp is not None:
             for name, server in read_mcp_config(_read(settings.mcp)).items():
                 sets.append(await stack.enter_async_context(aclosing(await McpToolSet.connect(name, server))))
@@ -80,9 +76,9 @@ async def open_toolbox(
         yield toolbox
 
 
-def _open(name: str, settings: ToolSettings, threads: Executor, tools: Mapping[str, ToolFactory]) -> ToolSet:
+def _open(name: str, settings: ToolSettings, tools: Mapping[str, ToolFactory]) -> ToolSet:
     if name.endswith(".py"):
-        return FunctionToolSet.of_module(load_module(Path(name)), executor=threads)
+        return FunctionToolSet.of_module(load_module(Path(name)))
     match name:
         case "python":
             return PythonTool(Bubblewrap(SandboxLimits(packages=settings.python_packages)))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
 from antiphon.errors import EngineError, RequestError
 from antiphon.grammar import ReplyShape
 
+from .call_ids import free_ids
 from .model import Model
 from .plan import Draft, Plan, compiler_of, plan_turn
 from .request import TurnRequest
@@ -61,14 +63,13 @@ def shape_of(draft: Draft) -> ReplyShape:
     """What the request requires of its reply."""
     request = draft.request
     conversation = request.conversation
-    first = sum(message.is_call for message in conversation.messages)
     return ReplyShape(
         tools=conversation.tools,
         builtins=conversation.builtins,
         tool_choice=request.tool_choice,
         parallel=request.parallel_tool_calls,
         response_format=conversation.response_format or ResponseFormat(),
-        call_ids=tuple(f"{request.call_prefix}{number}" for number in range(first, first + CALLS)),
+        call_ids=tuple(islice(free_ids(request, request.call_prefix), CALLS)),
         max_reasoning=draft.model.thinking_budget,
     )
 

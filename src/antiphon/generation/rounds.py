@@ -133,6 +133,10 @@ class Rounds:
     def _step(self, event: RoundEvent) -> StepEvents[RoundEvent]:
         return StepEvents(0, (event,), self.completion_tokens)
 
+    def cancel(self, call_id: str, reason: str = "the call was cancelled") -> bool:
+        """Give up one call of a tool that waits or runs; the turns go on with ``E-TOOL-CANCELLED`` as its result."""
+        return self.router.cancel(call_id, session=self.session, reason=reason)
+
     async def _results(self, calls: Sequence[Message], seconds: float) -> AsyncGenerator[ToolEvent, None]:
         owner = self.request.tenant.owner
         tool_calls = [

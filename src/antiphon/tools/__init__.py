@@ -1,8 +1,11 @@
 """Calls → results."""
 
 from .arguments import ArgumentReader, Arguments, BadArguments
+from .batch import ToolCancelled, ToolEnded, ToolEvent, ToolStarted
 from .call import (
+    CALL_ID,
     CALL_SCHEMA,
+    TOOL_BUSY,
     TOOL_CANCELLED,
     TOOL_FAILED,
     TOOL_TIMEOUT,
@@ -14,7 +17,7 @@ from .call import (
 )
 from .function import FunctionTool, FunctionToolSet
 from .registry import ToolFactory
-from .router import Router, ToolCancelled, ToolEnded, ToolEvent, ToolLimits, ToolStarted
+from .router import Router, ToolLimits
 from .tool import DescribedTool, Tool, ToolFailure, ToolSet
 from .toolbox import Offer, Toolbox
 
@@ -22,12 +25,14 @@ __all__ = [
     "ArgumentReader",
     "Arguments",
     "BadArguments",
+    "CALL_ID",
     "CALL_SCHEMA",
     "DescribedTool",
     "FunctionTool",
     "FunctionToolSet",
     "Offer",
     "Router",
+    "TOOL_BUSY",
     "TOOL_CANCELLED",
     "TOOL_FAILED",
     "TOOL_TIMEOUT",

@@ -10,6 +10,7 @@ from typing import Any
 from antiphon.conversation import Channel, End, Message, OpaquePart, Part, Role, TextPart
 
 CALL_SCHEMA = "E-CALL-SCHEMA"
+CALL_ID = "E-CALL-ID"
 TOOL_BUSY = "E-TOOL-BUSY"
 TOOL_TIMEOUT = "E-TOOL-TIMEOUT"
 TOOL_CANCELLED = "E-TOOL-CANCELLED"
@@ -34,9 +35,9 @@ class ToolCall:
     owner: str = ""
 
     @property
-    def idempotency_key(self) -> str:
-        """The same for every attempt to run this call (OCM-93)."""
-        return f"{self.session}/{self.call_id}"
+    def idempotency_key(self) -> tuple[str, str]:
+        """The same for every attempt to run this call (OCM-93): its session and its id."""
+        return self.session, self.call_id
 
     @classmethod
     def of(cls, message: Message, *, fallback_id: str, session: str = "", owner: str = "") -> ToolCall:

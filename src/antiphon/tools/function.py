@@ -7,6 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,7 @@ from antiphon.conversation import FUNCTIONS, ToolSpec
 
 from .arguments import BadArguments
 from .call import ToolCall, ToolOutput
+from .threads import ToolThreads
 from .tool import DescribedTool, DescribedToolSet, ToolFailure
 
 
@@ -25,15 +27,15 @@ class FunctionTool(DescribedTool):
 
     Each parameter needs an annotation that JSON can carry (what msgspec converts: numbers, strings, lists, dataclasses,
     enums, Literal …). The docstring's first part describes the tool, its Args section the parameters. A function that
-    is not ``async`` runs in ``executor``; when its deadline passes the model gets its answer and the thread's late
-    result is dropped, for a thread cannot be stopped.
+    is not ``async`` runs in ``executor``, or in the tool's own `ToolThreads`; when its deadline passes the model gets
+    its answer and the thread's late result is dropped, for a thread cannot be stopped.
     """
 
     def __init__(
         self, function: Callable[..., Any], *, namespace: str = FUNCTIONS, executor: Executor | None = None
     ) -> None:
         self._function = function
-        self._executor = executor
+        self._executor = executor or ToolThreads()
         self._arguments = _argument_struct(function)
         doc = docstring_parser.parse(inspect.getdoc(function) or "")
         described = {param.arg_name: param.description for param in doc.params if param.description}
@@ -52,9 +54,15 @@ class FunctionTool(DescribedTool):
         if inspect.iscoroutinefunction(self._function):
             value = await self._function(**typed)
         else:
-            loop = asyncio.get_running_loop()
-            value = await loop.run_in_executor(self._executor, lambda: self._function(**typed))
+            value = await self._in_thread(typed)
         return value if isinstance(value, ToolOutput) else ToolOutput(content=_content(value))
+
+    async def _in_thread(self, typed: Mapping[str, Any]) -> Any:
+        loop = asyncio.get_running_loop()
+        value, raised = await loop.run_in_executor(self._executor, _settled, partial(self._function, **typed))
+        if raised is not None:
+            raise raised
+        return value
 
 
 class FunctionToolSet(DescribedToolSet):
@@ -72,6 +80,14 @@ class FunctionToolSet(DescribedToolSet):
         found = [getattr(module, name) for name in names]
         own = [f for f in found if inspect.isfunction(f) and f.__module__ == module.__name__]
         return cls(own, executor=executor)
+
+
+def _settled(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """What it returns, or what it raises: a future that is to raise ``StopIteration`` would never be done."""
+    try:
+        return function(), None
+    except BaseException as error:  # noqa: BLE001 - raised again where the result is awaited
+        return None, error
 
 
 def _argument_struct(function: Callable[..., Any]) -> type[msgspec.Struct]:

@@ -4,99 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 
 from antiphon.errors import near
 
-from .arguments import ArgumentReader, Arguments, BadArguments
-from .call import (
-    TOOL_CANCELLED,
-    TOOL_FAILED,
-    TOOL_TIMEOUT,
-    TOOL_UNKNOWN,
-    ToolCall,
-    ToolError,
-    ToolOutput,
-    ToolResult,
-    dump,
-)
+from .arguments import Arguments
+from .batch import Batch, ToolCancelled, ToolEnded, ToolEvent, ToolStarted
+from .call import TOOL_CANCELLED, TOOL_FAILED, TOOL_TIMEOUT, TOOL_UNKNOWN, ToolCall, ToolError, ToolResult
+from .checked import CheckedTool
+from .memory import ResultMemory, repeated
 from .tool import Tool, ToolFailure
+from .work import ToolOutcome
+
+OVER = "the time for tools is over"
+Notify = Callable[[ToolEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """``deadline`` seconds for a call that names none, ``longest`` for one that does; ``result`` characters at most."""
+    """``deadline`` seconds for a call that names none, ``longest`` for one that does, both from its arrival.
+
+    ``result``: characters of a result. ``concurrent``: calls of one `Router.run` at once. ``remembered``: results of
+    sessions' calls. ``abandoned``: calls of one tool that were given up and have not ended; a tool that has so many
+    gets no further ones (``E-TOOL-BUSY``).
+    """
 
     deadline: float = 30.0
     longest: float = 300.0
     result: int = 100_000
     concurrent: int = 16
     remembered: int = 1024
+    abandoned: int = 16
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
-    call: ToolCall
+@dataclass(slots=True)
+class PendingCall:
+    """A call that waits or runs. ``started``: when it left the queue; ``reason``: why it was cancelled."""
 
+    timer: asyncio.Timeout
+    started: float | None = None
+    reason: str | None = None
 
-@dataclass(frozen=True, slots=True)
-class ToolCancelled:
-    """OpenChatML's ``tool.cancel {call_id, reason}``; the call's result (with ``E-TOOL-CANCELLED``) follows."""
-
-    call_id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolEnded:
-    result: ToolResult
-
-
-ToolEvent = ToolStarted | ToolCancelled | ToolEnded
-
-
-class ResultMemory:
-    """Results by their calls' idempotency keys, at most ``capacity``; the oldest go first."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._results: dict[str, ToolResult] = {}
-
-    def get(self, call: ToolCall) -> ToolResult | None:
-        return self._results.get(call.idempotency_key) if call.session else None
-
-    def put(self, result: ToolResult) -> None:
-        if not result.call.session:
-            return
-        self._results[result.call.idempotency_key] = result
-        while len(self._results) > self._capacity:
-            del self._results[next(iter(self._results))]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedTool:
-    """A tool, and the reader of its arguments; None where the body is not JSON."""
-
-    tool: Tool
-    reader: ArgumentReader | None
-
-    @classmethod
-    def of(cls, tool: Tool) -> CheckedTool:
-        return cls(tool, None if tool.parameters is None else ArgumentReader(tool.parameters))
-
-    def arguments(self, call: ToolCall) -> Arguments:
-        """The arguments of a call. Raises `BadArguments`."""
-        return Arguments({}) if self.reader is None else self.reader.read(call)
+    def cancel(self, reason: str) -> bool:
+        """End it now; False where it is at its end already."""
+        if self.reason is not None or self.timer.expired():
+            return False
+        self.reason = reason
+        self.timer.reschedule(0)
+        return True
 
 
 class Router:
     """Runs calls concurrently and gives each exactly one result, in the order in which they come.
 
     A tool that fails, hangs, raises or prints for ever costs its call and nothing else: every outcome is a
-    `ToolResult` that the model can read. Within a session, a call that was answered before under the same idempotency
-    key is not run again. ``clock`` gives seconds.
+    `ToolResult` that the model can read, at the call's deadline at the latest. ``clock`` gives seconds.
     """
 
     def __init__(
@@ -110,6 +74,7 @@ class Router:
         self._clock = clock
         self._tools: dict[str, CheckedTool] = {}
         self._results = ResultMemory(self.limits.remembered)
+        self._pending: dict[tuple[str, str], list[PendingCall]] = {}
         self._calls_left: int | None = None
         for tool in tools:
             if tool.recipient in self._tools:
@@ -120,11 +85,16 @@ class Router:
     def recipients(self) -> list[str]:
         return sorted(self._tools)
 
+    @property
+    def abandoned(self) -> int:
+        """How many calls were given up whose tools have not ended."""
+        return sum(len(tool.abandoned) for tool in self._tools.values())
+
     def only(self, recipients: Collection[str], *, most: int | None = None) -> Router:
         """A router of those tools alone, for one request. ``most``: calls beyond so many are answered with an error.
 
         It shares the tools and their compiled schemas with this one, and the results of earlier calls: a call that was
-        answered here is not run again there. The count of calls is its own.
+        answered here is not run again there. The count of calls is its own, and so are the calls that `cancel` finds.
         """
         narrowed = Router((), self.limits, clock=self._clock)
         narrowed._tools = {name: tool for name, tool in self._tools.items() if name in recipients}
@@ -139,89 +109,124 @@ class Router:
     async def run(self, calls: Sequence[ToolCall], *, seconds: float | None = None) -> AsyncGenerator[ToolEvent, None]:
         """The events of ``calls``, which end with one `ToolEnded` each; results come as they are ready.
 
-        ``seconds`` limits them all together: what still runs then is cancelled. Closing the generator cancels too.
+        All of them are new: none is answered from an earlier result, and one under the id of another of them is refused
+        (``E-CALL-ID``). ``seconds`` limits them all together: what still runs then is cancelled. Closing the generator
+        cancels too.
         """
-        events: asyncio.Queue[ToolEvent] = asyncio.Queue()
-        gate = asyncio.Semaphore(self.limits.concurrent)
-        tasks = {asyncio.create_task(self._answer(call, gate, events), name=call.call_id): call for call in calls}
+        batch = Batch(calls, self.limits.concurrent)
+        tasks = [asyncio.create_task(self._answer(batch, i), name=call.call_id) for i, call in enumerate(calls)]
         end = None if seconds is None else self._clock() + seconds
-        unanswered = {call.call_id: call for call in calls}
         try:
-            while unanswered:
-                left = None if end is None else max(0.0, end - self._clock())
-                try:
-                    event = await asyncio.wait_for(events.get(), left)
-                except TimeoutError:
+            while batch.unanswered:
+                event = await batch.next(None if end is None else max(0.0, end - self._clock()))
+                if event is None:
                     break
-                if isinstance(event, ToolEnded):
-                    unanswered.pop(event.result.call.call_id, None)
                 yield event
-            for call in unanswered.values():
-                yield ToolCancelled(call.call_id, "the time for tools is over")
-                yield ToolEnded(cancelled(call, "the time for tools is over"))
+            for call in batch.unanswered.values():
+                yield ToolCancelled(call.call_id, OVER)
+                yield ToolEnded(cancelled(call, OVER))
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """The result of one call. Never raises, but for cancellation of the caller."""
+        """The result of one call. Never raises, but for cancellation of the caller.
+
+        Within a session a call is run once: sent again it has the result that it had, but for errors that may be gone
+        the next time. Another call under its id, or the same while it runs, is refused (``E-CALL-ID``).
+        """
         known = self._results.get(call)
         if known is not None:
             return known
-        started = self._clock()
-        result = replace(await self._outcome(call), seconds=self._clock() - started)
+        if call.session and call.idempotency_key in self._pending:
+            return repeated(call)
+        result = await self._result(call, nullcontext(), lambda event: None)
         self._results.put(result)
         return result
 
-    async def _answer(self, call: ToolCall, gate: asyncio.Semaphore, events: asyncio.Queue[ToolEvent]) -> None:
-        async with gate:
-            events.put_nowait(ToolStarted(call))
-            events.put_nowait(ToolEnded(await self.call(call)))
+    def cancel(self, call_id: str, *, session: str = "", reason: str = "the call was cancelled") -> bool:
+        """Give up the call of that id which waits or runs: its one result is ``E-TOOL-CANCELLED``, now.
 
-    async def _outcome(self, call: ToolCall) -> ToolResult:
+        False where there is none. For the event loop's own thread.
+        """
+        given_up = [pending.cancel(reason) for pending in self._pending.get((session, call_id), ())]
+        return any(given_up)
+
+    async def _answer(self, batch: Batch, place: int) -> None:
+        call = batch.calls[place]
+        result = cancelled(call, "the call was given up")
+        try:
+            result = repeated(call) if place in batch.repeated else await self._result(call, batch.gate, batch.note)
+        finally:
+            if result.error is not None and result.error.code == TOOL_CANCELLED:
+                batch.note(ToolCancelled(call.call_id, result.error.message))
+            batch.end(place, result)
+
+    async def _result(self, call: ToolCall, gate: AbstractAsyncContextManager[None], notify: Notify) -> ToolResult:
+        """The result of a call that is new. ``gate`` is the queue; ``notify`` hears that the call has left it."""
+        try:
+            tool = self._admitted(call)
+            arguments = tool.arguments(call)
+        except ToolFailure as refusal:
+            notify(ToolStarted(call))
+            return failed(call, refusal.error)
+        deadline = self._deadline(arguments)
+        with self._cancellable(call, deadline) as pending:
+            try:
+                async with pending.timer, gate:
+                    pending.started = self._clock()
+                    notify(ToolStarted(call))
+                    outcome = await self._outcome(tool, call, arguments)
+            except TimeoutError:
+                outcome = _given_up(pending, deadline)
+        seconds = 0.0 if pending.started is None else self._clock() - pending.started
+        return result_of(call, outcome, seconds)
+
+    async def _outcome(self, tool: CheckedTool, call: ToolCall, arguments: Arguments) -> ToolOutcome:
+        limits = self.limits
+        try:
+            work = tool.begin(call, arguments, characters=limits.result, abandoned=limits.abandoned)
+        except ToolFailure as refusal:
+            return refusal.error
+        return await work.outcome()
+
+    @contextmanager
+    def _cancellable(self, call: ToolCall, deadline: float) -> Iterator[PendingCall]:
+        """The call among those that `cancel` finds. Its deadline runs from when its timer is entered."""
+        pending = PendingCall(asyncio.timeout(deadline))
+        others = self._pending.setdefault(call.idempotency_key, [])
+        others.append(pending)
+        try:
+            yield pending
+        finally:
+            others.remove(pending)
+            if not others:
+                del self._pending[call.idempotency_key]
+
+    def _admitted(self, call: ToolCall) -> CheckedTool:
+        """The tool of a call, which is counted. Raises `ToolFailure`."""
         tool = self._tools.get(call.recipient)
         if tool is None:
             hint = near(call.recipient, self._tools)
-            return failed(call, ToolError(TOOL_UNKNOWN, f"there is no tool {call.recipient!r}. {hint}"))
+            raise ToolFailure(ToolError(TOOL_UNKNOWN, f"there is no tool {call.recipient!r}. {hint}"))
         if self._calls_left == 0:
-            return failed(call, ToolError(TOOL_FAILED, "no more tool calls are allowed: answer with what you know"))
+            raise ToolFailure(ToolError(TOOL_FAILED, "no more tool calls are allowed: answer with what you know"))
         if self._calls_left is not None:
             self._calls_left -= 1
-        try:
-            return await self._run(tool.tool, call, tool.arguments(call))
-        except BadArguments as bad:
-            return failed(call, bad.error)
-        except ToolFailure as failure:
-            return failed(call, failure.error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is its answer, never ours
-            return failed(call, ToolError(TOOL_FAILED, f"{type(error).__name__}: {str(error)[:2000]}"))
-
-    async def _run(self, tool: Tool, call: ToolCall, arguments: Arguments) -> ToolResult:
-        deadline = self._deadline(arguments)
-        try:
-            async with asyncio.timeout(deadline) as timer:
-                output = await tool.run(call, arguments.values)
-        except TimeoutError as error:
-            if not timer.expired():
-                raise
-            raise ToolFailure(ToolError(TOOL_TIMEOUT, f"no result within {deadline:g} s", retryable=True)) from error
-        return ToolResult(call=call, output=self._bounded(output))
+        return tool
 
     def _deadline(self, arguments: Arguments) -> float:
+        """Seconds from the call's arrival."""
         if arguments.deadline_ms is None:
             return self.limits.deadline
-        return min(arguments.deadline_ms / 1000, self.limits.longest)
+        return min(arguments.deadline_ms, self.limits.longest * 1000) / 1000
 
-    def _bounded(self, output: ToolOutput) -> ToolOutput:
-        """The output, cut where it is too long, with a note that says so (and never a broken JSON value)."""
-        text = output.content if isinstance(output.content, str) else dump(output.content)
-        limit = self.limits.result
-        if len(text) <= limit:
-            return output
-        note = f"\n[cut: {len(text) - limit:,} of {len(text):,} characters left out]"
-        provenance: Mapping[str, Any] = {**output.provenance, "truncated": True, "characters": len(text)}
-        return replace(output, content=text[:limit] + note, provenance=provenance)
+
+def result_of(call: ToolCall, outcome: ToolOutcome, seconds: float) -> ToolResult:
+    if isinstance(outcome, ToolError):
+        return ToolResult(call=call, error=outcome, seconds=seconds)
+    return ToolResult(call=call, output=outcome, seconds=seconds)
 
 
 def failed(call: ToolCall, error: ToolError) -> ToolResult:
@@ -231,3 +236,9 @@ def failed(call: ToolCall, error: ToolError) -> ToolResult:
 def cancelled(call: ToolCall, reason: str) -> ToolResult:
     """OCM-138: the runtime gave the call up."""
     return failed(call, ToolError(TOOL_CANCELLED, reason, retryable=True))
+
+
+def _given_up(pending: PendingCall, deadline: float) -> ToolError:
+    if pending.reason is not None:
+        return ToolError(TOOL_CANCELLED, pending.reason, retryable=True)
+    return ToolError(TOOL_TIMEOUT, f"no result within {deadline:g} s", retryable=True)

@@ -19,11 +19,11 @@ from antiphon.conversation import (
     TurnEnded,
 )
 from antiphon.engines import EngineEnd, Step
+from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
 from antiphon.generation.plan import Draft, stop_ids
 from antiphon.tokens import Control
 
-from .call_ids import CallIds
 from .counts import Counts
 from .ids import IdReader
 from .logprobs import PendingLogprobs
