@@ -13,6 +13,7 @@ from urllib.robotparser import RobotFileParser
 
 import aiohttp
 import msgspec
+from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from antiphon.tools.tool import ToolFailure
@@ -22,6 +23,9 @@ from .backend import Hit, refused, unreachable
 from .page import Page, html_page, text_page
 
 AGENT = "antiphon-browser"
+MAX_ROBOTS = 500_000
+MAX_RESULTS = 2_000_000
+"""Bytes of a search service's answer; more than that is no JSON any longer."""
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}charset=["']?([\w-]{1,40})""", re.I)
 
 
@@ -49,7 +53,7 @@ class SearxNG:
 
     async def search(self, session: aiohttp.ClientSession, query: str, topn: int) -> Sequence[Hit]:
         async with session.get(URL(self.url) / "search", params={"q": query, "format": "json"}) as response:
-            body = await response.content.read(2_000_000)
+            body = await _start_of(response.content, MAX_RESULTS)
         found = msgspec.json.decode(body, type=_Found)
         return [Hit(hit.url, hit.title, hit.content) for hit in found.results[:topn]]
 
@@ -67,15 +71,22 @@ class _Found(msgspec.Struct):
 class Web:
     """Fetches public pages. ``allowed`` names networks that may be fetched though they are private (an intranet).
 
-    Each hop of a redirect is checked like the first address; robots.txt is honoured; no cookies, no credentials.
+    ``names`` looks up the names of hosts; the machine's resolver does where it is None. Each hop of a redirect is checked
+    like the first address; robots.txt is honoured; no cookies, no credentials.
     """
 
     def __init__(
-        self, *, search: Search | None = None, limits: WebLimits | None = None, allowed: Sequence[Network] = ()
+        self,
+        *,
+        search: Search | None = None,
+        limits: WebLimits | None = None,
+        allowed: Sequence[Network] = (),
+        names: AbstractResolver | None = None,
     ) -> None:
         self._search = search
         self._limits = limits or WebLimits()
         self._allowed = tuple(allowed)
+        self._names = names
         self._robots: OrderedDict[str, RobotFileParser] = OrderedDict()
         self._session: aiohttp.ClientSession | None = None
         self._plain: aiohttp.ClientSession | None = None
@@ -157,13 +168,13 @@ class Web:
             if response.status in (401, 403):
                 robots.parse(["User-agent: *", "Disallow: /"])
                 return robots
-            body = await response.content.read(500_000) if response.status == 200 else b""
+            body = await _start_of(response.content, MAX_ROBOTS) if response.status == 200 else b""
         robots.parse(body.decode("utf-8", "replace").splitlines())
         return robots
 
     def _connection(self) -> aiohttp.ClientSession:
         if self._session is None:
-            resolver = PublicResolver(self._allowed)
+            resolver = PublicResolver(self._allowed, self._names)
             connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=16, force_close=True)
             headers = {"User-Agent": AGENT, "Accept": "text/html, text/plain;q=0.9", "Accept-Encoding": "identity"}
             self._session = aiohttp.ClientSession(
@@ -176,6 +187,16 @@ class Web:
             if session is not None:
                 await session.close()
         self._session = self._plain = None
+
+
+async def _start_of(content: aiohttp.StreamReader, most: int) -> bytes:
+    """The first ``most`` bytes, in however many packets they come."""
+    body = bytearray()
+    async for chunk in content.iter_chunked(65536):
+        body += chunk
+        if len(body) >= most:
+            break
+    return bytes(body[:most])
 
 
 def _decode(body: bytes, charset: str | None) -> str:
