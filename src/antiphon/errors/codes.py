@@ -166,6 +166,8 @@ CONVERSATIONS = {
                              RenderError),
     "schema_too_large": error(400, "The schema of a tool has too many types to be written for the model.", RenderError),
     "misplaced_content": error(400, "Harmony: a message has content that belongs to another role.", RenderError),
+    "header_value": error(400, "Harmony: a name, recipient, channel or content type would be read as another header.",
+                          RenderError),
     "tool_without_name": error(400, "Harmony: a tool's message does not name its tool.", RenderError),
     "spelled_control": error(400, "Harmony as text: a text spells a control token, so it could not be read back.",
                              RenderError),

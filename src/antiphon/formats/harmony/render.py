@@ -20,6 +20,7 @@ from antiphon.errors import RenderError
 from antiphon.tokens import Piece
 
 from .controls import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, START
+from .header_values import check_header
 from .sections import SectionWriter
 
 Dialect = Literal["a", "b"]
@@ -34,12 +35,16 @@ class MessageRenderer:
     sections: SectionWriter
 
     def frame(self, message: Message, *, functions_offered: bool = False) -> Iterator[Piece]:
-        """The whole message with its end. Raises `RenderError` for content that Harmony cannot represent."""
+        """The whole message with its end.
+
+        Raises `RenderError` for content that Harmony cannot represent, and for values that would forge a header.
+        """
         yield from self.opened(message, functions_offered=functions_offered)
         yield CALL if message.role is Role.ASSISTANT and message.recipient is not None else END
 
     def opened(self, message: Message, *, functions_offered: bool = False) -> Iterator[Piece]:
-        """The message without its end, for the model to continue."""
+        """The message without its end, for the model to continue. Raises `RenderError` as `frame` does."""
+        check_header(message)
         yield START
         yield from self._header(message)
         yield MESSAGE

@@ -71,7 +71,7 @@ class _Found(msgspec.Struct):
 class Web:
     """Fetches public pages. ``allowed`` names networks that may be fetched though they are private (an intranet).
 
-    ``names`` looks up the names of hosts; the machine's resolver does where it is None. Each hop of a redirect is checked
+    ``names`` looks up hosts; the machine's resolver does where it is None. Each hop of a redirect is checked
     like the first address; robots.txt is honoured; no cookies, no credentials.
     """
 
