@@ -18,6 +18,15 @@ SAMPLING: Samples = {
 }  # fmt: skip
 """What most routes have in common."""
 
+FORMS: Samples = {
+    "guided_json": {"guided_json": {"type": "object"}}, "guided_regex": {"guided_regex": "[0-9]"},
+    "guided_choice": {"guided_choice": ["yes", "no"]}, "guided_grammar": {"guided_grammar": "root ::= \"x\""},
+    "structured_outputs": {"structured_outputs": {"regex": "[0-9]"}}, "grammar": {"grammar": "root ::= \"x\""},
+    "json_schema": {"json_schema": {"type": "object"}}, "regex": {"regex": "[0-9]"}, "ebnf": {"ebnf": "root ::= \"x\""},
+    "structural_tag": {"structural_tag": {"structures": []}},
+}  # fmt: skip
+"""How other servers are asked for an answer of a form."""
+
 CHAT: Samples = {
     "messages": {}, "model": {}, "stream": {"stream": True},
     "stream_options": {"stream": True, "stream_options": {"include_usage": True}},
@@ -42,7 +51,7 @@ CHAT: Samples = {
     "functions": {"functions": [{"name": "f"}]}, "function_call": {"function_call": "auto"},
     "modalities": {"modalities": ["text", "audio"]}, "audio": {"audio": {"voice": "v"}},
     "web_search_options": {"web_search_options": {"x": 1}}, "min_tokens": {"min_tokens": 3},
-    "best_of": {"best_of": 2}, "store": {"store": True},
+    "best_of": {"best_of": 2}, "store": {"store": True}, **FORMS,
 }  # fmt: skip
 
 COMPLETIONS: Samples = {
@@ -57,7 +66,7 @@ COMPLETIONS: Samples = {
     "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"}, "min_tokens": {"min_tokens": 3},
     "prompt_logprobs": {"prompt_logprobs": 1}, "add_special_tokens": {"add_special_tokens": True},
     "truncate_prompt_tokens": {"truncate_prompt_tokens": 5},
-    "response_format": {"response_format": {"type": "json_object"}},
+    "response_format": {"response_format": {"type": "json_object"}}, **FORMS,
 }  # fmt: skip
 
 EMBEDDINGS: Samples = {
@@ -80,6 +89,7 @@ RESPONSES: Samples = {
     "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"},
     "service_tier": {"service_tier": "auto"},
     "prompt": {"prompt": {"id": "p"}}, "modalities": {"modalities": ["audio"]},
+    "response_format": {"response_format": {"type": "json_object"}}, **FORMS,
 }  # fmt: skip
 
 INTERACTIVE: Samples = {
@@ -90,4 +100,5 @@ INTERACTIVE: Samples = {
     "ignore_eos": {"ignore_eos": True, "request_output_len": 9}, "skip_special_tokens": {"skip_special_tokens": False},
     "spaces_between_special_tokens": {"spaces_between_special_tokens": False}, "min_new_tokens": {"min_new_tokens": 4},
     "image_url": {"image_url": "http://127.0.0.1/x.png"}, "adapter_name": {"adapter_name": "lora"},
+    "response_format": {"response_format": {"type": "json_object"}}, **FORMS,
 }  # fmt: skip

@@ -13,6 +13,7 @@ from antiphon.generation import BIAS, MAX_STOP_LENGTH, RANGES, Range
 from .completions.read import MAX_LOGPROBS
 from .definitions import NAME
 from .dialect import OPENAI
+from .form_fields import FORM_FIELDS
 from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
 
 Schema = dict[str, Any]
@@ -97,6 +98,7 @@ def _common(limits: Limits) -> dict[str, Schema]:
         },
         "messages": {"minItems": 1, "maxItems": limits.max_messages},
         "tools": {"maxItems": OPENAI.max_tools},
+        **dict.fromkeys(FORM_FIELDS, REFUSED),
     }
 
 
@@ -140,7 +142,7 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
         "ConversationCreate": {"metadata": pairs},
         "ConversationUpdate": {"metadata": pairs},
         "InteractiveRequest": {
-            **dict.fromkeys(("min_new_tokens", "image_url", "adapter_name"), REFUSED),
+            **dict.fromkeys(("min_new_tokens", "image_url", "adapter_name", "response_format"), REFUSED),
             "skip_special_tokens": {"enum": [True]},
             "spaces_between_special_tokens": {"enum": [True]},
         },

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
+from .form_fields import FormFields
 
 
-class SamplingFields(msgspec.Struct, kw_only=True):
+class SamplingFields(FormFields, kw_only=True):
     """How tokens are chosen, and where the answer stops; null is the model's own choice."""
 
     temperature: float | None = None

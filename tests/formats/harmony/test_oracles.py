@@ -158,7 +158,7 @@ class Conversations:
 
     def header(self) -> str:
         """A word of a header; now and then one that no header can have."""
-        return self.random.choice(("f", "天気", 'q"q', "functions.g", "x:y")) if self.often(0.95) else self.word()
+        return self.random.choice(("f", "天気", "a-b", "functions.g", "x:y")) if self.often(0.95) else self.word()
 
     def message(self) -> Any:
         role = self.random.choice(("user", "assistant", "assistant", "assistant", "system", "developer", "tool"))
@@ -226,7 +226,7 @@ def values_of(message: Message) -> list[str]:
 def forging(value: str, message: Message) -> bool:
     """Whether a header with this value is read back as another one, or as none."""
     marked = value.startswith("to") or value in ("user", "assistant", "system", "developer")
-    unread = not value or any(not c.isprintable() or c.isspace() or c == "<" for c in value)
+    unread = not value or any(not c.isprintable() or c.isspace() or c in "<{([\"'`" for c in value)
     return marked or unread or (value == message.content_type and message.recipient in (None, "all"))
 
 

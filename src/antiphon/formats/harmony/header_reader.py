@@ -97,7 +97,7 @@ class HeaderReader:
         if tail.startswith(":"):
             self._header.role, self._header.name = Role(role), tail[1:]
             return len(word)
-        if tail and not tail.startswith(("to=", "to:")) and _known_channel(tail) is None:
+        if tail and not tail.startswith(("to=", "to:")) and known_channel(tail) is None:
             return 0
         self._header.role = Role(role)
         if word == role:
@@ -120,7 +120,7 @@ class HeaderReader:
     def _channel(self, word: str) -> int:
         """The channel after ``<|channel|>``; before content without ``<|message|>``, text may be joined to it."""
         value = found[0] if (found := _VALUE.match(word)) else word
-        known = _known_channel(value)
+        known = known_channel(value)
         if known is None:
             if not self._complete:
                 return 0
@@ -214,12 +214,12 @@ class HeaderReader:
         """A channel's name behind a word that is no channel, or without ``<|channel|>`` before it."""
         if self._header.channel is not None:
             return 0
-        if control == CHANNEL and self._bad_channels and (known := _known_channel(value)):
+        if control == CHANNEL and self._bad_channels and (known := known_channel(value)):
             self._header.channel = known
             self._repair("channel-repaired", " ".join((*self._bad_channels, value)).strip())
             self._bad_channels.clear()
             return len(value)
-        if control == START and not self._channel_seen and (known := _known_channel(value)) and known == value:
+        if control == START and not self._channel_seen and (known := known_channel(value)) and known == value:
             self._header.channel = known
             self._repair("missing-channel-token", value)
             return len(value)
@@ -271,7 +271,7 @@ def _words(text: str) -> Iterator[tuple[int, str]]:
     return ((found.start(), found[0]) for found in _WORD.finditer(text))
 
 
-def _known_channel(value: str) -> str | None:
+def known_channel(value: str) -> str | None:
     """The channel that a value names, also in other case, with stray marks, and with letters added or missing."""
     if value in CHANNELS:
         return value

@@ -8,6 +8,7 @@ from antiphon.conversation import Message, Role
 from antiphon.errors import Position, RenderError
 
 from .header import CONTENT_TYPES, ROLES
+from .header_reader import known_channel
 
 
 def check_header(message: Message) -> None:
@@ -28,7 +29,7 @@ def _check(
 ) -> None:
     if name is not None and (not is_word(name) or (role is Role.TOOL and _is_author(name))):
         raise _refused("name", name)
-    if recipient is not None and not is_word(recipient) and (recipient or type):  # nobody's call has no type
+    if recipient is not None and not _is_recipient(recipient) and (recipient or type):  # nobody's call has no type
         raise _refused("recipient", recipient)
     if channel is not None and (not is_word(channel) or "<" in channel):
         raise _refused("channel", channel)
@@ -39,14 +40,27 @@ def _check(
 
 
 def is_word(value: str) -> bool:
-    """Whether a value stands in a header as it is: visible characters, no blank, no control's spelling."""
-    return value.isprintable() and " " not in value and "<|" not in value and bool(value)
+    """Whether a value stands in a header as it is: visible characters, no blank, no control's spelling or escape."""
+    return bool(value) and value.isprintable() and " " not in value and "<|" not in value and value[-1] != "<"
+
+
+def _is_recipient(value: str) -> bool:
+    """Whether it ends where a recipient does: content that follows one begins with a bracket or a quote (F-04)."""
+    return is_word(value) and not any(mark in value for mark in "<{([\"'`") and not value.endswith(".")
 
 
 def _is_author(name: str) -> bool:
-    """Whether a tool's name in place of the role would be read as somebody else's, or as an attribute."""
-    role, colon, _ = name.partition(":")
-    return _is_marked(name) or (role in ROLES and (bool(colon) or role != Role.TOOL))
+    """Whether a tool's name in place of the role would be read as somebody else's, or as an attribute.
+
+    As models write them, roles are also read doubled, or joined with a name, a channel or a recipient (R-07).
+    """
+    role = next((role for role in ROLES if name.startswith(role)), None)
+    if role is None or name == Role.TOOL:
+        return _is_marked(name)
+    tail = name
+    while tail.startswith(role):
+        tail = tail[len(role) :]
+    return not tail or tail.startswith(":") or _is_marked(tail) or known_channel(tail) is not None
 
 
 def _is_marked(value: str) -> bool:
@@ -55,7 +69,7 @@ def _is_marked(value: str) -> bool:
 
 def _refused(field: str, value: str) -> RenderError:
     return RenderError(
-        f"{value[:80]!r} cannot be the {field.replace('_', ' ')} of a Harmony message: it would be read as another header",
+        f"{value[:80]!r} as {field} of a Harmony message would be read as another header",
         code="header_value",
         position=Position(path=field),
         hint="A value is one word of visible characters; it spells no control and does not begin with to=.",

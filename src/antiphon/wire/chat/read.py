@@ -20,6 +20,7 @@ from antiphon.tenancy import NOBODY, Tenant
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
 from antiphon.wire.fields import session_name
+from antiphon.wire.form_fields import check_forms
 from antiphon.wire.sampling import (
     at_most,
     check_stream_options,
@@ -100,6 +101,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
 
 def _check_possible(wire: ChatRequest) -> None:
     """What no engine here can do is refused by name: ignoring it would be an answer to another question."""
+    check_forms(wire, "Use response_format.")
     session = session_name(wire.session_id) is not None
     impossible = {
         "sequence_start": (wire.sequence_start is not None and not session, "Name a session_id."),

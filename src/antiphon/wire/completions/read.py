@@ -16,6 +16,7 @@ from antiphon.tokens import Control, SampledText, Tokenizer, decode
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
+from antiphon.wire.form_fields import check_forms
 from antiphon.wire.sampling import at_most, check_stream_options, logit_bias, overflow, sampled, stop_strings
 
 from .schema import CompletionRequest, Prompt
@@ -69,6 +70,7 @@ def _check_possible(wire: CompletionRequest, reading: Reading) -> None:
     check_stream_options(wire.stream_options, stream=reading.stream)
     if wire.logprobs is not None and not 0 <= wire.logprobs <= MAX_LOGPROBS:
         raise refused("logprobs", f"{wire.logprobs}; from 0 to {MAX_LOGPROBS} are possible.")
+    check_forms(wire, "Use chat completions, with response_format.")
     impossible = {
         "suffix": (
             wire.suffix and not reading.dialect.completions.appends_suffix,

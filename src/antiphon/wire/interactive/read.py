@@ -13,6 +13,7 @@ from antiphon.tenancy import Tenant
 from antiphon.tokens import encode_pieces
 from antiphon.wire.chat.messages import to_messages
 from antiphon.wire.errors import refused
+from antiphon.wire.form_fields import check_forms
 from antiphon.wire.sampling import output_limit
 
 from .schema import InteractiveRequest
@@ -25,7 +26,9 @@ def ends_session(wire: InteractiveRequest) -> bool:
 
 def check_possible(wire: InteractiveRequest) -> None:
     """Raises `UnsupportedError` for what cannot be honoured, by its name."""
+    check_forms(wire, "Use chat completions, with response_format.")
     impossible = {
+        "response_format": (wire.response_format is not None, "Use chat completions."),
         "image_url": (wire.image_url, "The models here read text."),
         "adapter_name": (wire.adapter_name, "Name another model."),
         "min_new_tokens": (wire.min_new_tokens, "Set ignore_eos and request_output_len."),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from antiphon.wire.chat.schema import ChatMessage
 from antiphon.wire.errors import ErrorDetail
+from antiphon.wire.form_fields import FormFields
 
 
-class InteractiveRequest(msgspec.Struct, kw_only=True):
+class InteractiveRequest(FormFields, kw_only=True):
     """The body of POST /v1/chat/interactive. ``session_id`` -1 or "": a new session.
 
-    Without ``interactive_mode`` the session ends with this turn. The last five are there to be refused by name.
+    Without ``interactive_mode`` the session ends with this turn. The last six are there to be refused by name.
     """
 
     prompt: str | list[ChatMessage] = ""
@@ -36,6 +37,7 @@ class InteractiveRequest(msgspec.Struct, kw_only=True):
     min_new_tokens: int | None = None
     image_url: str | list[str] | None = None
     adapter_name: str | None = None
+    response_format: Any = None
 
 
 class InteractiveAnswer(msgspec.Struct, frozen=True, kw_only=True):

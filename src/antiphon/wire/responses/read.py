@@ -21,6 +21,7 @@ from antiphon.tenancy import Tenant
 from antiphon.tools import Offer
 from antiphon.wire.definitions import read_response_format
 from antiphon.wire.errors import refused
+from antiphon.wire.form_fields import check_forms
 from antiphon.wire.sampling import sampled
 
 from .schema import (
@@ -118,8 +119,17 @@ def wants_logprobs(wire: ResponsesRequest) -> bool:
     return bool(wire.top_logprobs) or "message.output_text.logprobs" in (wire.include or ())
 
 
+def check_form(wire: TokensRequest) -> None:
+    """Raises `UnsupportedError`, naming the field, for a form that is requested otherwise than by ``text.format``."""
+    check_forms(wire, "Use text.format.")
+    if wire.response_format is not None:
+        position = Position(path="response_format")
+        raise UnsupportedError("response_format cannot be honoured.", position=position, hint="Use text.format.")
+
+
 def check_possible(wire: ResponsesRequest) -> None:
     """What cannot be honoured is refused by name: ignoring it would be an answer to another question."""
+    check_form(wire)
     impossible: dict[str, tuple[object, str | None]] = {
         "prompt": (wire.prompt, "Prompt templates are not stored here: send input."),
         "modalities": (set(wire.modalities or ()) - {"text"}, "The models here write text."),

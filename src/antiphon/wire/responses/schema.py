@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.wire.chat.schema import StreamOptions
+from antiphon.wire.form_fields import FormFields
 
 from .item_schema import InputItem, JsonObject, OutputItem
 
@@ -77,7 +78,7 @@ class ConversationRef(msgspec.Struct):
     id: str
 
 
-class TokensRequest(msgspec.Struct, kw_only=True):
+class TokensRequest(FormFields, kw_only=True):
     """What a prompt is made of: the body of POST /v1/responses/input_tokens."""
 
     model: str | None = None
@@ -90,6 +91,8 @@ class TokensRequest(msgspec.Struct, kw_only=True):
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningSettings | None = None
     text: TextSettings | None = None
+    response_format: Any = None
+    """Chat completions' name of ``text.format``: refused, never ignored."""
     truncation: Literal["auto", "disabled"] | None = None
 
 
