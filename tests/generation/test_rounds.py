@@ -19,7 +19,7 @@ from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.formats.openchatml import OpenChatML, openchatml
 from antiphon.formats.template import ReplyTags, tags, template_format
 from antiphon.generation import Model, TurnRequest, plan_turn, prepare_turn
-from antiphon.generation.rounds import RoundEvent, RoundLimits, Rounds
+from antiphon.generation.rounds import RoundEvent, RoundLimits, Rounds, run_rounds
 from antiphon.tokens import ByteTokenizer, Control, decode
 from antiphon.tools import FunctionTool, Router, ToolCancelled, ToolEnded, ToolLimits, ToolStarted
 
@@ -340,6 +340,10 @@ def after_role(made: Any, *parts: str) -> str:
     return "".join(parts).removeprefix("<|start|>assistant")
 
 
+def in_turn(*replies: str) -> Say:
+    return lambda prompt, round: replies[round]
+
+
 def last(made: Any) -> str:
     return "done<|im_end|>" if made is chatml else "<|channel|>final<|message|>done<|return|>"
 
@@ -353,7 +357,7 @@ async def test_a_call_id_that_the_model_writes_again_is_another_call_s_and_is_re
 
     tool = FunctionTool(number)
     served, engine = model(made(), say)
-    rounds = Rounds(served, ask("Count.", tool), Router([tool]), prepare_turn, session="s")
+    rounds = Rounds(await prepare_turn(served, ask("Count.", tool)), Router([tool]), session="s")
     ended = [event.result for event in await run(rounds) if isinstance(event, ToolEnded)]
     assert [result.text(envelope=False) for result in ended] == ["number 0", "number 1", "number 2"]
     said = rounds.request.conversation.messages
@@ -371,7 +375,7 @@ async def test_two_calls_of_one_turn_under_one_id_are_both_answered() -> None:
     calls = after_role(chatml, *(numbered(chatml, n, "x1") for n in range(3)))
     served, _ = model(chatml(), lambda prompt, round: last(chatml) if round else calls)
     tool = FunctionTool(number)
-    rounds = Rounds(served, ask("Count.", tool), Router([tool]), prepare_turn)
+    rounds = Rounds(await prepare_turn(served, ask("Count.", tool)), Router([tool]))
     assert len([event for event in await run(rounds) if isinstance(event, ToolEnded)]) == 3
     said = rounds.request.conversation.messages
     calls_of = {message.call_id: message.text for message in said if message.is_call}
@@ -384,11 +388,8 @@ async def test_two_calls_of_one_turn_under_one_id_are_both_answered() -> None:
 async def test_a_second_conversation_of_a_session_gets_no_result_of_the_first() -> None:
     tool, router = FunctionTool(number), Router([FunctionTool(number)])
     for n in (1, 2):
-        served, _ = model(
-            harmony(),
-            lambda prompt, round, n=n: last(harmony) if round else after_role(harmony, numbered(harmony, n, "")),
-        )
-        rounds = Rounds(served, ask("Say it.", tool), router, prepare_turn, session="chat")
+        served, _ = model(harmony(), in_turn(after_role(harmony, numbered(harmony, n, "")), last(harmony)))
+        rounds = Rounds(await prepare_turn(served, ask("Say it.", tool)), router, session="chat")
         (ended,) = [event.result for event in await run(rounds) if isinstance(event, ToolEnded)]
         assert (ended.call.call_id, ended.text(envelope=False)) == ("call_0", f"number {n}")
 
@@ -409,8 +410,9 @@ async def test_the_time_of_earlier_rounds_is_taken_from_that_for_all_tools() -> 
     replies = [*(f"<tool_call>{call}</tool_call><|im_end|>" for call in calls), "done<|im_end|>"]
     served, _ = model(chatml(), lambda prompt, round: replies[round])
     router = Router([FunctionTool(work), FunctionTool(wait)], clock=lambda: now)
+    plan = await prepare_turn(served, ask())
     ended = []
-    async with aclosing(Rounds(served, ask(), router, prepare_turn, RoundLimits(tool_seconds=600)).run()) as events:
+    async with aclosing(run_rounds(plan, router, limits=RoundLimits(tool_seconds=600))) as events:
         async for event in events:
             if isinstance(event, ToolStarted) and event.call.recipient == "functions.wait":
                 now += 200
@@ -426,13 +428,13 @@ async def test_one_call_of_a_request_can_be_cancelled_and_the_model_reads_so() -
 
     replies = ['<tool_call>{"name": "wait", "arguments": {}}</tool_call><|im_end|>', "done<|im_end|>"]
     served, _ = model(chatml(), lambda prompt, round: replies[round])
-    rounds = Rounds(served, ask(), Router([FunctionTool(wait)]), prepare_turn, session="s")
+    rounds = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(wait)]), session="s")
     events: list[RoundEvent] = []
-    async with aclosing(rounds.run()) as happening:
-        async for event in happening:
-            events.append(event)
-            if isinstance(event, ToolStarted):
-                assert rounds.cancel(event.call.call_id, "not needed")
+    async with aclosing(rounds.steps()) as steps:
+        async for step in steps:
+            events += step.events
+            if isinstance(step.events[0], ToolStarted):
+                assert rounds.cancel(step.events[0].call.call_id, "not needed")
                 assert not rounds.cancel("call_7")
     assert [e for e in events if isinstance(e, ToolCancelled)] == [ToolCancelled("call_0", "not needed")]
     assert [m.text for m in rounds.request.conversation.messages][-1] == "done"

@@ -29,7 +29,7 @@ from antiphon.tools import (
 from antiphon.tools.arguments import MAX_BODY
 from antiphon.tools.threads import THREADS
 from antiphon.tools.work import CLEANUP
-from kit.waiting import LoopClock, until
+from kit.waiting import LoopClock, turns, until
 
 PLENTY = 60
 
@@ -75,7 +75,7 @@ def call(recipient: str = "tool", body: str = "", call_id: str = "c1", session: 
 
 
 def code(result: ToolResult) -> str | None:
-    return result.error and result.error.code
+    return None if result.error is None else result.error.code
 
 
 async def ends(router: Router, *calls: ToolCall) -> list[ToolResult]:
@@ -149,13 +149,14 @@ async def test_whatever_a_tool_raises_is_the_result_of_its_call_and_of_no_other(
         raise raised()
 
     with ThreadPoolExecutor(1) as pool:
-        tool: Any = {
-            "tool": lambda: Tool(raises, "functions.thread"),
-            "task": lambda: Tool(in_a_task, "functions.thread"),
-            "function": lambda: FunctionTool(function),
-            "thread": lambda: FunctionTool(thread),
-            "executor": lambda: FunctionTool(thread, executor=pool),
-        }[where]()
+        tools: dict[str, Tool | FunctionTool] = {
+            "tool": Tool(raises, "functions.thread"),
+            "task": Tool(in_a_task, "functions.thread"),
+            "function": FunctionTool(function),
+            "thread": FunctionTool(thread),
+            "executor": FunctionTool(thread, executor=pool),
+        }
+        tool = tools[where]
         router = Router([tool, Tool(echo, "echo")], ToolLimits(deadline=PLENTY))
         failed, fine = sorted(await ends(router, call(tool.recipient), call("echo", "x", "c2")), key=lambda r: r.ok)
         assert (code(failed), code(fine)) == ("E-TOOL-FAILED", None)
@@ -256,7 +257,7 @@ async def test_a_tool_has_cleaned_up_before_its_result_is_given_where_that_is_qu
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0)
+            await turns(1)
             cleaned.append(call.call_id)
         return ToolOutput(content="never")
 
@@ -289,7 +290,7 @@ async def test_hung_threads_of_one_function_starve_no_other_and_are_bounded(cloc
         free.set()
     async with asyncio.timeout(PLENTY):
         while code(result := await router.call(hung[39])) == "E-TOOL-BUSY":
-            await asyncio.sleep(0)
+            await turns(1)
     assert result.ok
     assert len(ran) == THREADS + 1, "what was given up in the queue never ran"
 

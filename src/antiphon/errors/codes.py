@@ -289,7 +289,6 @@ TOOLS = {
     "E-TOOL-TIMEOUT": tool("The tool did not answer before its deadline."),
     "E-TOOL-CANCELLED": tool("The call was cancelled before the tool answered."),
     "E-TOOL-UNKNOWN": tool("There is no tool of this name."),
-    "E-TOOL-BUSY": tool("Earlier calls of the tool were given up and still go on; try again later."),
     "E-CALL-ID": tool("Another call of the conversation has this id."),
     "E-TOOL-FAILED": tool("The tool raised an error."),
     "E-BROWSER-REFUSED": tool("The browser may not open this address, or the site forbids it."),

@@ -72,9 +72,7 @@ def test_what_is_written_reads_back_as_the_same_header_or_is_refused(
 def as_the_reference_reads(message: Message, dialect: Dialect) -> list[object]:
     """The header itself, and how the reference reads names of users, and a type without a recipient."""
     role, name, recipient, channel, type = header(message)
-    authors = [(role, name)] if role == Role.TOOL or name is None else [(Role.TOOL, f"{role}:{name}")]
-    if role == Role.TOOL and name != "tool":
-        authors = [(Role.TOOL, name)]
+    author = (role, name) if role == Role.TOOL or name is None else (Role.TOOL, f"{role}:{name}")
     types = [type]
     if type and (message.constrained or dialect == "b"):
         types = [type, type.strip(" ")]
@@ -85,7 +83,7 @@ def as_the_reference_reads(message: Message, dialect: Dialect) -> list[object]:
         addressed += [(one, None) for one in (*marked, *known)] + [("<|constrain|>", type.strip(" "))]
     if type is None and (message.constrained or dialect == "b"):
         addressed += [("<|constrain|>", None)]
-    return [(*author, to, channel, one) for author in authors for to, one in addressed]
+    return [(*author, to, channel, one) for to, one in addressed]
 
 
 FORGERIES: list[Message] = [

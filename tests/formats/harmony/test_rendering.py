@@ -22,7 +22,7 @@ from antiphon.conversation import (
     ToolSpec,
     visible_to_user,
 )
-from antiphon.errors import FormatError, ParseError, RenderError, TokenError
+from antiphon.errors import FormatError, ParseError, Position, RenderError, TokenError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats.harmony import Harmony, harmony, read_conversation, write_conversation
 from antiphon.formats.harmony.controls import CONTROLS, RETURN, START
@@ -209,10 +209,16 @@ def test_text_never_becomes_a_control_whatever_it_spells_and_wherever_it_stands(
     )
     pieces = list(Harmony().render(verbatim(call, Message(role=Role.TOOL, name="f", text=evil))))
     assert sum(isinstance(piece, Control) for piece in pieces) == 9
-    for field in ("name", "recipient", "channel", "content_type"):
+    forged: dict[str, Message] = {
+        "name": replace(call, name=evil),
+        "recipient": replace(call, recipient=evil),
+        "channel": replace(call, channel=evil),
+        "content_type": replace(call, content_type=evil),
+    }
+    for field, forgery in forged.items():
         with pytest.raises(RenderError) as refused:
-            list(Harmony().render(verbatim(replace(call, **{field: evil}))))
-        assert (refused.value.code, refused.value.position.path) == ("header_value", field)
+            list(Harmony().render(verbatim(forgery)))
+        assert (refused.value.code, refused.value.position) == ("header_value", Position(path=field))
 
 
 def test_the_whole_of_a_schema_can_be_reported() -> None:
