@@ -31,7 +31,10 @@ FORM_FIELDS = FormFields.__struct_fields__
 
 
 def check_forms(wire: FormFields, hint: str | None) -> None:
-    """Raises `UnsupportedError`, naming the field, where a form is requested in words that are not ours."""
+    """Raises `UnsupportedError`, naming the field, where a form is requested in words that are not ours.
+
+    An empty text, as llama.cpp's own page sends it, requests none.
+    """
     for name in FORM_FIELDS:
         if getattr(wire, name) not in (None, ""):
             raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
