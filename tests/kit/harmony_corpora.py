@@ -19,9 +19,6 @@ Row = dict[str, Any]
 Dialect = Literal["a", "b"]
 DIALECTS: dict[Dialect, str] = {"a": "", "b": "_oss"}
 
-FORGED = {"content_type_suffix", "call_recipient_spaces", "channel_special_text"}
-"""Rows with a value that the reference writes and that nobody reads back: we refuse those."""
-
 
 def rows(name: str) -> Iterator[Row]:
     """The rows of one file of the corpora."""
