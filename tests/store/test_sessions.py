@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversation import Channel, End, Message, OpaquePart, Role, TextPart
-from antiphon.errors import ConfigError, ConflictError, FormatError, NotFoundError, RequestError
+from antiphon.errors import ConfigError, ConflictError, NotFoundError, RequestError, StoreError
 from antiphon.store import (
     Key,
     MemoryStore,
@@ -28,6 +28,7 @@ from antiphon.store import (
     pack,
     unpack,
 )
+from antiphon.store.sqlite_file import open_file
 from antiphon.tokens import SampledText
 
 USER = Message(role=Role.USER, text="hi")
@@ -141,7 +142,7 @@ async def test_a_turn_that_is_being_kept_is_not_stopped_any_more() -> None:
 
 async def test_a_session_expires_after_its_last_turn(store: Store) -> None:
     clock = Clock()
-    sessions = Sessions(store, clock, SessionLimits(lifetime=60))
+    sessions = Sessions(store, clock, SessionLimits(lifetime=60), clock)
     async with sessions.turn("old") as turn:
         await turn.commit([USER])
     clock.now += 59
@@ -162,6 +163,38 @@ async def test_a_history_that_grows_too_long_is_refused_and_kept_as_it_was(store
             await turn.commit([Message(role=Role.USER, text="x" * 1000)])
     async with sessions.turn("s") as turn:
         assert turn.messages == (USER,)
+
+
+async def test_all_turns_of_a_history_count_for_its_length(store: Store) -> None:
+    sessions = Sessions(store, Clock(), SessionLimits(bytes=1000))
+    for _ in range(2):
+        async with sessions.turn("s") as turn:
+            await turn.commit([Message(role=Role.USER, text="x" * 400)])
+    async with sessions.turn("s") as turn:
+        with pytest.raises(RequestError, match="more than 1,000"):
+            await turn.commit([Message(role=Role.USER, text="x" * 400)])
+
+
+async def test_every_write_is_on_the_disk_before_it_returns(tmp_path: Path) -> None:
+    """By the file's own word (2 is FULL, which syncs at each commit): no test can cut the power."""
+    connection = open_file(tmp_path / "sessions.db", check=True)
+    settings = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")]
+    connection.close()
+    assert settings == [2, b"wal"]
+
+
+async def test_a_write_whose_caller_goes_away_is_not_torn_and_not_forgotten(tmp_path: Path) -> None:
+    """A call that waits in the store's thread behind others goes on when who called it is cancelled."""
+    store = SqliteStore(tmp_path / "sessions.db")
+    names = [str(number) for number in range(20)]
+    writing = [asyncio.create_task(store.put(Key("k", "", name), Record(b"", 0.0), b"a")) for name in names]
+    await asyncio.sleep(0)
+    for task in writing:
+        task.cancel()
+    ends = await asyncio.gather(*writing, return_exceptions=True)
+    assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+    assert sorted(await store.names("k", "")) == sorted(names)
+    await store.aclose()
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 129, "a\n", "é"])
@@ -196,7 +229,7 @@ def test_a_message_comes_back_as_it_was(message: Message) -> None:
 
 @pytest.mark.parametrize("stored", [b"", b"\xc1", b"\x80", pack(USER)[:-1], b'{"role": "user"}'])
 def test_other_bytes_are_not_a_message(stored: bytes) -> None:
-    with pytest.raises(FormatError):
+    with pytest.raises(StoreError):
         unpack(stored)
 
 

@@ -16,6 +16,7 @@ from antiphon.config import Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.observe import Metrics
 from antiphon.store import MemoryStore, SessionLimits, Sessions
+from antiphon.store.clock import steady_time
 from antiphon.store.key_file import KEY_BYTES
 from antiphon.wire.encrypted import ReasoningCipher
 
@@ -76,7 +77,9 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
     )
     store = settings.store or MemoryStore()
     ring, metrics, admission = Keyring(settings.keys), Metrics(), Admission(rules)
-    archive = Archive(store, settings.clock)
+    # A clock that is handed in is believed; the system's can be set.
+    steady = steady_time if settings.clock is time.time else settings.clock
+    archive = Archive(store, settings.clock, steady=steady)
     metrics.follow(queue=lambda: (admission.running, admission.waiting), models=lambda: source.loaded.values())
     return Context(
         source=source,
@@ -84,7 +87,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         dialect=settings.dialect,
         admission=admission,
         archive=archive,
-        sessions=Sessions(store, settings.clock, settings.session_limits or SessionLimits()),
+        sessions=Sessions(store, settings.clock, settings.session_limits or SessionLimits(), steady),
         idempotency=Idempotency(archive),
         keys=ring,
         rates=Rates(rules, ring, time.monotonic),

@@ -25,6 +25,7 @@ from antiphon.observe import RequestMeter
 from antiphon.tenancy import Tenant
 from antiphon.wire.fields import check_fields, warnings
 from antiphon.wire.json import decode, encode
+from antiphon.wire.sse import DONE
 from antiphon.wire.writer import JSON, StreamForm, Writer
 
 from .context import Context
@@ -92,8 +93,8 @@ class Post:
 
     @property
     def form(self) -> StreamForm:
-        """Server-sent events, whose errors have the wire's shape."""
-        return StreamForm(partial(error_event, shape=self.exchange.errors))
+        """Server-sent events, whose errors have the wire's shape; clients of these wires read until ``[DONE]``."""
+        return StreamForm(lambda error: error_event(error, self.exchange.errors) + DONE)
 
     async def model(self, name: str | None) -> Model:
         """The model that the request names, or the default."""

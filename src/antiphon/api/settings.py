@@ -51,7 +51,7 @@ class AppSettings:
     makes spans. ``store``: where sessions, responses and conversations are stored (None: in memory); the application
     closes it. ``reasoning_key``: 32 bytes that encrypt reasoning which clients store; servers that share it read each
     other's. ``tools`` run on this side, in requests that list them, or in all with ``offer_tools``; the caller closes
-    them. ``clock`` gives Unix time in seconds.
+    them. ``clock`` gives Unix time in seconds; the system's own is not followed into a jump at once.
     """
 
     limits: Limits | None = None

@@ -19,6 +19,7 @@ each code means, and its HTTP status, is in `antiphon.errors.codes`.
     ├── EngineError            the engine failed; the request is lost, the server is not
     │   ├── EngineLostError    … it died in the middle
     │   └── OverloadedError    … nothing free now; try again later
+    ├── StoreError             what is kept between requests cannot be read or written
     ├── ConfigError            the configuration cannot be used
     └── ModelError             a model file is missing, broken, or too large for this machine
 """
@@ -150,6 +151,12 @@ class OverloadedError(EngineError):
     ) -> None:
         super().__init__(message, code=code, hint=hint)
         self.retry_after = retry_after
+
+
+class StoreError(AntiphonError):
+    """The code says why: ``store_full``, ``store_readonly``, ``store_corrupt``, ``store_busy`` or ``store_failed``."""
+
+    default_code = "store_failed"
 
 
 class ConfigError(AntiphonError):

@@ -8,7 +8,7 @@ import msgspec
 
 from antiphon.conversation import Message
 from antiphon.conversation.json import FullMessageJson, message_fields, message_of, parts_json
-from antiphon.errors import FormatError
+from antiphon.errors import StoreError
 from antiphon.tokens import SampledText
 
 
@@ -32,10 +32,10 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(stored: bytes) -> Message:
-    """The message that `pack` was given. Raises `FormatError` for other bytes."""
+    """The message that `pack` was given. Raises `StoreError` for other bytes."""
     try:
         form = _DECODER.decode(stored)
     except msgspec.DecodeError as error:
-        raise FormatError(f"the stored message cannot be read: {error}", code="store_corrupt") from error
+        raise StoreError("A stored message cannot be read.", code="store_corrupt") from error
     message = message_of(form)
     return replace(message, text=SampledText(message.text, form.ids, form.vocabulary)) if form.ids else message

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from antiphon.conversation import Message
 from antiphon.errors import ConflictError, NotFoundError, Position, RequestError
 
+from .clock import ConfirmedClock, steady_time
 from .codec import pack, unpack
 from .store import Key, Record, Store, total
 
@@ -73,12 +74,20 @@ class _Active:
 
 @dataclass(slots=True)
 class Sessions:
-    """Sessions in a store, each locked by at most one request of this process. ``clock`` gives Unix time in seconds."""
+    """Sessions in a store, each locked by at most one request of this process.
+
+    ``clock`` gives Unix time in seconds, ``steady`` seconds that nobody can set: see `ConfirmedClock`.
+    """
 
     store: Store
     clock: Callable[[], float]
     limits: SessionLimits = field(default_factory=SessionLimits)
+    steady: Callable[[], float] = steady_time
     _active: dict[Key, _Active] = field(default_factory=dict)
+    _confirmed: ConfirmedClock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._confirmed = ConfirmedClock(self.clock, self.steady)
 
     @asynccontextmanager
     async def turn(
@@ -137,13 +146,15 @@ class Sessions:
         await self.store.delete(session.key)
 
     async def sweep(self) -> int:
-        """Delete the records that expired, and return how many."""
-        return await self.store.expire(self.clock())
+        """Delete the records that expired, and return how many; none until the clock has `settled`."""
+        return await self.store.expire(self._confirmed()) if self._confirmed.settled else 0
 
     async def _entries(self, key: Key, *, start: bool | None) -> list[bytes]:
+        if start:  # Of a damaged history too.
+            await self.store.delete(key)
+            return []
         known = await self.store.get(key)
-        expired = known is not None and known.expires is not None and known.expires <= self.clock()
-        if known is not None and (expired or start):
+        if known is not None and self._confirmed.expired(known.expires, self.limits.lifetime):
             await self.store.delete(key)
             known = None
         if known is None and start is False:

@@ -63,7 +63,7 @@ class Idempotency:
 
     async def _known(self, at: Key) -> Claim | None:
         record = await self.archive.store.get(at)
-        if record is None or (record.expires is not None and record.expires <= self.archive.clock()):
+        if record is None or self.archive.expired(record, DAY):
             return None
         return msgspec.json.decode(record.value, type=Claim)
 

@@ -17,6 +17,7 @@ from antiphon.errors import (
     NotFoundError,
     OverloadedError,
     RequestError,
+    StoreError,
     TemplateError,
     VisibilityError,
 )
@@ -65,6 +66,7 @@ BY_CLASS: dict[type[AntiphonError], ErrorAnswer] = {
     EngineLostError: ErrorAnswer(503, "server_error", retry=True),
     EngineError: ErrorAnswer(500, "server_error"),
     ModelError: ErrorAnswer(500, "server_error", retry=False),
+    StoreError: ErrorAnswer(503, "server_error", retry=False),
     AntiphonError: ErrorAnswer(500, "server_error", retry=False),
 }
 """The nearest class in an error's family decides."""

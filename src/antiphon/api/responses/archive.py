@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from antiphon.conversation import Message
-from antiphon.errors import ConflictError, NotFoundError, Position, RequestError
+from antiphon.errors import ConflictError, NotFoundError, Position, RequestError, StoreError
 from antiphon.store import Key, Record, Store, pack, unpack
+from antiphon.store.clock import ConfirmedClock, steady_time
 from antiphon.wire.json import encode
 from antiphon.wire.responses.items import Entry
 from antiphon.wire.responses.schema import Response, ResponseError
 
 DAY = 24 * 3600.0
 SWEEP = 3600.0
+
+Stored = TypeVar("Stored", bound=msgspec.Struct)
 
 
 class StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,7 +59,7 @@ class History:
 
 @dataclass(slots=True)
 class Archive:
-    """``clock`` gives Unix time in seconds; a response expires ``lifetime`` seconds after a request last continued it.
+    """``clock`` gives Unix time in seconds, ``steady`` seconds that nobody can set; a response expires ``lifetime`` seconds after a request last continued it.
 
     Another owner's things are not there: every read raises `NotFoundError` for them, as for what never was.
     """
@@ -64,8 +67,13 @@ class Archive:
     store: Store
     clock: Callable[[], float]
     lifetime: float = 30 * DAY
+    steady: Callable[[], float] = steady_time
     _busy: set[Key] = field(default_factory=set)
     _swept: float = 0.0
+    _confirmed: ConfirmedClock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._confirmed = ConfirmedClock(self.clock, self.steady)
 
     async def store_response(
         self,
@@ -77,7 +85,7 @@ class Archive:
     ) -> None:
         """Writes a response and appends its items; when this returned, a crash does not lose them."""
         now = self.clock()
-        await self._sweep(now)
+        await self._sweep()
         entries = [_packed(entry, output=False) for entry in inputs] + [_packed(e, output=True) for e in outputs]
         record = Record(encode(stored), now, now + self.lifetime)
         await self.store.put(Key("response", owner, stored.response.id), record, *entries)
@@ -86,7 +94,7 @@ class Archive:
         record = await self._record(Key("response", owner, id))
         if record is None:
             raise NotFoundError(f"There is no response {id[:80]!r}.", position=Position(path="response_id"))
-        return msgspec.json.decode(record.value, type=StoredResponse)
+        return _json(record.value, StoredResponse)
 
     async def has(self, owner: str, id: str) -> bool:
         return await self._record(Key("response", owner, id)) is not None
@@ -100,7 +108,9 @@ class Archive:
         return replace(response, status="failed", error=error)
 
     async def delete_response(self, owner: str, id: str) -> None:
-        await self.response(owner, id)
+        """Deletes a damaged one too."""
+        with _damaged():
+            await self.response(owner, id)
         await self.store.delete(Key("response", owner, id))
 
     async def items(self, owner: str, id: str, *, output: bool | None = None) -> list[Entry]:
@@ -124,7 +134,7 @@ class Archive:
         record = await self._record(key)
         if record is None:
             raise _unusable(id, "is not stored here", code="previous_response_not_found")
-        stored = msgspec.json.decode(record.value, type=StoredResponse)
+        stored = _json(record.value, StoredResponse)
         if stored.response.status in ("queued", "in_progress"):
             raise _unusable(id, "is not finished yet", code="previous_response_not_finished")
         if stored.conversation:
@@ -145,13 +155,15 @@ class Archive:
         record = await self._record(Key("conversation", owner, id))
         if record is None:
             raise NotFoundError(f"There is no conversation {id[:80]!r}.", position=Position(path="conversation"))
-        return msgspec.json.decode(record.value, type=StoredConversation).metadata, int(record.created)
+        return _json(record.value, StoredConversation).metadata, int(record.created)
 
     async def update_conversation(self, owner: str, id: str, metadata: dict[str, str]) -> None:
         await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), self.clock()))
 
     async def delete_conversation(self, owner: str, id: str) -> None:
-        await self.conversation(owner, id)
+        """Deletes a damaged one too."""
+        with _damaged():
+            await self.conversation(owner, id)
         await self.store.delete(Key("conversation", owner, id))
 
     async def conversation_items(self, owner: str, id: str) -> list[Entry]:
@@ -193,21 +205,48 @@ class Archive:
         finally:
             self._busy.discard(key)
 
-    async def _sweep(self, now: float) -> None:
+    async def _sweep(self) -> None:
         """Deletes what expired, at most once in ``SWEEP`` seconds."""
-        if now - self._swept >= SWEEP:
+        now = self.steady()
+        if self._confirmed.settled and now - self._swept >= SWEEP:
             self._swept = now
-            await self.store.expire(now)
+            await self.store.expire(self._confirmed())
+
+    def expired(self, record: Record, lifetime: float) -> bool:
+        """Whether a record that lives so long expired, by a clock that does not jump."""
+        return self._confirmed.expired(record.expires, lifetime)
 
     async def _record(self, key: Key) -> Record | None:
+        """None where it expired, too; the sweep deletes it."""
         record = await self.store.get(key)
-        if record is not None and record.expires is not None and record.expires <= self.clock():
-            await self.store.delete(key)
-            return None
-        return record
+        return None if record is None or self.expired(record, self.lifetime) else record
 
     async def _entries(self, key: Key) -> list[StoredEntry]:
-        return [msgspec.msgpack.decode(entry, type=StoredEntry) for entry in await self.store.entries(key)]
+        return [_entry(stored) for stored in await self.store.entries(key)]
+
+
+@contextmanager
+def _damaged() -> Iterator[None]:
+    """What is damaged is there, as far as deleting goes."""
+    try:
+        yield
+    except StoreError as error:
+        if error.code != "store_corrupt":
+            raise
+
+
+def _json(stored: bytes, kind: type[Stored]) -> Stored:
+    try:
+        return msgspec.json.decode(stored, type=kind)
+    except msgspec.DecodeError as error:
+        raise StoreError("What is stored here cannot be read.", code="store_corrupt") from error
+
+
+def _entry(stored: bytes) -> StoredEntry:
+    try:
+        return msgspec.msgpack.decode(stored, type=StoredEntry)
+    except msgspec.DecodeError as error:
+        raise StoreError("A stored item cannot be read.", code="store_corrupt") from error
 
 
 def _packed(entry: Entry, *, output: bool) -> bytes:

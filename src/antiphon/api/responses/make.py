@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
+from antiphon.api.http.exchange import FAULTS
 from antiphon.api.post import Post
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
@@ -45,12 +46,12 @@ class ResponseMaker:
             await self._post.deliver(self._drive, writer, run.work)
         except ResponseCancelled as error:
             writer.fail(error)
-            await self._record.settle()
+            await self._record.end()
             if self._post.exchange.stream:
                 raise
             await self._post.send_whole(writer)
         finally:
-            await self._record.settle()
+            await self._record.end()
             run.response = writer.response
             self._runs.remove(run)
 
@@ -79,7 +80,7 @@ class ResponseMaker:
         except Exception as error:  # noqa: BLE001 - nobody waits: the response itself must carry the error
             self._publish(self._writer.fail(self._post.unforeseen(error)))
         finally:
-            await self._record.settle()
+            await self._record.end()
             await resources.aclose()
 
     def _publish(self, events: list[StreamEvent]) -> None:
@@ -113,23 +114,36 @@ class ResponseRecord:
     async def settle(self, messages: Sequence[Message] = ()) -> None:
         """Once the response is over, stores it and adds its items to its conversation; a second time does nothing.
 
-        The writer has collected what is stored, so ``messages`` are not needed.
+        The writer has collected what is stored, so ``messages`` are not needed. Where it cannot be stored the response
+        is not over, and the error is raised.
         """
         if self._settled or not self._writer.over:
             return
-        self._settled = True
+        self._settled = True  # Before the writes: they end even where who waits for them is cancelled.
         plan, outputs = self._plan, [_entry(entry) for entry in self._writer.entries]
-        if plan.conversation and self._writer.response.status in ("completed", "incomplete"):
-            await self._archive.add_items(plan.owner, plan.conversation, [*plan.inputs, *outputs])
-        await self.store(outputs)
+        try:
+            if plan.conversation and self._writer.response.status in ("completed", "incomplete"):
+                await self._archive.add_items(plan.owner, plan.conversation, [*plan.inputs, *outputs])
+            await self.store(outputs)
+        except Exception:
+            self._settled = False
+            self._writer.withdraw()
+            raise
+
+    async def end(self) -> None:
+        """`settle`, where nobody waits for it any more: that it is not stored is in the log."""
+        try:
+            await self.settle()
+        except Exception:  # noqa: BLE001 - what is released after this must be released
+            FAULTS.exception("%s is not stored", self._writer.response.id)
 
     async def store(self, outputs: Sequence[Entry] = ()) -> None:
         """Stores the response as it stands, unless its request has ``store: false``."""
         if not self._writer.response.store:
             return
-        inputs, self._inputs = self._inputs, ()
         stored = StoredResponse(self._writer.response, self._plan.thread, self._plan.conversation)
-        await self._archive.store_response(self._plan.owner, stored, inputs=inputs, outputs=outputs)
+        await self._archive.store_response(self._plan.owner, stored, inputs=self._inputs, outputs=outputs)
+        self._inputs = ()
 
 
 def _entry(entry: ItemMessages) -> Entry:

@@ -35,6 +35,9 @@ class ResponseWriter:
         self._clock = clock
         self._sequence = 0
         self._created = self._begun = False
+        self._before_end = head
+        self._step: list[StreamEvent] = []
+        self._unsent: list[StreamEvent] = []
 
     @property
     def over(self) -> bool:
@@ -72,8 +75,20 @@ class ResponseWriter:
         for event in step.events:
             events += self._output.feed(event)
             if isinstance(event, TurnEnded):
+                self._before_end = self.response
                 events += self._finish(ENDINGS[event.reason], event.usage)
-        return self._stamped(events)
+        self._step = self._stamped(events)
+        return self._step
+
+    def withdraw(self) -> None:
+        """Take the end back that `events` gave last and that nobody got, because it could not be stored.
+
+        What came before it in the same step is sent with the error that `fail` is given next.
+        """
+        if self.over:
+            self.response = self._before_end
+            *self._unsent, last = self._step
+            self._sequence = last.sequence_number
 
     def fail(self, error: AntiphonError) -> list[StreamEvent]:
         """The last events of a response that broke, or that its client cancelled; none where it is over already.
@@ -82,13 +97,14 @@ class ResponseWriter:
         """
         if self.over:
             return []
+        unsent, self._unsent = self._unsent, []
         events = [] if self._created else self._begin()
         events += self._output.close()
         if isinstance(error, ResponseCancelled):
-            return self._stamped([*events, *self._finish(Ending("cancelled"))])
+            return [*unsent, *self._stamped([*events, *self._finish(Ending("cancelled"))])]
         param = error.param if isinstance(error, RequestError) else None
         events.append(StreamError(code=error.code, message=message_of(error), param=param))
-        return self._stamped([*events, *self._finish(Ending("failed", error=response_error(error)))])
+        return [*unsent, *self._stamped([*events, *self._finish(Ending("failed", error=response_error(error)))])]
 
     def _create(self) -> list[StreamEvent]:
         created, self._created = self._created, True

@@ -1,0 +1,59 @@
+"""What went wrong in SQLite, as an error that names the cause. Its words never name a file: clients read them."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+
+from antiphon.errors import StoreError
+
+log = logging.getLogger("antiphon.store")
+
+FAULTS: dict[int, str] = {
+    sqlite3.SQLITE_BUSY: "store_busy",
+    sqlite3.SQLITE_LOCKED: "store_busy",
+    sqlite3.SQLITE_READONLY: "store_readonly",
+    sqlite3.SQLITE_FULL: "store_full",
+    sqlite3.SQLITE_IOERR_WRITE: "store_full",
+    sqlite3.SQLITE_IOERR_SHMSIZE: "store_full",
+    sqlite3.SQLITE_CORRUPT: "store_corrupt",
+    sqlite3.SQLITE_NOTADB: "store_corrupt",
+    sqlite3.SQLITE_IOERR_SHORT_READ: "store_corrupt",
+    sqlite3.SQLITE_CONSTRAINT: "store_corrupt",
+    sqlite3.SQLITE_MISMATCH: "store_corrupt",
+    sqlite3.SQLITE_ERROR: "store_failed",
+}
+"""By SQLite's result, extended or primary. A write that fails without ENOSPC met a quota or a limit of file sizes, or a
+broken disk; our statements violate no constraint in a store that is whole."""
+
+HINTS = {
+    "store_full": "For the server's owner: make room where the store is. Requests that store nothing are answered.",
+    "store_readonly": "For the server's owner: let the server write where the store is.",
+    "store_busy": "Try again; another process works on the store.",
+    "store_corrupt": "Begin anew under another name, or delete this one. For the server's owner: check the disk, and "
+    "bring the store back from a copy.",
+    "store_failed": "Try again. The server's log has the cause.",
+}
+PASSING = frozenset({"store_full", "store_busy"})
+"""What leaves an open file as it was; after the others it is opened anew."""
+MEANINGS = {
+    "store_full": "There is no room left to store this.",
+    "store_readonly": "The store cannot be written.",
+    "store_busy": "The store is locked.",
+    "store_corrupt": "What is stored here was damaged.",
+    "store_failed": "The store cannot be used now.",
+}
+
+
+def store_fault(error: sqlite3.Error | OSError) -> StoreError:
+    """The error that clients are told of; what SQLite or the system said is in the log."""
+    result = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    found = next((one for one in (result, result & 0xFF) if one in FAULTS), sqlite3.SQLITE_ERROR)
+    code = FAULTS[found]
+    log.error("%s: %s (%s)", code, error, getattr(error, "sqlite_errorname", type(error).__name__))
+    return StoreError(MEANINGS[code], code=code, hint=HINTS[code])
+
+
+def damaged() -> StoreError:
+    """What was read is not what was written."""
+    return StoreError(MEANINGS["store_corrupt"], code="store_corrupt", hint=HINTS["store_corrupt"])

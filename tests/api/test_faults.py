@@ -1,0 +1,132 @@
+"""The server's disk is full, its store is broken, it may open no more files: clients are told, and all recovers."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.errors import EngineLostError
+from antiphon.store import SqliteStore
+from kit.api import END, app, chat, ids, post, request, running, scripted
+from kit.breaking import Breaking
+from kit.responses import events_of, respond, responses_app
+
+HELLO = ids("Hello there.", END)
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process takes a further byte: what a disk without room is to SQLite, without a disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[str]:
+    """A server over a store in a file."""
+    store = SqliteStore(tmp_path / "store.db")
+    with running(responses_app(small=scripted(lambda *_: HELLO), store=store)) as url:
+        yield url
+
+
+def test_a_full_disk_ends_every_stream_with_what_is_wrong_and_goes_by(base: str) -> None:
+    assert respond(base).status == 200
+    with full_disk():
+        *_, error, failed = events_of(respond(base, {"stream": True}))
+        assert (error["type"], error["code"]) == ("error", "store_full")
+        assert failed["type"] == "response.failed"
+        assert failed["response"]["status"] == "failed"
+        assert failed["response"]["output"][0]["content"][0]["text"] == "Hello there."
+
+        *_, told, done = chat(base, session_id="s", stream=True).events
+        assert told["error"]["code"] == "store_full"
+        assert done == "[DONE]"
+
+        for whole in (respond(base), respond(base, {"background": True}), chat(base, session_id="s")):
+            assert (whole.status, whole.error["code"]) == (507, "store_full")
+            assert whole.headers["x-should-retry"] == "false"
+            assert "store.db" not in whole.error["message"]
+        assert post(base, "/v1/conversations").status == 507
+
+        assert chat(base).status == 200, "who stores nothing is served"
+        assert respond(base, {"store": False}).status == 200
+        assert events_of(respond(base, {"store": False, "stream": True}))[-1]["type"] == "response.completed"
+    assert respond(base).status == 200
+    assert chat(base, session_id="s", sequence_start=True).status == 200
+    assert chat(base, session_id="s", sequence_start=False).status == 200
+
+
+def test_the_items_of_a_stream_that_could_not_be_stored_are_all_closed(base: str) -> None:
+    with full_disk():
+        events = [event["type"] for event in events_of(respond(base, {"stream": True}))]
+    assert events.count("response.output_item.added") == events.count("response.output_item.done") == 1
+    assert events[-2:] == ["error", "response.failed"]
+    assert "response.completed" not in events
+
+
+def test_a_background_response_that_cannot_be_stored_ends_for_who_follows_it(tmp_path: Path) -> None:
+    engine = scripted(lambda *_: ids("word " * 50, END), delay=0.02)
+    with running(responses_app(small=engine, store=SqliteStore(tmp_path / "store.db"))) as base:
+        id = respond(base, {"background": True}).json["id"]
+        with full_disk():
+            events = events_of(request(base, "GET", f"/v1/responses/{id}?stream=true"))
+        assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
+        assert request(base, "GET", f"/v1/responses/{id}").json["status"] == "failed"
+
+
+def test_nothing_of_a_turn_that_could_not_be_stored_is_there_later(base: str) -> None:
+    talk = post(base, "/v1/conversations").json["id"]
+    assert respond(base, {"conversation": talk}).status == 200
+    with full_disk():
+        assert respond(base, {"conversation": talk}).status == 507
+    items = request(base, "GET", f"/v1/conversations/{talk}/items").json["data"]
+    assert len(items) == 2
+    assert respond(base, {"conversation": talk}).status == 200
+    assert len(request(base, "GET", f"/v1/conversations/{talk}/items").json["data"]) == 4
+
+
+def damage(path: Path, table: str, column: str) -> None:
+    with sqlite3.connect(path) as other:
+        other.execute(f"UPDATE {table} SET {column} = CAST(upper({column}) || 'X' AS BLOB)")
+    other.close()
+
+
+def test_what_was_damaged_is_the_server_s_fault_and_others_go_on(base: str, tmp_path: Path) -> None:
+    first = respond(base).json["id"]
+    assert chat(base, session_id="hurt").status == 200
+    damage(tmp_path / "store.db", "record", "value")
+    damage(tmp_path / "store.db", "entry", "value")
+    broken: list[Any] = [
+        request(base, "GET", f"/v1/responses/{first}"),
+        request(base, "GET", f"/v1/responses/{first}/input_items"),
+        respond(base, {"previous_response_id": first}),
+        respond(base, {"previous_response_id": first, "stream": True}),
+        chat(base, session_id="hurt"),
+        chat(base, session_id="hurt", stream=True),
+    ]
+    for got in broken:
+        assert (got.status, got.error["code"]) == (500, "store_corrupt"), got.body
+        assert "copy" in got.error["message"]
+    assert chat(base, session_id="well").status == 200
+    assert respond(base).status == 200
+    assert chat(base, session_id="hurt", sequence_start=True).status == 200
+    assert chat(base, session_id="hurt").status == 200
+    assert request(base, "DELETE", f"/v1/responses/{first}").status == 200
+
+
+def test_a_streamed_error_ends_with_done_where_openai_s_streams_do() -> None:
+    with running(app(Breaking(ids("Hello"), EngineLostError("the engine died")))) as base:
+        for got in (chat(base, stream=True), post(base, "/v1/completions", prompt="Hi", stream=True)):
+            *_, error, done = got.events
+            assert error["error"]["code"] == "engine_lost"
+            assert done == "[DONE]"

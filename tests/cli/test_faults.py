@@ -1,0 +1,66 @@
+"""A server that the system gives no more files, and one that cannot work: it says so and goes on, or does not start."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import resource
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from kit.program import serving
+from kit.waiting import wait_until
+
+CONFIG = """
+model = "demo"
+[models.demo]
+engine = "scripted"
+format = "chatml"
+reply = "Paris."
+"""
+
+
+@contextmanager
+def no_more_files(pid: int) -> Iterator[None]:
+    """The process keeps the files that it has open, and gets no further one."""
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (psutil.Process(pid).num_fds(), hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def ask(connection: http.client.HTTPConnection, **fields: object) -> int:
+    body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], **fields})
+    connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
+
+
+def test_a_server_that_may_open_no_more_files_serves_who_is_there_and_recovers(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG)
+    with serving(tmp_path) as (server, url), closing(connection_to(url)) as kept:
+
+        def newcomer_served() -> bool:
+            with closing(connection_to(url)) as new, suppress(OSError, http.client.HTTPException):
+                return ask(new) == 200
+            return False
+
+        assert ask(kept, session_id="s") == 200
+        with no_more_files(server.pid):
+            assert not newcomer_served()
+            assert [ask(kept) for _ in range(3)] == [200] * 3
+            assert ask(kept, session_id="s") == 200
+            assert ask(kept, stream=True) == 200
+        wait_until(newcomer_served)
+        assert server.poll() is None
+
+
+def connection_to(url: str) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
