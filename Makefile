@@ -13,7 +13,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests soak tenants
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -97,6 +97,9 @@ tenants: setup   ## what one API key can find out of another's prompts, in 2,000
 
 soak: setup      ## a thousand streams of bad clients for three minutes: nothing may be left of them
 	$(BIN)/python tests/clients/soak.py $(SOAK)
+
+chaos: model     ## a hundred kills -9 of server and engine under sixteen writers: nothing acknowledged is lost or doubled
+	$(BIN)/python tests/clients/chaos.py --real $(CHAOS)
 
 lock: setup      ## resolve the dependencies of pyproject.toml anew
 	$(BIN)/python -m pip install --quiet pip-tools

@@ -75,7 +75,7 @@ async def test_at_the_deadline_what_still_runs_ends_with_an_error_that_can_be_re
     await until(lambda: len(sent) > 1 if stream else engine.running)
     application.state.context.lifecycle.stop()
     got = await answering
-    error = got.events[-1]["error"] if stream else got.error
+    error = got.events[-2]["error"] if stream else got.error
     assert (got.status, error["code"]) == (200 if stream else 503, "draining")
     assert engine.running == 0
 
@@ -220,5 +220,6 @@ def test_a_second_signal_ends_the_stream_at_once_with_an_error(second: signal.Si
         while response.readline() and listens(address):
             pass  # two signals of one kind that come before the first is seen are one
         program.send_signal(second)
-        last = response.read().rstrip().rpartition(b"data: ")[2]
+        *_, last, done = response.read().rstrip().split(b"data: ")
     assert json.loads(last)["error"]["code"] == "draining"
+    assert done == b"[DONE]"

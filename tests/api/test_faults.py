@@ -11,9 +11,13 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import EngineLostError
+from antiphon.api import create_app
+from antiphon.api.http.errors import without_paths
+from antiphon.catalog.static import StaticCatalog
+from antiphon.errors import EngineLostError, ModelError
+from antiphon.generation import Model
 from antiphon.store import SqliteStore
-from kit.api import END, app, chat, ids, post, request, running, scripted
+from kit.api import END, app, chat, ids, model, post, request, running, scripted
 from kit.breaking import Breaking
 from kit.responses import events_of, respond, responses_app
 
@@ -130,3 +134,36 @@ def test_a_streamed_error_ends_with_done_where_openai_s_streams_do() -> None:
             *_, error, done = got.events
             assert error["error"]["code"] == "engine_lost"
             assert done == "[DONE]"
+
+
+class Unreadable(StaticCatalog):
+    """A catalog whose models' files are broken."""
+
+    async def get(self, name: str) -> Model:
+        raise ModelError("/srv/models/x.gguf is not a GGUF file", code="not_gguf", hint="Look at ~/models/x.gguf.")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_no_client_hears_where_the_server_s_files_are(stream: bool, caplog: pytest.LogCaptureFixture) -> None:
+    catalog = Unreadable({"small": model(scripted(HELLO))})
+    with running(create_app(catalog)) as base:
+        answers = chat(base, stream=stream), respond(base, {"stream": stream}), post(base, "/v1/embeddings", input="a")
+        for got in answers:
+            assert got.status == 500
+            assert "/srv" not in got.body.decode()
+            assert "x.gguf" in got.error["message"], "the name of the file helps, and gives nothing away"
+    assert "/srv/models/x.gguf" in caplog.text, "the operator hears it"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/srv/models/x.gguf is cut", "x.gguf is cut"),
+        ("cannot read '/a/b.jinja': [Errno 2] '/a/b.jinja'", "cannot read 'b.jinja': [Errno 2] 'b.jinja'"),
+        ("no answer from http://127.0.0.1:9/v1/x", "no answer from http://127.0.0.1:9/v1/x"),
+        ("the model 'org/name' is 3/4 there", "the model 'org/name' is 3/4 there"),
+        ("~/models/a.gguf and ./b/c.json", "a.gguf and c.json"),
+    ],
+)
+def test_a_path_is_told_by_its_last_name(text: str, told: str) -> None:
+    assert without_paths(ModelError(text)).message == told

@@ -342,7 +342,8 @@ def test_an_error_while_running_says_stop_sequence_and_why(error: Exception) -> 
     with running(app(Breaking([], error), dialect=STRICT)) as base:
         got = post(base)
     with running(app(Breaking(ids("So"), error), dialect=STRICT)) as base:
-        *chunks, last = post(base, stream=True).events
+        *chunks, last, done = post(base, stream=True).events
+    assert done == "[DONE]"
     assert got.status in (424, 503)
     assert got.json["choices"][0]["finish_reason"] == "stop_sequence"
     assert got.json["choices"][0]["message"]["content"] == ""

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from antiphon.api.responses.archive import DAY
 from antiphon.store import Key, MemoryStore, Record, SqliteStore
 from kit.api import END as CHATML_END
 from kit.api import ids, request, running, scripted
@@ -60,6 +61,39 @@ def test_a_response_expires_unless_it_is_gone_on_from() -> None:
         now += 20 * day
         assert respond(base, {"previous_response_id": second}).status == 200
         assert request(base, "GET", f"/v1/responses/{other}").status == 404
+
+
+def test_what_expired_leaves_the_store_when_another_response_is_stored() -> None:
+    now, store = 1e9, MemoryStore()
+    with running(responses_app(small=scripted(HELLO), store=store, clock=lambda: now)) as base:
+        first = respond(base).json["id"]
+        now += 29 * DAY
+        respond(base)
+        assert Key("response", "", first) in store._records
+        now += 2 * DAY
+        respond(base)
+        assert Key("response", "", first) not in store._records
+        assert len(store._records) == 2
+
+
+def test_an_idempotency_key_is_for_a_day() -> None:
+    now = 1e9
+    with running(responses_app(small=scripted(HELLO), clock=lambda: now)) as base:
+        ids_made = []
+        for hours in (0, 23, 2, 0):
+            now += hours * 3600.0
+            ids_made.append(respond(base, idempotency_key="k").json["id"])
+    first, same, other, again = ids_made
+    assert first == same != other == again
+
+
+def test_a_response_of_a_conversation_is_not_gone_on_from_by_itself() -> None:
+    with running(responses_app(small=scripted(HELLO))) as base:
+        talk = request(base, "POST", "/v1/conversations", b"{}", content_type="application/json").json["id"]
+        made = respond(base, {"conversation": talk}).json["id"]
+        got = respond(base, {"previous_response_id": made})
+    assert (got.status, got.error["param"]) == (400, "previous_response_id")
+    assert talk in got.error["message"]
 
 
 @pytest.mark.parametrize("value", [b"", b"null", msgspec.json.encode({"thread": 1})])

@@ -37,15 +37,13 @@ def test_an_error_before_the_first_token_is_a_real_status(
 
 
 @pytest.mark.parametrize(("error", "status", "code"), ERRORS, ids=lambda value: str(value)[:30])
-def test_an_error_in_mid_stream_is_the_last_event_and_there_is_no_done(
-    error: Exception, status: int, code: str
-) -> None:
+def test_an_error_in_mid_stream_is_an_event_before_done(error: Exception, status: int, code: str) -> None:
     with running(app(Breaking(ids("Hel"), error))) as base:
         got = chat(base, stream=True)
     assert got.status == 200
-    assert "".join(e["choices"][0]["delta"].get("content", "") for e in got.events[:-1]) == "Hel"
-    assert got.events[-1]["error"]["code"] == code
-    assert b"[DONE]" not in got.body
+    assert "".join(e["choices"][0]["delta"].get("content", "") for e in got.events[:-2]) == "Hel"
+    assert got.events[-2]["error"]["code"] == code
+    assert got.events[-1] == "[DONE]"
     assert b"secret" not in got.body
 
 

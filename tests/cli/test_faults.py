@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from kit.program import serving
+from kit.program import antiphon, serving
 from kit.waiting import wait_until
 
 CONFIG = """
@@ -64,3 +64,39 @@ def test_a_server_that_may_open_no_more_files_serves_who_is_there_and_recovers(t
 
 def connection_to(url: str) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+
+
+def broken_models(good: Path, folder: Path) -> dict[str, str]:
+    """Tables of models that cannot work, by what is wrong with them."""
+    whole = good.read_bytes()
+    files = {
+        "no weights": whole[: len(whole) // 100 * 60],
+        "half a header": whole[:2000],
+        "no model": b"This is no model at all. " * 100,
+        "nothing": b"",
+    }
+    tables: dict[str, str] = {}
+    for number, (what, content) in enumerate(files.items()):
+        path = folder / f"broken{number}.gguf"
+        path.write_bytes(content)
+        tables[what] = f'source = "{path}"\nformat = "chatml"\n'
+    (folder / "broken.jinja").write_text("{% for message in messages %}{{ message.content }")
+    return tables | {
+        "no file": f'source = "{folder}/gone.gguf"\nformat = "chatml"\n',
+        "template": f'source = "{good}"\nchat_template = "{folder}/broken.jinja"\n',
+        "no template": f'source = "{good}"\nchat_template = "{folder}/gone.jinja"\n',
+        "format": f'source = "{good}"\nformat = "no such format"\n',
+        "tokenizer": f'engine = "vllm"\nurl = "http://127.0.0.1:9"\ntokenizer = "{folder}/gone.json"\n',
+    }
+
+
+def test_a_model_that_cannot_work_ends_the_server_before_it_says_that_it_serves(
+    smollm2_path: Path, tmp_path: Path
+) -> None:
+    for what, table in broken_models(smollm2_path, tmp_path).items():
+        (tmp_path / "config.toml").write_text(f'model = "bad"\n[models.bad]\n{table}')
+        done = antiphon("serve", "--port", "0", home=tmp_path)
+        assert done.returncode not in (0, -6, -11), what
+        assert done.stdout == "", what
+        assert done.stderr.count("error: ") == 1, (what, done.stderr)
+        assert "Traceback" not in done.stderr, what

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from antiphon.config import Limits
-from antiphon.errors import NotFoundError, OverloadedError, Position, RequestError
+from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
 from antiphon.observe import Metrics, Tracing
 from antiphon.store import Sessions
@@ -19,7 +19,8 @@ from .gate.admission import Admission
 from .gate.idempotency import Idempotency
 from .gate.keys import Keyring, Scope
 from .gate.rates import Rates
-from .http.exchange import Exchange
+from .http.errors import without_paths
+from .http.exchange import FAULTS, Exchange
 from .http.lifecycle import Lifecycle
 from .responses.archive import Archive
 from .responses.runs import Runs
@@ -104,6 +105,10 @@ class Context:
             raise NotFoundError(
                 error.message, code="model_not_found", position=Position(path="model"), hint=error.hint
             ) from None
+        except AntiphonError as error:
+            if not self.lifecycle.loading:  # Who loads the first model says it in full.
+                FAULTS.warning("the model %s is not loaded: %s", name, error)
+            raise without_paths(error) from error
 
     def _loaded(self, load: asyncio.Task[Model]) -> None:
         self.loads.discard(load)

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from starlette.applications import Starlette
 
-from antiphon.errors import AntiphonError, OverloadedError
+from antiphon.errors import AntiphonError, ModelError, OverloadedError, StoreError
 
 from .context import Context
 from .http.exchange import FAULTS
@@ -19,6 +19,7 @@ def lifespan_of(context: Context, *, preload: bool) -> Callable[[Starlette], Abs
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         tasks = [asyncio.ensure_future(_sweep(context))]
         if preload:
+            context.lifecycle.begin_loading()
             tasks.append(asyncio.ensure_future(_preload(context)))
         yield
         for task in tasks:
@@ -35,20 +36,33 @@ def lifespan_of(context: Context, *, preload: bool) -> Callable[[Starlette], Abs
 
 
 async def _preload(context: Context) -> None:
-    """Until the model is there the server is not ready; when it cannot be loaded, the next request tries again.
+    """Until the model is there the server is not ready; why it cannot be loaded is told to who waits, or to the log.
 
     A model whose own server does not answer yet is opened again and again: no requests come until then.
     """
-    context.lifecycle.loading = True
     while context.lifecycle.loading:
         try:
             await context.model(None)
+            context.lifecycle.end_first_load()
         except OverloadedError as error:
-            FAULTS.warning("the default model is not there yet: %s", error)
-            await asyncio.sleep(error.retry_after)
-        except AntiphonError as error:
-            FAULTS.error("the default model is not loaded: %s", error)
+            if error.code != "loading":  # It takes long, and may fail still.
+                context.lifecycle.end_first_load()
+                FAULTS.warning("the default model is not there yet: %s", error)
+                await asyncio.sleep(error.retry_after)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the server has no model
+            if not context.lifecycle.end_first_load(load_error(error)):
+                FAULTS.error("the default model is not loaded: %s", load_error(error))
             return
+
+
+def load_error(error: Exception) -> AntiphonError:
+    """Why a model cannot be loaded, as an error of ours, with the paths that clients are not told."""
+    if isinstance(error, AntiphonError):
+        return error.__cause__ if isinstance(error.__cause__, AntiphonError) else error
+    if isinstance(error, OSError):
+        return ModelError(f"the model's files cannot be read: {error}", hint="Look at their owner and their mode.")
+    FAULTS.error("the default model cannot be loaded", exc_info=error)
+    return ModelError(f"the default model cannot be loaded: {type(error).__name__}", hint="The log has the cause.")
 
 
 async def _sweep(context: Context) -> None:
@@ -56,6 +70,8 @@ async def _sweep(context: Context) -> None:
     while True:
         try:
             await context.sessions.sweep()
-        except Exception:  # noqa: BLE001 - such as a full disk: the next round may do better
+        except StoreError as error:  # Such as a full disk: the next round may do better.
+            FAULTS.warning("expired sessions were not swept: %s", error.code)
+        except Exception:  # noqa: BLE001 - a store of another package
             FAULTS.exception("expired sessions were not swept")
         await asyncio.sleep(context.sessions.limits.sweep)

@@ -24,7 +24,7 @@ from .store import Key, Record
 
 _COLUMNS = "id, value, created, expires, entries, chain, checksum"
 _AT = "kind = ? AND owner = ? AND name = ?"
-_FIND = f"SELECT {_COLUMNS} FROM record WHERE {_AT}"
+_FIND = f"SELECT {_COLUMNS} FROM record WHERE {_AT}"  # noqa: S608 - constants, as below
 _MARKED = "SELECT 1 FROM record INDEXED BY record_mark WHERE mark = ?"
 _INSERT = """
 INSERT INTO record (value, created, expires, entries, chain, checksum, kind, owner, name, mark)
@@ -34,7 +34,7 @@ _UPDATE = "UPDATE record SET value = ?, created = ?, expires = ?, entries = ?, c
 _APPEND = "INSERT INTO entry (record, number, value) VALUES (?, ?, ?)"
 _ENTRIES = "SELECT value FROM entry WHERE record = ? ORDER BY number"
 _EXPIRED = "SELECT id FROM record WHERE expires <= ?"
-_BY_ID = f"SELECT kind, owner, name, {_COLUMNS} FROM record WHERE id = ?"
+_BY_ID = f"SELECT kind, owner, name, {_COLUMNS} FROM record WHERE id = ?"  # noqa: S608
 
 SWEPT_AT_ONCE = 200
 """Records that one transaction of a sweep deletes; other calls come between two of them."""

@@ -49,8 +49,9 @@ _CHECKSUMS = (
 def open_file(path: Path, *, check: bool) -> sqlite3.Connection:
     """Open or create the file, readable by its owner alone, because it contains conversations.
 
-    ``check`` looks at its pages and tells the log of damage. A store of an earlier version is brought to this one, whole or not at all. Raises `ConfigError` for one of a later
-    version, `sqlite3.Error` or `OSError` where the file cannot be used.
+    ``check`` looks at its pages and tells the log of damage. A store of an earlier version is brought to this one,
+    whole or not at all. Raises `ConfigError` for one of a later version, `sqlite3.Error` or
+    `OSError` where the file cannot be used.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from dataclasses import dataclass, replace
 
 from starlette.responses import Response
@@ -102,6 +104,18 @@ def sentences(message: str, hint: str | None) -> str:
     if hint is None:
         return message
     return f"{message} {hint}" if message.endswith((".", "!", "?")) else f"{message}. {hint}"
+
+
+_PATH = re.compile(r"(?<![\w:/.~-])(?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)(?:[^\s:;,'\"()]*/)?([^\s/:;,'\"()]*)")
+"""An absolute path, or one from here or from home; not a URL."""
+
+
+def without_paths(error: AntiphonError) -> AntiphonError:
+    """The error with the names of files in place of their paths: where files of the server lie is nobody's business."""
+    told = copy.copy(error)
+    told.message = _PATH.sub(r"\1", error.message)
+    told.hint = _PATH.sub(r"\1", error.hint) if error.hint else None
+    return told
 
 
 def error_event(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS) -> bytes:

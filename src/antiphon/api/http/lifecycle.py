@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from antiphon.errors import AntiphonError, OverloadedError
@@ -44,6 +44,9 @@ class Lifecycle:
 
     def __init__(self) -> None:
         self.loading = False
+        self._first_load_pending = False
+        self._load_error: AntiphonError | None = None
+        self._on_first_load: Callable[[AntiphonError | None], None] | None = None
         self.draining = False
         self.works: set[Work] = set()
 
@@ -51,6 +54,25 @@ class Lifecycle:
         """Raises `OverloadedError` while the server takes no requests."""
         if self.draining:
             raise OverloadedError("The server is stopping.", code="draining", retry_after=5.0)
+
+    def begin_loading(self) -> None:
+        """The default model is loaded at the start; `end_first_load` says how that went."""
+        self.loading = self._first_load_pending = True
+
+    def end_first_load(self, error: AntiphonError | None = None) -> bool:
+        """The first load is over; False where that was known. ``error``: why the model cannot be loaded."""
+        if not self._first_load_pending:
+            return False
+        self._first_load_pending, self._load_error = False, error
+        if self._on_first_load is not None:
+            self._on_first_load(error)
+        return self._on_first_load is not None
+
+    def on_first_load(self, call: Callable[[AntiphonError | None], None]) -> None:
+        """Calls ``call`` once the model that is loaded at the start is there, or cannot be; at once if none is."""
+        self._on_first_load = call
+        if not self._first_load_pending:
+            call(self._load_error)
 
     def check_ready(self) -> None:
         self.check()

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from antiphon.api.context import Context
-from antiphon.errors import ConfigError
+from antiphon.errors import AntiphonError, ConfigError
 
 from .connection import Connection
 from .exchange import FAULTS
@@ -66,8 +66,9 @@ async def serving(
 ) -> None:
     """Serves until SIGTERM or SIGINT: then takes nothing new and gives what runs ``drain`` seconds to end.
 
-    ``on_ready`` gets the base URL once the socket is open (``port`` 0 takes a free one), and ``on_hangup`` each
-    SIGHUP. A second signal to stop ends all at once.
+    ``on_ready`` gets the base URL once the socket is open (``port`` 0 takes a free one) and the model that is loaded at
+    the start is there; ``on_hangup`` gets each SIGHUP. A second signal to stop ends all at once. Where that model cannot
+    be loaded the server ends, and the error is raised; one that runs on a server which does not answer yet may come.
     Raises `ConfigError` for a host that is not this machine's alone where there are no keys, unless ``without_keys``.
     """
     context: Context = app.state.context
@@ -78,7 +79,10 @@ async def serving(
             hint="Make one with antiphon keys add NAME, or say --without-keys.",
         )
     allow_files(context.limits.max_connections + SPARE_FILES)
-    await Server(app, host=host, port=port, drain=drain, tls=tls, on_ready=on_ready, on_hangup=on_hangup).serve()
+    server = Server(app, host=host, port=port, drain=drain, tls=tls, on_ready=on_ready, on_hangup=on_hangup)
+    await server.serve()
+    if server.failure is not None:
+        raise server.failure
 
 
 def allow_files(count: int) -> None:
@@ -144,6 +148,7 @@ class Server(uvicorn.Server):
         self._on_ready = on_ready
         self._on_hangup = on_hangup
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.failure: AntiphonError | None = None
 
     @property
     def url(self) -> str:
@@ -165,7 +170,14 @@ class Server(uvicorn.Server):
                 _bound_unsent(listener)
         if self._on_hangup is not None and hasattr(signal, "SIGHUP"):
             self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup, self)
-        if self._on_ready is not None and not self.should_exit:
+        if not self.should_exit:
+            self._context.lifecycle.on_first_load(self._loaded)
+
+    def _loaded(self, error: AntiphonError | None) -> None:
+        """The first model is there, or cannot be loaded: a server without it is of no use."""
+        if error is not None:
+            self.failure, self.should_exit = error, True
+        elif self._on_ready is not None and not self.should_exit:
             self._on_ready(self.url)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -59,7 +59,9 @@ class History:
 
 @dataclass(slots=True)
 class Archive:
-    """``clock`` gives Unix time in seconds, ``steady`` seconds that nobody can set; a response expires ``lifetime`` seconds after a request last continued it.
+    """``clock`` gives Unix time in seconds, ``steady`` seconds that nobody can set (`ConfirmedClock`).
+
+    A response expires ``lifetime`` seconds after a request last continued it.
 
     Another owner's things are not there: every read raises `NotFoundError` for them, as for what never was.
     """

@@ -13,6 +13,7 @@ import tempfile
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
@@ -40,10 +41,33 @@ _ERROR_SECONDS = 5.0
 """How long a child that could not load its model is given to log the reason, which it does from another thread."""
 
 
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A model file as it was read, and its split characters. ``stamp`` is another one when the file is."""
+
+    stamp: tuple[int, int, int, int]
+    file: ModelFile
+    fragments: Fragments
+
+    @classmethod
+    def read(cls, path: Path, known: KnownFile | None = None) -> KnownFile:
+        """The file; ``known`` itself while it has not changed. Errors are those of `read_model_file`."""
+        if known is not None and path.is_file() and _stamp(path) == known.stamp:
+            return known
+        file = read_model_file(path)
+        return cls(_stamp(path), file, file.fragments())
+
+
+def _stamp(path: Path) -> tuple[int, int, int, int]:
+    at = path.stat()
+    return at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns
+
+
 class ChildProcess:
     """A started, loaded child, and a client of it. ``exited`` is set when it is gone."""
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: Path, log: _Log) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path, log: _Log, file: KnownFile) -> None:
+        self.file = file
         self._process = process
         self._folder = folder
         self._log = log
@@ -51,9 +75,13 @@ class ChildProcess:
         self.model = ServedModel(0, 0, 0, frozenset())
 
     @classmethod
-    async def start(cls, settings: LlamaCppSettings) -> ChildProcess:
-        """Checks, starts and loads, and reads what the server reports. ModelError says why a model cannot run."""
-        file = await asyncio.to_thread(read_model_file, settings.model)
+    async def start(cls, settings: LlamaCppSettings, known: KnownFile | None = None) -> ChildProcess:
+        """Checks, starts and loads, and reads what the server reports. ModelError says why a model cannot run.
+
+        ``known`` is the file of an earlier life: if it is the same still, it is not read again.
+        """
+        known = await asyncio.to_thread(KnownFile.read, settings.model, known)
+        file = known.file
         free = free_memory() if settings.memory_limit is None else settings.memory_limit
         check_memory(file, settings, free)
         folder = _private_folder()
@@ -64,13 +92,12 @@ class ChildProcess:
             start_new_session=True,  # Ctrl-C in a terminal is for the parent.
             env=child_environment(os.environ),
         )  # fmt: skip
-        child = cls(process, folder, log)
+        child = cls(process, folder, log, known)
         try:
             log.follow(process)
             async with asyncio.timeout(settings.load_seconds):
                 await child._load(_orders(settings, file, folder, key, free))
-                fragments = await asyncio.to_thread(file.fragments)
-                child._client = _client(settings, fragments, folder, key)
+                child._client = _client(settings, known.fragments, folder, key)
                 child.model = await child._client.model(embeddings=settings.embeddings)
         except TimeoutError as error:
             await child.stop()

@@ -19,9 +19,11 @@ from .settings import LlamaCppSettings
 from .slots import Slots
 from .wire import MAX_LOGPROBS
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+_FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 0.0, 0.2, 30.0
+_RETRY_SECONDS = 0.5
+"""When a caller may ask again while the engine starts: about as long as a small model takes."""
 _STEADY_SECONDS = 60.0
-"""A child that lived this long is trusted again: the next restart is quick."""
+"""A child that lived this long, or made a token, is trusted again: it is started again at once."""
 
 
 class LlamaCppEngine:
@@ -41,6 +43,7 @@ class LlamaCppEngine:
             shared=settings.share_cache,
         )
         self._pause = _FIRST_PAUSE
+        self._useful = False
         self._watch = asyncio.create_task(self._keep_alive(child))
         self.restarts = 0
         self.last_failure: str | None = None
@@ -101,6 +104,7 @@ class LlamaCppEngine:
                     place.ids.extend(step.ids)
                     yield step
         finally:
+            self._useful = self._useful or bool(place.ids)
             slots.leave(place)
 
     async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
@@ -131,7 +135,7 @@ class LlamaCppEngine:
         if self._child is None:
             if self._watch.done():
                 raise EngineError("the engine is closed")
-            raise OverloadedError("the engine is being started again", retry_after=self._pause)
+            raise OverloadedError("the engine is being started again", retry_after=max(self._pause, _RETRY_SECONDS))
         return self._child
 
     async def _keep_alive(self, child: ChildProcess) -> None:
@@ -141,18 +145,18 @@ class LlamaCppEngine:
             self.last_failure = f"it ended by {await child.gone()}"
             self._child = None
             await child.stop()
-            if time.monotonic() - born > _STEADY_SECONDS:
-                self._pause = _FIRST_PAUSE
-            child = await self._again()
+            if self._useful or time.monotonic() - born > _STEADY_SECONDS:
+                self._pause, self._useful = _FIRST_PAUSE, False
+            child = await self._again(child)
             self._child, self._slots = child, Slots(self._settings.slots, self._settings.share_cache)
             self.restarts += 1
 
-    async def _again(self) -> ChildProcess:
+    async def _again(self, last: ChildProcess) -> ChildProcess:
         while True:
             await asyncio.sleep(self._pause)
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            self._pause = min(max(2 * self._pause, _SECOND_PAUSE), _LONGEST_PAUSE)
             try:
-                return await ChildProcess.start(self._settings)
+                return await ChildProcess.start(self._settings, last.file)
             except AntiphonError as error:  # Such as a model file that is being replaced; requests get the error.
                 self.last_failure = str(error)
 
