@@ -232,7 +232,7 @@ class Chaos:
 
     async def _respond(self, text: str, *, key: str | None = None, **fields: object) -> dict[str, Any] | None:
         """The response, if it was acknowledged."""
-        body = {"input": text, "max_output_tokens": 16, **fields}
+        body = {"input": text, "max_output_tokens": 2, **fields}
         headers = {"idempotency-key": key} if key else {}
         async with self.client.post(f"{self.program.url}/v1/responses", json=body, headers=headers) as answer:
             content = await answer.read()
