@@ -134,10 +134,10 @@ def test_strictly_nothing_beyond_the_document_is_taken(base: str, strict_base: s
 def test_an_error_in_mid_stream_is_told_in_the_dialects_words(dialect: Dialect) -> None:
     with running(app(Breaking(ids("So"), EngineError("The engine failed.")), dialects=[dialect])) as base:
         place = f"{dialect.places[0]}/chat/completions"
-        *_, last = invoke(base, place, model="small", messages=[USER], stream=True).events
+        *_, last, done = invoke(base, place, model="small", messages=[USER], stream=True).events
     text = json.dumps(last)
     assert "The engine failed." in text
-    assert last != "[DONE]"
+    assert done == "[DONE]"
     shapes = {"openai": "error", "databricks": "error_code", "mindie": "err_msg", "lmdeploy": "message"}
     assert shapes[dialect.name] in last
 
