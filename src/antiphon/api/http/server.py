@@ -68,7 +68,7 @@ async def serving(
 
     ``on_ready`` gets the base URL once the socket is open (``port`` 0 takes a free one) and the model that is loaded at
     the start is there; ``on_hangup`` gets each SIGHUP. A second signal to stop ends all at once. Where that model
-    cannot be loaded the server ends, and the error is raised; one that runs on a server which does not answer yet may come.
+    cannot be loaded the server ends, and the error is raised; one on a server that does not answer yet is waited for.
     Raises `ConfigError` for a host that is not this machine's alone where there are no keys, unless ``without_keys``.
     """
     context: Context = app.state.context
