@@ -106,8 +106,8 @@ ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
 def test_an_engine_that_says_otherwise_is_an_error_and_never_a_success(reply: Sequence[Piece], fields: Any) -> None:
     with running(says(*reply)) as base:
         whole, streamed = chat(base, tools=TOOLS, **fields), chat(base, tools=TOOLS, stream=True, **fields)
-    assert (whole.status, whole.error["code"]) == (500, "grammar_broken")
-    assert streamed.status == 500 or streamed.events[-1]["error"]["code"] == "grammar_broken"
+    assert (whole.status, whole.error["code"]) == (502, "grammar_broken")
+    assert streamed.status == 502 or streamed.events[-1]["error"]["code"] == "grammar_broken"
 
 
 def test_without_parallel_calls_there_is_one() -> None:

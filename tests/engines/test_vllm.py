@@ -63,9 +63,14 @@ async def test_a_reply_that_breaks_off_is_lost_and_what_came_was_said(subject: E
     assert ids_of(received) == SAYS[:2]
 
 
-async def test_a_refusal_is_the_callers_mistake(subject: Engine) -> None:
-    with pytest.raises(RequestError, match="no"):
+async def test_a_refusal_is_the_callers_mistake_in_our_words_and_the_servers_go_to_the_log(
+    subject: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(RequestError) as caught:
         await steps_of(subject, [13], GREEDY)
+    assert caught.value.message == "the engine refused the request"
+    assert caught.value.hint
+    assert "the engine's server answered 400: no" in caplog.text
 
 
 async def test_an_unknown_model_is_an_error_that_lists_what_there_is(vllm: Vllm) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 
@@ -13,16 +15,16 @@ from antiphon.errors import (
     ContextError,
     EngineError,
     EngineLostError,
-    OverloadedError,
     Position,
-    RequestError,
     UnsupportedError,
 )
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
 from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
-from .http import NO_LIMIT, EventLines, HttpClient, check_context, refused_key
+from .http import MOST_LOGGED, NO_LIMIT, EventLines, HttpClient, check_context, failed
+
+log = logging.getLogger("antiphon.engines")
 
 UNKNOWN_LOGPROB = -9999.0
 """For an id of which the server gives no log probability."""
@@ -132,7 +134,7 @@ class CompletionsEngine(ABC):
 
     def _steps(self, chunk: Chunk, sampling: Sampling, room: int) -> list[Step]:
         if chunk.error is not None:
-            raise EngineError(f"the engine failed: {chunk.error.message}")
+            raise failed(500, chunk.error.message)
         return [self._step(choice, sampling, room) for choice in chunk.choices]
 
     def _step(self, choice: Choice, sampling: Sampling, room: int) -> Step:
@@ -147,7 +149,8 @@ class CompletionsEngine(ABC):
             case "stop":
                 end = EngineEnd.STOP
             case reason:
-                raise EngineLostError(f"the engine gave a reply up: {reason}")
+                log.warning("the engine ended a reply by %r", reason[:MOST_LOGGED])
+                raise EngineLostError("the engine gave a reply up")
         return Step(tuple(choice.token_ids), choice.index, self._logprobs(choice, sampling), end=end)
 
     def _logprobs(self, choice: Choice, sampling: Sampling) -> tuple[TokenLogprob, ...]:
@@ -211,14 +214,7 @@ def refuse(status: int, body: bytes) -> Exception:
         message = msgspec.json.decode(body, type=_Refusal).error.message
     except msgspec.MsgspecError:
         message = body[:200].decode("utf-8", "replace")
-    match status:
-        case 400 if "maximum context length" in message:
-            return ContextError(message)
-        case 400 | 422:
-            return RequestError(f"the engine refused the request: {message}")
-        case 401 | 403:
-            return refused_key(status)
-        case 429 | 503:
-            return OverloadedError(f"the engine takes nothing now: {message}")
-        case _:
-            return EngineError(f"the engine failed ({status}): {message}")
+    if status == 400 and "maximum context length" in message:
+        numbers = re.findall(r"\d+", message)
+        return ContextError(f"prompt and answer do not fit the engine's context of {next(iter(numbers), '?')} tokens")
+    return failed(status, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -10,6 +11,7 @@ import msgspec
 
 from antiphon.errors import (
     UNREACHABLE,
+    AntiphonError,
     ContextError,
     EngineError,
     EngineLostError,
@@ -20,6 +22,9 @@ from antiphon.errors import (
 
 NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=10)
 """For replies: how long one may take is decided above."""
+log = logging.getLogger("antiphon.engines")
+MOST_LOGGED = 500
+"""Characters of a server's words that go into a line of the log: they may quote what was sent."""
 SHORT = aiohttp.ClientTimeout(total=60)
 
 
@@ -71,6 +76,20 @@ class HttpClient:
         for reply in self._replies:
             reply.content.set_exception(aiohttp.ClientConnectionError("closed here"))
         await self._session.close()
+
+
+def failed(status: int, words: str) -> AntiphonError:
+    """A server's failure as one of our errors, in our words. Its own go to the log: they are for the operator."""
+    if status in (401, 403):
+        return refused_key(status)
+    log.warning("the engine's server answered %d: %s", status, words[:MOST_LOGGED])
+    match status:
+        case 400 | 422:
+            return RequestError("the engine refused the request", hint="The server's log has what it said.")
+        case 429 | 503:
+            return OverloadedError("the engine takes nothing now", hint="Try again in a moment.")
+        case _:
+            return EngineError(f"the engine failed ({status})", hint="The server's log has what it said.")
 
 
 def refused_key(status: int) -> EngineError:

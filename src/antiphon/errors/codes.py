@@ -131,7 +131,7 @@ SERVER = {
     "engine_key": error(500, "The engine's server does not take the key it is given, or there is none for it.",
                         EngineError, ConfigError),
     "engine_too_old": error(500, "The engine's server is a release that does not give token ids back.", EngineError),
-    "grammar_broken": error(500, "The engine's output left the grammar that it was constrained by.", EngineError),
+    "grammar_broken": error(502, "The engine's output left the grammar that it was constrained by.", EngineError),
     "overloaded": error(503, "There is no room now; try again after `retry-after`.", OverloadedError),
     "engine_lost": error(503, "The engine died during the request, and is started again.", EngineLostError),
     "engine_unreachable": error(503, "The engine's server does not answer.", OverloadedError),

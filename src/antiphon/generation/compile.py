@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +15,10 @@ from antiphon.grammar import LIMITS, Limits, ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.tokens import Piece, Tokenizer, spell
 
+log = logging.getLogger("antiphon.generation")
+
+MOST_LOGGED = 500
+"""Characters of what the engine's compiler says of a schema that go into a line of the log."""
 TAIL = 256
 """How many characters of a prompt's end decide where a reply begins."""
 
@@ -55,7 +60,7 @@ class ReplyCompiler:
 
         Errors: `RequestError` for a schema, a pattern or a choice of tools that no grammar can enforce, with its place.
         """
-        key = (domain, spell(tuple(prompt[-4:]))[-TAIL:], msgspec.msgpack.encode(shape))
+        key = (domain, spell(tuple(prompt[-4:]))[-TAIL:], msgspec.json.encode(shape))
         found = None if continues else self._known.pop(key, None)
         if found is None:
             vocabulary = await self.vocabulary()
@@ -90,4 +95,9 @@ class ReplyCompiler:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _compiled(self, shape: ReplyShape, prompt: Sequence[Piece], vocabulary: Vocabulary) -> CompiledGrammar:
-        return compile_grammar(self._format.grammar(shape, prompt=prompt), vocabulary, self._limits)
+        try:
+            return compile_grammar(self._format.grammar(shape, prompt=prompt), vocabulary, self._limits)
+        except RequestError as error:
+            for note in getattr(error, "__notes__", ()):
+                log.info("%s: %s", error.param, note[:MOST_LOGGED])
+            raise

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
-from antiphon.errors import EngineError, RequestError
+from antiphon.errors import AntiphonError, EngineError, Position, RequestError
 from antiphon.grammar import ReplyShape
 
 from .call_ids import free_ids
+from .mask_watch import MaskWatch
 from .model import Model
 from .plan import Draft, Plan, compiler_of, plan_turn
 from .request import TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
+    from antiphon.grammar.following import Violation
+
+log = logging.getLogger("antiphon.generation")
 
 CALLS = 4
 """Calls at most in one constrained reply; the ids of their frames are given by us, in order."""
@@ -95,22 +100,51 @@ class ReplyGuard:
     def __init__(self, compiled: CompiledGrammar, plan: Plan) -> None:
         self._compiled = compiled
         self._matcher = compiled.matcher()
+        self._watch = MaskWatch(compiled.mask_seconds)
+        self._ids: list[int] = []
         self._shape = shape_of(plan)
 
     def follow(self, ids: Sequence[int]) -> None:
-        """Raises `EngineError` (``grammar_broken``) at the first id that the grammar does not allow."""
+        """Raises `EngineError` (``grammar_broken``) at the first id that the grammar does not allow.
+
+        Raises `RequestError` where the grammar is at fault: nothing more fits it, or its masks take too long.
+        """
         violation = self._matcher.consume(ids)
         if violation is not None:
-            raise EngineError(
-                f"the engine left the grammar at token {violation.position}: {violation.reason}",
-                code="grammar_broken",
-                hint="Nothing after that point can be trusted; try again.",
+            raise self._broken(violation, ids)
+        self._ids += ids
+        self._watch.look(self._matcher)
+
+    def _broken(self, violation: Violation, ids: Sequence[int]) -> AntiphonError:
+        place = violation.position
+        log.warning("id %d at token %d is not in the grammar: %s", violation.id, place, violation.reason)
+        before = self._compiled.matcher()
+        before.consume([*self._ids, *ids][:place])
+        if before.stuck:
+            return RequestError(
+                f"after {place} tokens of the reply nothing fits its schema or pattern any more",
+                code="invalid_grammar",
+                position=Position(path=self._constrained_by),
+                hint="Look for bounds, types or patterns that contradict each other.",
             )
+        return EngineError(
+            f"the engine left the grammar at token {place}",
+            code="grammar_broken",
+            hint="Nothing after that point can be trusted; try again.",
+        )
+
+    @property
+    def _constrained_by(self) -> str | None:
+        if self._shape.response_format.kind != "text":
+            return self._shape.format_param
+        return self._shape.tools_param if self._shape.tools else None
 
     def finish(self) -> None:
         """The engine says that the reply is whole: it must be."""
         if not self._matcher.accepting:
-            raise EngineError("the engine ended the reply before its grammar did", code="grammar_broken")
+            raise EngineError(
+                "the engine ended the reply before its grammar did", code="grammar_broken", hint="Try again."
+            )
 
     def faults(self, messages: Sequence[Message]) -> list[Incident]:
         """What finished values lack that no grammar could enforce; a strict value that lacks it is an error."""
@@ -120,7 +154,9 @@ class ReplyGuard:
             schema = self._compiled.schemas.get(path) if path else None
             fault = schema.fault(message.text) if schema is not None else None
             if fault is not None and strict:
-                raise EngineError(f"{path}: {fault}", code="grammar_broken")
+                raise EngineError(
+                    f"the reply is not what {path} requires: {fault}", code="grammar_broken", hint="Try again."
+                )
             if fault is not None:
                 found.append(Incident("schema_violation", self._matcher.position, fault))
         return found

@@ -8,8 +8,7 @@ engine's release of llguidance and the model's own vocabulary, up to its first m
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -17,16 +16,16 @@ import llguidance
 from llguidance import LLMatcher, LLTokenizer
 
 from antiphon.conversation import JsonSchema
-from antiphon.errors import Position, RequestError
+from antiphon.errors import RequestError
 from antiphon.tokens import Control, Tokenizer
 
+from .faults import FaultFinder, first_fault, refusal
 from .following import Matcher
 from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
 from .lark import lark
 from .limits import LIMITS, Limits, check_pattern
-from .schema import CompiledSchema, compile_schema, exclude_controls
-
-_PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
+from .schema import CompiledSchema, compile_schema, exclude_controls, refuse_markers
+from .schema.controls import SPELLING
 
 
 class Vocabulary:
@@ -68,13 +67,14 @@ class CompiledGrammar:
     """A grammar that is known to compile: ``lark`` is for the engine, `matcher` for what the engine says.
 
     ``digest`` is the same for equal texts. ``schemas`` are those within it, by their path in the request: with them
-    finished values are checked. One value serves any number of requests.
+    finished values are checked. ``mask_seconds`` is what a mask may cost. One value serves any number of requests.
     """
 
     lark: str
     digest: str
     start: LLMatcher
     schemas: Mapping[str, CompiledSchema]
+    mask_seconds: float = LIMITS.mask_seconds
 
     def matcher(self) -> Matcher:
         """A new matcher at the beginning of a reply; one for each choice."""
@@ -98,8 +98,9 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
 
     def shown(node: Json) -> JsonSchema:
         engine = schemas[id(node.schema)].engine
-        spelled = any(isinstance(c, str) or c not in vocabulary.controls for c in node.avoid)
-        return exclude_controls(engine, node.path) if spelled else engine
+        spelled = {str(c) for c in node.avoid if isinstance(c, str) or c not in vocabulary.controls}
+        refuse_markers(node.schema, spelled, node.path)
+        return exclude_controls(engine, node.path) if any(map(SPELLING.match, spelled)) else engine
 
     text = lark(
         grammar,
@@ -110,35 +111,22 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
     if len(text) > limits.text:
         raise RequestError(f"tools and response format together make a grammar of more than {limits.text} characters")
     start = LLMatcher(vocabulary.tokens, text, log_level=0)
-    fault = _first_fault(start)
+    _check(start, leaves(grammar), FaultFinder(vocabulary.tokens, shown))
+    by_path = {schema.path: schema for schema in schemas.values()}
+    return CompiledGrammar(text, hashlib.sha256(text.encode()).hexdigest(), start, by_path, limits.mask_seconds)
+
+
+def _check(start: LLMatcher, parts: Sequence[Json | Regex], finder: FaultFinder) -> None:
+    """Raises `RequestError`, with the place of the part that does not even compile alone."""
+    fault = first_fault(start)
+    for part in parts:
+        error = finder.leaf(part) if fault else None
+        if error is None and isinstance(part, Json):
+            error = finder.stuck(part)
+        if error is not None:
+            raise error
     if fault:
-        raise _at_fault(grammar, vocabulary, fault, schemas)
-    return CompiledGrammar(
-        text, hashlib.sha256(text.encode()).hexdigest(), start, {schema.path: schema for schema in schemas.values()}
-    )
-
-
-def _first_fault(start: LLMatcher) -> str:
-    """What is wrong with a fresh matcher, in a line; some faults show only at the first mask."""
-    probe = start
-    if not start.is_error():
-        probe = start.deep_copy()
-        probe.compute_bitmask()
-    fault = _PLACE.sub("", probe.get_error().split("\n")[0])
-    return "nothing satisfies it" if fault == "NoExtensionBias" else fault
-
-
-def _at_fault(
-    grammar: Grammar, vocabulary: Vocabulary, fault: str, schemas: Mapping[int, CompiledSchema]
-) -> RequestError:
-    """The error, with the place of the schema or pattern that does not even compile alone."""
-    for leaf in leaves(grammar):
-        text = lark(leaf, controls={}, end_ids=(), engine_schema=lambda node: schemas[id(node.schema)].engine)
-        alone = LLMatcher(vocabulary.tokens, text, log_level=0)
-        reason = _first_fault(alone)
-        if reason:
-            return RequestError(reason, code="invalid_schema", position=Position(path=leaf.path))
-    return RequestError(fault, code="invalid_grammar", hint="Ask for less at once: fewer tools, smaller schemas.")
+        raise refusal(fault, None, "invalid_grammar")
 
 
 def leaves(grammar: Grammar) -> list[Json | Regex]:

@@ -56,6 +56,16 @@ class Matcher:
         """Whether nothing more may come."""
         return self._matcher.is_stopped()
 
+    @property
+    def failed(self) -> bool:
+        """Whether the matcher itself gave up, at one of its limits."""
+        return self._violation is None and self._matcher.is_error()
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the reply may neither end here nor go on."""
+        return not self.accepting and (self._matcher.is_error() or not any(self.mask()))
+
     def mask(self) -> bytes:
         """The ids allowed next, a bit each, lowest bit first; bits from the vocabulary's size on mean nothing.
 

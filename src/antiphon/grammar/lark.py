@@ -1,18 +1,20 @@
 """A grammar → llguidance's Lark text (release 1.0.1, which the embedded engine carries).
 
-Three traps of that engine shape what is written here. A lexeme is the longest match and never taken back, so free text
-before a spelled-out closer is one lazy terminal together with its closer. The engine knows one end token, often not the
-model's, so a turn ends with the model's own, by id. `x-guidance` counts only at the top of a schema.
+Four traps of that engine shape what is written here. What a grammar leaves no choice about it would tokenize as a whole
+at each token, as long as it is, with a control where it spells one: so it is told to force nothing. A lexeme is the
+longest match and never taken back, so free text before a spelled-out closer is one lazy terminal together with its
+closer. The engine knows one end token, often not the model's, so a turn ends with the model's own, by id. `x-guidance`
+counts only at the top of a schema.
 
 >>> from .grammar import chain
 >>> end = Control("<|end|>")
 >>> print(lark(chain(AnyText(end, (end,)), EndOfTurn()), controls={end: 256}, end_ids=[257]))
-%llguidance {}
+%llguidance {"no_forcing": true}
 start: TEXT_0 <[256]> <[257]>
 TEXT_0: /(?s:.*)/
 <BLANKLINE>
 >>> print(lark(AnyText(end, (end,)), controls={}, end_ids=[257]))
-%llguidance {}
+%llguidance {"no_forcing": true}
 start: body_1
 TEXT_0: /(?s:.*)/ & ~/(?s:.*)(<\\|end\\|>)(?s:.*)/
 body_1[lazy]: TEXT_0 "<|end|>"
@@ -33,7 +35,7 @@ from .ecma import spelled_out
 from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
 from .text import NOT_BLANK, text_without
 
-HEADER = "%llguidance {}"
+HEADER = '%llguidance {"no_forcing": true}'
 
 
 def lark(

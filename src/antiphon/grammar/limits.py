@@ -20,8 +20,10 @@ from antiphon.errors import Position, RequestError
 class Limits:
     """``characters`` of all names and texts, ``depth`` and ``nodes`` of JSON; ``count`` of items or properties.
 
+    ``literal`` is in bytes of UTF-8, of one value of ``enum`` or ``const`` and of one name.
     ``length`` is a string's, ``pattern`` is in characters, ``unrolled`` is a pattern's size with its repetitions
-    written out. ``text`` bounds one grammar: its Lark text in characters.
+    written out. ``text`` bounds one grammar: its Lark text in characters. ``mask_seconds`` of processor time is what
+    the mask of a token may cost, in the mean.
     """
 
     characters: int = 256 * 1024
@@ -32,15 +34,20 @@ class Limits:
     enum: int = 5_000
     properties: int = 2_000
     pattern: int = 2_000
-    unrolled: int = 20_000
+    unrolled: int = 16 * 1024
     text: int = 4 * 1024 * 1024
+    literal: int = 16 * 1024
+    mask_seconds: float = 0.005
 
 
 LIMITS = Limits()
+MOST_QUOTED = 200
+"""Characters of what is wrong with a schema that an error repeats."""
 
 _COUNTS = frozenset({"minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"})
 _LENGTHS = frozenset({"minLength", "maxLength"})
-_BOUNDED = _COUNTS | _LENGTHS | {"enum", "pattern", "patternProperties"}
+_BOUNDED = _COUNTS | _LENGTHS | {"enum", "const", "properties", "required", "pattern", "patternProperties"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_schema(schema: Any, path: str, limits: Limits = LIMITS) -> None:
@@ -56,8 +63,11 @@ def check_schema(schema: Any, path: str, limits: Limits = LIMITS) -> None:
             raise _limit_error(f"the schema is nested more than {limits.depth} deep", _spelled(where))
         if isinstance(node, str):
             characters += len(node)
+            _check_text(node, where)
         elif isinstance(node, dict):
             characters += sum(map(len, node))
+            for name in node:
+                _check_text(name, where)
             _check_object(node, where, limits)
             open_nodes += [(value, (where, key), depth + 1) for key, value in node.items()]
         elif isinstance(node, list | tuple):
@@ -80,11 +90,49 @@ def _spelled(place: _Place) -> str:
     return str(place) + "".join(reversed(steps))
 
 
+def _check_text(text: str, where: _Place) -> None:
+    if not text.isascii() and _SURROGATE.search(text):
+        raise _limit_error("a text or name of the schema has a lone surrogate, which no text can hold", _spelled(where))
+
+
 def _check_object(node: dict[str, Any], where: _Place, limits: Limits) -> None:
     if len(node) > limits.properties:
         raise _limit_error(f"the schema has more than {limits.properties} entries in one place", _spelled(where))
     if not _BOUNDED.isdisjoint(node):
         _check_keywords(node, _spelled(where), limits)
+        _check_literals(node, _spelled(where), limits)
+
+
+def _check_literals(node: dict[str, Any], where: str, limits: Limits) -> None:
+    for step, value in _literals(node):
+        if not _is_within(limits.literal, value):
+            raise _limit_error(f"a value or name has more than {limits.literal} bytes", f"{where}{step}")
+
+
+def _literals(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a reply may have to spell out as it stands, with the step to it."""
+    if "const" in node:
+        yield ".const", node["const"]
+    if isinstance(node.get("enum"), list):
+        yield from ((f".enum[{i}]", value) for i, value in enumerate(node["enum"]))
+    for key in ("properties", "required"):
+        if isinstance(node.get(key), dict | list):
+            yield from ((f".{key}", name) for name in node[key])
+
+
+def _is_within(most: int, value: Any) -> bool:
+    """Whether the texts and values of a JSON value come to at most so many bytes."""
+    size, todo = 0, [value]
+    while todo and size <= most:
+        match todo.pop():
+            case str(text):
+                size += len(text.encode("utf-8", "surrogatepass"))
+            case dict(items):
+                todo += (*items, *items.values())
+            case list(items):
+                todo += items
+        size += 1
+    return size <= most + 1
 
 
 def _check_keywords(node: dict[str, Any], where: str, limits: Limits) -> None:
@@ -143,5 +191,14 @@ def _unrolled(tokens: Iterator[re.Match[str]], most: int) -> int:
     return sum(sizes)
 
 
+def no_schema(reason: str, path: str) -> RequestError:
+    """The error for what a library says of a schema that it cannot take: its first line, and not all that it quotes."""
+    reason = reason.partition("\n")[0][:MOST_QUOTED]
+    hint = "A schema is one of draft 4, 6, 7, 2019-09 or 2020-12, and refers only to its own parts."
+    return RequestError(f"this is no schema: {reason}", code="invalid_schema", position=Position(path=path), hint=hint)
+
+
 def _limit_error(message: str, path: str) -> RequestError:
-    return RequestError(message, code="invalid_schema", position=Position(path=path))
+    return RequestError(
+        message, code="invalid_schema", position=Position(path=path), hint="Ask for less at once, or for simpler parts."
+    )

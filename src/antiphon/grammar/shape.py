@@ -9,10 +9,8 @@ from antiphon.conversation import ResponseFormat, ToolChoice, ToolNamespace, Too
 from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control
 
+from .arguments import arguments_schema
 from .grammar import Grammar, Json, Regex, choice
-
-NOTHING = {"type": "object", "additionalProperties": False}
-"""The parameters of a tool that declares none: it takes an empty object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +69,8 @@ class ReplyShape:
 
     def arguments(self, tool: ToolSpec, avoid: tuple[Control | str, ...] = ()) -> Json:
         """The arguments of a call of the tool."""
-        schema = NOTHING if tool.parameters is None else tool.parameters
         path = f"{self.tools_param}[{self._place(tool)}].function.parameters"
-        return Json(schema, path, strict=tool.strict is True, avoid=avoid)
+        return Json(arguments_schema(tool.parameters, path), path, strict=tool.strict is True, avoid=avoid)
 
     def builtin_calls(self, avoid: tuple[Control | str, ...] = ()) -> list[tuple[str, Json | None]]:
         """The recipients of the server's own that a reply may call, and a call's arguments; None for free text (code).
@@ -86,8 +83,9 @@ class ReplyShape:
         for i, namespace in enumerate(map(described, self.builtins)):
             calls += [(recipient, None) for recipient in namespace.recipients if not namespace.tools]
             for k, tool in enumerate(namespace.tools):
-                schema = NOTHING if tool.parameters is None else tool.parameters
-                calls.append((f"{namespace.name}.{tool.name}", Json(schema, f"builtins[{i}].tools[{k}]", avoid=avoid)))
+                path = f"builtins[{i}].tools[{k}]"
+                arguments = Json(arguments_schema(tool.parameters, path), path, avoid=avoid)
+                calls.append((f"{namespace.name}.{tool.name}", arguments))
         return calls
 
     def _place(self, tool: ToolSpec) -> int:

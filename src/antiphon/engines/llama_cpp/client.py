@@ -9,12 +9,11 @@ import aiohttp
 import msgspec
 
 from antiphon.engines.engine import Embeddings, EngineEnd, Sampling, Step
-from antiphon.engines.http import NO_LIMIT, SHORT, HttpClient, check_context, refused_key
+from antiphon.engines.http import NO_LIMIT, SHORT, HttpClient, check_context, failed
 from antiphon.errors import (
     ContextError,
     EngineError,
     EngineLostError,
-    OverloadedError,
     Position,
     RequestError,
     UnsupportedError,
@@ -163,15 +162,7 @@ def refusal(failure: Failure) -> Exception:
         return ContextError(
             f"the prompt has {failure.n_prompt_tokens} tokens and the context holds {failure.n_ctx}"
         )  # fmt: skip
-    match failure.code:
-        case 401 | 403:
-            return refused_key(failure.code)
-        case 400:
-            return RequestError(f"the engine refused the request: {failure.message}")
-        case 503:
-            return OverloadedError(f"the engine takes nothing now: {failure.message}")
-        case _:
-            return EngineError(f"the engine failed ({failure.code}): {failure.message}")
+    return failed(failure.code, failure.message)
 
 
 class _Vector(msgspec.Struct):

@@ -103,7 +103,7 @@ class _TaggedGrammar:
         return chain(self._marker(tag.open), *before, *blank, call, *blank, *close)
 
     def _call(self, tag: CallTag, tool: ToolSpec) -> Grammar:
-        arguments = self._shape.arguments(tool)
+        arguments = self._shape.arguments(tool, self._avoid)
         if tag.style == "named":
             after = [self._marker(tag.after_name)] if tag.after_name else []
             return chain(tool.name, *after, arguments, tag.before_close)
@@ -111,7 +111,7 @@ class _TaggedGrammar:
         return chain(f'{{"name": {name}, "{tag.arguments}": ', arguments, "}")
 
     def _answer(self) -> Grammar:
-        form = self._shape.answer()
+        form = self._shape.answer(self._avoid)
         if form is not None:
             return chain(form, EndOfTurn())
         return chain(self._text(None, self._shape.max_text), EndOfTurn())

@@ -15,7 +15,7 @@ Each module's docstring has an example, which a test runs. Its labels:
 """
 
 from .compile import CompiledSchema, compile_schema
-from .controls import exclude_controls
-from .translate import Relaxation
+from .controls import exclude_controls, refuse_markers
+from .exact import Relaxation
 
-__all__ = ["CompiledSchema", "Relaxation", "compile_schema", "exclude_controls"]
+__all__ = ["CompiledSchema", "Relaxation", "compile_schema", "exclude_controls", "refuse_markers"]

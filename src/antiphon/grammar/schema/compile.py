@@ -28,11 +28,13 @@ import jsonschema_rs
 
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError, UnsupportedError
-from antiphon.grammar.limits import LIMITS, Limits, check_schema
+from antiphon.grammar.limits import LIMITS, Limits, check_schema, no_schema
 
+from .exact import Relaxation, within_reach
+from .finite import without_endless
 from .normalize import normalized
 from .passthrough import pass_through
-from .translate import Relaxation, translate
+from .translate import translate
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -63,6 +65,8 @@ class CompiledSchema:
             return self._first_error(value)
         except UnicodeEncodeError:
             return self._first_error(_without_surrogates(value))
+        except (ValueError, OverflowError, RecursionError):
+            return "no check can hold the value"
 
     def _first_error(self, value: Any) -> str | None:
         for error in self.validator.iter_errors(value):
@@ -80,13 +84,18 @@ def compile_schema(
     """
     check_schema(schema, path, limits)
     if not isinstance(schema, dict | bool):
-        raise RequestError("a schema is an object or a boolean", code="invalid_schema", position=Position(path=path))
+        raise no_schema("a schema is an object or a boolean", path)
     schema = normalized(schema)
     validator = _validator(schema, path)
-    engine = pass_through(schema)
-    relaxed: tuple[Relaxation, ...] = ()
+    reachable, relaxed = within_reach(schema, path)
+    engine = pass_through(reachable)
     if engine is None:
-        engine, relaxed = translate(schema)
+        engine, more = translate(reachable, path)
+        relaxed += more
+    engine = without_endless(engine)
+    if engine is False and schema is not False:
+        hint = "A definition leads only back to itself, or keywords contradict each other."
+        raise RequestError("no value fits the schema", code="invalid_schema", position=Position(path=path), hint=hint)
     if strict and relaxed:
         raise UnsupportedError(
             f"{relaxed[0].keyword} cannot be enforced while sampling",
@@ -113,10 +122,9 @@ def _validator(schema: JsonSchema, path: str) -> jsonschema_rs.Validator:
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000),
         )
     except jsonschema_rs.ValidationError as error:
-        where = Position(path=path + _steps(error.instance_path))
-        raise RequestError(error.message, code="invalid_schema", position=where) from None
+        raise no_schema(error.message, path + _steps(error.instance_path)) from None
     except (jsonschema_rs.ReferencingError, ValueError) as error:
-        raise RequestError(str(error).split("\n")[0], code="invalid_schema", position=Position(path=path)) from None
+        raise no_schema(str(error), path) from None
 
 
 def _steps(path: Iterable[str | int]) -> str:

@@ -18,11 +18,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterator
 from typing import Any
+
+from llguidance import LLMatcher
 
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, UnsupportedError
 
+from .exact import subschemas
 from .patterns import all_except
 
 SPELLING = re.compile(r"<\|[a-z]")
@@ -38,6 +42,7 @@ _KEYWORDS_OF = {
 }
 _OF_ONE_TYPE = frozenset(key for keys in _KEYWORDS_OF.values() for key in keys)
 _ANYTHING = "anything"
+_PREFIX = re.compile(r"\^[A-Za-z0-9_ :/@-]*")
 
 
 def exclude_controls(schema: JsonSchema, path: str = "") -> JsonSchema:
@@ -50,6 +55,31 @@ def exclude_controls(schema: JsonSchema, path: str = "") -> JsonSchema:
     if not exclusion.refers or not isinstance(excluded, dict):
         return excluded
     return {**excluded, "$defs": {**excluded.get("$defs", {}), _ANYTHING: exclusion.anything()}}
+
+
+def refuse_markers(schema: JsonSchema, markers: Collection[str], path: str = "") -> None:
+    """Raises `UnsupportedError`, with its place, where a value or name of the schema spells one of ``markers``."""
+    for key, place, text in _spelled_out(schema, path):
+        found = next((marker for marker in markers if marker in text), None)
+        if found is not None:
+            raise UnsupportedError(
+                f"{key} spells a control of the format, {found!r}, which this model has to write out",
+                position=Position(path=place),
+                hint="Spell the name or value another way.",
+            )
+
+
+def _spelled_out(node: Any, path: str) -> Iterator[tuple[str, str, str]]:
+    """The keywords whose texts a reply has to write as they stand, their places, and the texts as JSON."""
+    if not isinstance(node, dict):
+        return
+    for key in ("const", "enum", "required"):
+        if key in node:
+            yield key, f"{path}.{key}", json.dumps(node[key], ensure_ascii=False)
+    if isinstance(node.get("properties"), dict):
+        yield "properties", f"{path}.properties", json.dumps(list(node["properties"]), ensure_ascii=False)
+    for inner, step in subschemas(node):
+        yield from _spelled_out(inner, path + step)
 
 
 class _Exclusion:
@@ -87,11 +117,15 @@ class _Exclusion:
 
     def _fixed(self, schema: dict[str, Any]) -> dict[str, Any]:
         if SPELLING.search(json.dumps([schema.get("enum"), schema.get("const")], ensure_ascii=False)):
-            raise UnsupportedError(
-                "a value of the schema spells a control of the format, which this model has to write out",
-                position=Position(path=self._path),
-            )
+            raise self._spells("a value of the schema")
         return schema
+
+    def _spells(self, what: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"{what} spells a control of the format, which this model has to write out",
+            position=Position(path=self._path),
+            hint="Spell the name or value another way.",
+        )
 
     def _typed(self, schema: dict[str, Any]) -> dict[str, Any]:
         """One alternative for each type, with the keywords that are about it."""
@@ -114,12 +148,25 @@ class _Exclusion:
                 self._members(out)
         return out
 
+    def _names(self, pattern: str) -> str:
+        """The pattern, where no name that it matches can spell a control; one that is only a prefix can do without."""
+        if _PREFIX.fullmatch(pattern):
+            return f"{pattern}[^<]*$"
+        both = {"type": "string", "pattern": pattern, "allOf": [{"type": "string", "pattern": SPELLING.pattern}]}
+        if not LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(both)):
+            raise self._spells("what matches a pattern of names")
+        return pattern
+
     def _items(self, out: dict[str, Any]) -> None:
         out["items"] = self.schema(out.get("items", True))
         if "prefixItems" in out:
             out["prefixItems"] = [self.schema(item) for item in out["prefixItems"]]
 
     def _members(self, out: dict[str, Any]) -> None:
+        if any(map(SPELLING.search, (*out.get("properties", ()), *out.get("required", ())))):
+            raise self._spells("a name of the schema")
+        if "patternProperties" in out:
+            out["patternProperties"] = {self._names(p): item for p, item in out["patternProperties"].items()}
         for key in ("properties", "patternProperties"):
             if key in out:
                 out[key] = {name: self.schema(item) for name, item in out[key].items()}

@@ -187,6 +187,8 @@ def _with_count(schema: dict[str, Any], view: canonical.ObjectView, context: Tra
     if not least and most is None:
         return schema
     if not schema.get("properties"):
+        if least > 1:  # The engine counts a name that comes twice as two.
+            context.relax("minProperties", "not", "oneOf", "if")
         return schema | _count_keywords(view)
     if not _is_closed(schema) or not _can_be_written_out(least, most, optional):
         context.relax("minProperties" if least else "maxProperties", "not", "oneOf", "if")

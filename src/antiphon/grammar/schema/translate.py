@@ -25,7 +25,6 @@ canonical form is then translated, the types in modules of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from typing import Any, assert_never
@@ -35,11 +34,12 @@ from jsonschema_rs import CanonicalSchema, canonical
 from jsonschema_rs.canonical import Satisfiability
 
 from antiphon.conversation import JsonSchema
-from antiphon.errors import RequestError
+from antiphon.grammar.limits import no_schema
 
 from .arrays import translate_array
 from .cases import has_too_many_cases
 from .context import TranslationContext
+from .exact import Relaxation
 from .numbers import translate_number
 from .objects import translate_object
 from .strings import translate_string
@@ -57,22 +57,14 @@ _NEGATIONS = ("not", "oneOf", "if", "else", "dependentSchemas", "dependencies")
 _RARE = ("unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "if", "not", "oneOf", "allOf", "anyOf", "$ref")
 
 
-@dataclass(frozen=True, slots=True)
-class Relaxation:
-    """A keyword that the engine does not enforce, and where it stands in the schema (as ``.properties.a.not``)."""
-
-    keyword: str
-    path: str
-
-
-def translate(schema: JsonSchema) -> tuple[JsonSchema, tuple[Relaxation, ...]]:
-    """The engine's schema, and the keywords of the original that it does not enforce."""
+def translate(schema: JsonSchema, path: str = "") -> tuple[JsonSchema, tuple[Relaxation, ...]]:
+    """The engine's schema, and the keywords of the original, at ``path``, that it does not enforce."""
     if has_too_many_cases(schema):
         return True, (_first(_CHOICES, schema),)
     try:
         form = jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        raise RequestError(str(error).split("\n")[0], code="invalid_schema") from None
+        raise no_schema(str(error), path) from None
     context = TranslationContext(form, property_order(schema), _node)
     engine = context.schema(form)
     definitions = context.definitions()
