@@ -22,6 +22,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import jsonschema_rs
@@ -51,7 +52,7 @@ class CompiledSchema:
     def fault(self, text: str) -> str | None:
         """Why the finished ``text`` is no JSON text of the schema; None when it is one."""
         try:
-            value = json.loads(text)
+            value = json.loads(text, parse_float=Decimal)  # A double would round what the engine wrote digit by digit.
         except (ValueError, RecursionError) as error:
             return f"not JSON: {error}"
         return self.fault_of(value)
@@ -108,7 +109,7 @@ def compile_schema(
 
 def _without_surrogates(value: Any) -> Any:
     """The JSON value with each lone surrogate as a private character of its own: what differed still differs."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, default=float)
     return json.loads(_SURROGATE.sub(lambda found: chr(ord(found[0]) - 0xD800 + 0x10_0000), text))
 
 

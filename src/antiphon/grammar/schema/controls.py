@@ -42,6 +42,8 @@ _KEYWORDS_OF = {
 }
 _OF_ONE_TYPE = frozenset(key for keys in _KEYWORDS_OF.values() for key in keys)
 _ANYTHING = "anything"
+_SIGNS = re.compile(r"[][\\()?]")
+"""Signs of patterns between which a control is still spelled."""
 _PREFIX = re.compile(r"\^[A-Za-z0-9_ :/@-]*")
 
 
@@ -78,6 +80,10 @@ def _spelled_out(node: Any, path: str) -> Iterator[tuple[str, str, str]]:
             yield key, f"{path}.{key}", json.dumps(node[key], ensure_ascii=False)
     if isinstance(node.get("properties"), dict):
         yield "properties", f"{path}.properties", json.dumps(list(node["properties"]), ensure_ascii=False)
+    if isinstance(node.get("pattern"), str):
+        yield "pattern", f"{path}.pattern", _SIGNS.sub("", node["pattern"])
+    if isinstance(node.get("patternProperties"), dict):
+        yield "patternProperties", f"{path}.patternProperties", _SIGNS.sub("", " ".join(node["patternProperties"]))
     for inner, step in subschemas(node):
         yield from _spelled_out(inner, path + step)
 

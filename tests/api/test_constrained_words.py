@@ -1,0 +1,109 @@
+"""Whatever a model says where its reply is constrained: an answer, or an error with a code of its own, never a 500."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Sampling, ScriptedEngine
+from antiphon.generation import Model
+from antiphon.generation.compile import ReplyCompiler
+from kit.api import Got, post_in_process
+from kit.masked import FORMATS
+from kit.responses import CALL, CHANNEL, CONSTRAIN, MESSAGE, harmony_ids
+
+WORDS = [
+    " to=functions.f", "<|channel|>final<|message|>", '{"name": "f", "arguments": ', "{", "}", '{"a":1}', '"\\udedd"',
+    ":", "1e999", "-0", "9" * 30, "[", "]", "\\", "é", "<|end|>", "<|im_end|>", "</think>", "\n", "null", " ",
+]  # fmt: skip
+TOOL: Any = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+SCHEMA: Any = {"type": "object", "properties": {"a": {"type": "number", "maximum": 2**70}}}
+CONSTRAINTS: dict[str, dict[str, Any]] = {
+    "an object": {"response_format": {"type": "json_object"}},
+    "a schema": {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
+    "a tool": {"tools": [TOOL]},
+    "a call": {"tools": [TOOL], "tool_choice": "required"},
+    "no call": {"tools": [TOOL], "tool_choice": "none"},
+}
+
+
+class Scripted:
+    """A model that says what the test sets, whatever its grammar is."""
+
+    def __init__(self, name: str) -> None:
+        format, self.tokenizer, end = FORMATS[name]
+        self.reply: Sequence[int] = ()
+        self.end = self.tokenizer.controls[end]
+        engine = ScriptedEngine(self._said, end_ids={self.end}, chunk=3)
+        compiler = ReplyCompiler(format, self.tokenizer, {self.end}, seconds=60)
+        model = Model(name=name, engine=engine, tokenizer=self.tokenizer, format=format, compiler=compiler)
+        self.application: Starlette = create_app(StaticCatalog({name: model}))
+
+    def _said(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
+        return [*self.reply, self.end]
+
+    async def ask(self, **fields: Any) -> Got:
+        messages = [{"role": "user", "content": "Hi"}]
+        return await post_in_process(self.application, "/v1/chat/completions", messages=messages, **fields)
+
+    def replies(self) -> st.SearchStrategy[list[int]]:
+        words = st.sampled_from([self.tokenizer.encode(word) for word in WORDS])
+        controls = st.sampled_from([[id] for id in self.tokenizer.controls.values()])
+        junk = st.lists(st.integers(0, 255), min_size=1, max_size=3)
+        return st.lists(st.one_of(words, controls, junk), max_size=12).map(lambda parts: [*chain(*parts)])
+
+
+def checked(got: Got, *, stream: bool) -> None:
+    if got.status == 200 and stream:
+        *_, last = got.events
+        assert last == "[DONE]" or last["error"]["code"] == "grammar_broken", last
+    elif got.status == 200:
+        assert got.json["choices"][0]["finish_reason"]
+    else:
+        assert (got.status, got.error["code"]) == (502, "grammar_broken"), got.body
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_words_of_a_constrained_model_are_the_servers_mistake(name: str, constraint: str) -> None:
+    model = Scripted(name)
+
+    @settings(max_examples=12, derandomize=True)
+    @given(model.replies())
+    def property(reply: list[int]) -> None:
+        model.reply = reply
+        for stream in (False, True):
+            checked(runner.run(model.ask(**CONSTRAINTS[constraint], stream=stream)), stream=stream)
+
+    with asyncio.Runner() as runner:
+        property()
+
+
+HALF = '{"\\udedd":1}'
+"""A name that is half a character, which a grammar of names other than those of the schema admits."""
+
+
+def test_half_a_character_in_an_answer_is_passed_on_as_the_model_wrote_it() -> None:
+    model = Scripted("chatml")
+    model.reply = model.tokenizer.encode(HALF)
+    got = asyncio.run(model.ask(**CONSTRAINTS["a schema"]))
+    assert got.json["choices"][0]["message"]["content"] == HALF
+
+
+def test_half_a_character_in_the_arguments_of_a_call_is_passed_on() -> None:
+    model = Scripted("harmony")
+    model.reply = harmony_ids(" to=functions.f", CHANNEL, "commentary ", CONSTRAIN, "json", MESSAGE, HALF, CALL)
+    tool = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
+    got = asyncio.run(model.ask(tools=[tool], tool_choice="required"))
+    (call,) = got.json["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == json.loads(HALF)
