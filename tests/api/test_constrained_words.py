@@ -44,7 +44,7 @@ class Scripted:
         format, self.tokenizer, end = FORMATS[name]
         self.reply: Sequence[int] = ()
         self.end = self.tokenizer.controls[end]
-        engine = ScriptedEngine(self._said, end_ids={self.end}, chunk=3)
+        engine = ScriptedEngine(self._said, end_ids=frozenset({self.end}), chunk=3)
         compiler = ReplyCompiler(format, self.tokenizer, {self.end}, seconds=60)
         model = Model(name=name, engine=engine, tokenizer=self.tokenizer, format=format, compiler=compiler)
         self.application: Starlette = create_app(StaticCatalog({name: model}))

@@ -10,9 +10,9 @@ CYCLE = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
 """Definitions that only lead to each other."""
 
 
-def closed(properties: dict[str, Any], *, optional: bool = False, **more: Any) -> dict[str, Any]:
+def closed(properties: dict[str, Any], *, optional: bool = False) -> dict[str, Any]:
     required = [] if optional else list(properties)
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False, **more}
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _wrapped(schemas: dict[str, Any]) -> dict[str, Any]:
@@ -52,8 +52,8 @@ CONTRADICTIONS: dict[str, Any] = {
 }
 REFERENCES: dict[str, Any] = {
     "a circle": {"$ref": "#/$defs/a", "$defs": CYCLE},
-    "a circle in a required property": closed({"x": {"$ref": "#/$defs/a"}}, **{"$defs": CYCLE}),
-    "a circle in an optional property": closed({"x": {"$ref": "#/$defs/a"}}, optional=True, **{"$defs": CYCLE}),
+    "a circle in a required property": {**closed({"x": {"$ref": "#/$defs/a"}}), "$defs": CYCLE},
+    "a circle in an optional property": {**closed({"x": {"$ref": "#/$defs/a"}}, optional=True), "$defs": CYCLE},
     "a circle or null": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}], "$defs": CYCLE},
     "items of a circle": {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": CYCLE},
     "itself": {"$ref": "#"},

@@ -76,7 +76,7 @@ class MaskedEngine(ScriptedEngine):
 
     def __init__(self, tokenizer: ByteTokenizer, end: Control) -> None:
         self._end = tokenizer.controls[end]
-        super().__init__([self._end], end_ids={self._end}, context=65536)
+        super().__init__([self._end], end_ids=frozenset({self._end}), context=65536)
         self._vocabulary = tokenizer
         self._tokens = LLTokenizer(TokenizerWrapper(EngineTokens(tokenizer, self._end)))
         closers = [*sorted(tokenizer.controls.values()), *b'"}]0e1-aA2,:.']
@@ -94,7 +94,7 @@ class MaskedEngine(ScriptedEngine):
         def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
             return [self._end] if grammar is None else self.reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
-        played = ScriptedEngine(script, end_ids={self._end}, chunk=8, context=65536)
+        played = ScriptedEngine(script, end_ids=frozenset({self._end}), chunk=8, context=65536)
         async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
             async for step in steps:
                 yield step

@@ -101,7 +101,8 @@ class FaultFinder:
         return known + (_keyword(node) if known == where else "")
 
     def _part_at_fault(self, node: Any, top: JsonSchema) -> tuple[Any, str] | None:
-        definitions = {key: top[key] for key in ("$defs", "definitions") if isinstance(top, dict) and key in top}
+        named = top if isinstance(top, dict) else {}
+        definitions: dict[str, Any] = {key: named[key] for key in ("$defs", "definitions") if key in named}
         for part, step in subschemas(node) if isinstance(node, dict) else ():
             if isinstance(part, dict) and self._left > 0 and self._fault(Json({**definitions, **part})):
                 return part, step
