@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, get_type_hints
 
 import pytest
+from llguidance import LLMatcher
 
 from antiphon.conversation import (
     BROWSER,
@@ -37,6 +38,7 @@ from antiphon.generation import (
 )
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.generation.turn import steps
+from antiphon.grammar.compiler import CompiledGrammar, Vocabulary
 from antiphon.tokens import ByteTokenizer, Control
 
 TOKENIZER = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
@@ -100,6 +102,18 @@ async def test_an_engine_that_ignores_its_grammar_is_caught(reply: str, fields: 
     with pytest.raises(EngineError) as caught:
         await ask(model(reply), **fields)
     assert caught.value.code == "grammar_broken"
+
+
+async def test_a_grammar_that_leads_nowhere_is_the_schemas_fault_and_not_the_engines() -> None:
+    """The engine takes a step between bounds for what no number meets, once it has begun the number."""
+    schema = '{"type": "number", "minimum": 0.3, "maximum": 0.35, "multipleOf": 0.1}'
+    text = f'%llguidance {{}}\nstart: "[" number <[{END}]>\nnumber: %json {schema}\n'
+    grammar = CompiledGrammar(text, "", LLMatcher(Vocabulary(TOKENIZER, {END}).tokens, text, log_level=0), {})
+    asked = TurnRequest(conversation=replace(HI, response_format=ResponseFormat("json_object")))
+    plan = replace(await prepare_turn(model("[0.3]"), asked), constraint=grammar)
+    with pytest.raises(RequestError) as caught:
+        await collect(run_turn(plan))
+    assert (caught.value.code, caught.value.param) == ("invalid_grammar", "response_format")
 
 
 async def test_a_reply_that_stops_before_its_grammar_ends_is_caught() -> None:

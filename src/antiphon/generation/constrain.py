@@ -103,6 +103,7 @@ class ReplyGuard:
         self._watch = MaskWatch(compiled.mask_seconds)
         self._ids: list[int] = []
         self._shape = shape_of(plan)
+        self._reword = plan.request.reword
 
     def follow(self, ids: Sequence[int]) -> None:
         """Raises `EngineError` (``grammar_broken``) at the first id that the grammar does not allow.
@@ -110,10 +111,14 @@ class ReplyGuard:
         Raises `RequestError` where the grammar is at fault: nothing more fits it, or its masks take too long.
         """
         violation = self._matcher.consume(ids)
-        if violation is not None:
-            raise self._broken(violation, ids)
-        self._ids += ids
-        self._watch.look(self._matcher)
+        try:
+            if violation is not None:
+                raise self._broken(violation, ids)
+            self._ids += ids
+            self._watch.look(self._matcher)
+        except RequestError as error:
+            self._reword(error)
+            raise
 
     def _broken(self, violation: Violation, ids: Sequence[int]) -> AntiphonError:
         place = violation.position

@@ -64,7 +64,10 @@ class Matcher:
     @property
     def stuck(self) -> bool:
         """Whether the reply may neither end here nor go on."""
-        return not self.accepting and (self._matcher.is_error() or not any(self.mask()))
+        if self.accepting:
+            return False
+        allowed = any(self.mask())
+        return self._matcher.is_error() or not allowed
 
     def mask(self) -> bytes:
         """The ids allowed next, a bit each, lowest bit first; bits from the vocabulary's size on mean nothing.
