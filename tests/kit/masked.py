@@ -23,6 +23,7 @@ from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import ReplyTags, tags, template_format
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control
 from kit.api import CHATML, END, TOKENIZER
 from kit.responses import HARMONY, VOCABULARY
@@ -89,13 +90,13 @@ class MaskedEngine(ScriptedEngine):
         *,
         n: int = 1,
         grammar: str | None = None,
-        affinity: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
             return [self._end] if grammar is None else self.reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
         played = ScriptedEngine(script, end_ids=frozenset({self._end}), chunk=8, context=65536)
-        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, affinity=affinity)) as steps:
+        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
             async for step in steps:
                 yield step
 
