@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -66,7 +67,7 @@ async def test_a_reply_that_breaks_off_is_lost_and_what_came_was_said(subject: E
 async def test_a_refusal_is_the_callers_mistake_in_our_words_and_the_servers_go_to_the_log(
     subject: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(RequestError) as caught:
+    with caplog.at_level(logging.DEBUG), pytest.raises(RequestError) as caught:
         await steps_of(subject, [13], GREEDY)
     assert caught.value.message == "the engine refused the request"
     assert caught.value.hint

@@ -79,17 +79,21 @@ class HttpClient:
 
 
 def failed(status: int, words: str) -> AntiphonError:
-    """A server's failure as one of our errors, in our words. Its own go to the log: they are for the operator."""
+    """A server's failure as one of our errors, in our words. Its own go to the log: they are for the operator.
+
+    Those of a refused request are logged at the level ``debug`` only, for they may quote what the client sent.
+    """
     if status in (401, 403):
         return refused_key(status)
-    log.warning("the engine's server answered %d: %s", status, words[:MOST_LOGGED])
+    level = logging.DEBUG if status in (400, 422) else logging.WARNING
+    log.log(level, "the engine's server answered %d: %s", status, words[:MOST_LOGGED])
     match status:
         case 400 | 422:
-            return RequestError("the engine refused the request", hint="The server's log has what it said.")
+            return RequestError("the engine refused the request", hint="The reason is in the log at the level debug.")
         case 429 | 503:
             return OverloadedError("the engine takes nothing now", hint="Try again in a moment.")
         case _:
-            return EngineError(f"the engine failed ({status})", hint="The server's log has what it said.")
+            return EngineError(f"the engine failed ({status})", hint="The reason is in the log.")
 
 
 def refused_key(status: int) -> EngineError:

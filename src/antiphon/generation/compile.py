@@ -99,5 +99,5 @@ class ReplyCompiler:
             return compile_grammar(self._format.grammar(shape, prompt=prompt), vocabulary, self._limits)
         except RequestError as error:
             for note in getattr(error, "__notes__", ()):
-                log.info("%s: %s", error.param, note[:MOST_LOGGED])
+                log.debug("%s: %s", error.param, note[:MOST_LOGGED])
             raise
