@@ -57,8 +57,8 @@ async def main() -> None:
                 for _ in range(ROUNDS):
                     alone.append(await seconds(lambda count=count: model.engine.embed(ids[:count])))
                     served.append(await seconds(lambda count=count, format=format: ask(TEXTS[:count], format)))
-                ours, theirs = count / statistics.median(served), count / statistics.median(alone)
-                print(f"{count:>16} {format:>8} {ours:>8.0f} {theirs:>13.0f} {ours / theirs:>6.2f}")
+                over_http, direct = count / statistics.median(served), count / statistics.median(alone)
+                print(f"{count:>16} {format:>8} {over_http:>8.0f} {direct:>13.0f} {over_http / direct:>6.2f}")
     server.should_exit = True
     await serving
 

@@ -59,7 +59,7 @@ class Run:
 
 
 Layer = Callable[[Sequence[str], int], Awaitable[Run]]
-"""(what users ask, tokens of each answer) → what it took. A new layer is one more entry of `layers`."""
+"""(questions, tokens of each answer) → what it took. A new layer is one more entry of `layers`."""
 
 
 def prompt_of(model: Model, question: str) -> Prompt:
@@ -101,11 +101,11 @@ def through_chat(url: str, client: aiohttp.ClientSession, engine: LlamaCppEngine
 
     async def one(question: str, tokens: int, start: float) -> tuple[int, float]:
         count, first = 0, 0.0
-        asked = {
+        body = {
             "messages": [{"role": "user", "content": question}], "temperature": 0, "max_tokens": tokens,
             "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True},
         }  # fmt: skip
-        async with client.post(f"{url}/v1/chat/completions", json=asked) as response:
+        async with client.post(f"{url}/v1/chat/completions", json=body) as response:
             async for line in response.content:
                 first = first or (time.perf_counter() - start if b'"content":"' in line else 0.0)
                 if b'"choices":[]' in line:
@@ -136,12 +136,13 @@ async def served(model: Model) -> AsyncIterator[str]:
 
 INNER = """
 import json, sys, threading, time, xllamacpp
-told = json.loads(sys.stdin.readline())
+settings = json.loads(sys.stdin.readline())
 params = xllamacpp.CommonParams()
-params.model.path, params.n_ctx, params.n_parallel = told["model"], told["context"] * told["slots"], told["slots"]
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = told["threads"]
-params.n_ubatch, params.hostnames, params.port, params.api_keys = 512, ["127.0.0.1"], 0, [told["key"]]
-params.verbosity, params.slot_prompt_similarity, params.cache_ram_mib = 2, told["similarity"], told["cache_mib"]
+params.model.path, params.n_ctx, params.n_parallel = settings["model"], settings["context"], settings["slots"]
+params.n_ctx *= params.n_parallel
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
+params.n_ubatch, params.hostnames, params.port, params.api_keys = 512, ["127.0.0.1"], 0, [settings["key"]]
+params.verbosity, params.slot_prompt_similarity, params.cache_ram_mib = 2, settings["similarity"], settings["cache_mib"]
 server = xllamacpp.Server(params)
 print("ready", flush=True)
 

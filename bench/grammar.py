@@ -2,7 +2,7 @@
 
 python bench/grammar.py MODEL.gguf              # times, with the model's vocabulary
 python bench/grammar.py MODEL.gguf --decode     # tokens a second with a grammar and without, in the embedded engine
-python bench/grammar.py --coverage SCHEMAS.jsonl   # which schemas are held, and which instances accepted
+python bench/grammar.py --coverage SCHEMAS.jsonl   # which schemas are enforced, and which instances accepted
 """
 
 from __future__ import annotations
@@ -105,10 +105,10 @@ def speed(tokenizer: Tokenizer, end_ids: list[int]) -> None:
     for name, (format, shape) in rows.items():
         grammar = format.grammar(shape)
         compiled = compile_grammar(grammar, vocabulary)
-        ours = best(partial(compile_grammar, grammar, vocabulary))
+        own = best(partial(compile_grammar, grammar, vocabulary))
         peer = best(partial(first_mask, vocabulary, compiled.lark))
         again = asyncio.run(cached(ReplyCompiler(format, tokenizer, end_ids), shape))
-        print(f"{name:<42}{ours * 1e3:>9.2f} ms{peer * 1e3:>17.2f} ms{peer / ours:>8.2f}{again * 1e6:>9.0f} us")
+        print(f"{name:<42}{own * 1e3:>9.2f} ms{peer * 1e3:>17.2f} ms{peer / own:>8.2f}{again * 1e6:>9.0f} us")
     followed = shadow(compile_grammar(spelled.grammar(ReplyShape()), vocabulary), tokenizer)
     print(f"\nfollowing a reply: {followed:.2f} us an id")
 
@@ -209,7 +209,7 @@ Judge = Callable[[bytes], bool]
 Verdict = tuple[dict[str, Any], list[bool] | None]
 
 
-def held(schema: Any, *, strict: bool, final: bool) -> Judge:
+def antiphon_judge(schema: Any, *, strict: bool, final: bool) -> Judge:
     grammar = compile_grammar(chain(Json(schema, "s", strict=strict), EndOfTurn()), Vocabulary(BYTES, [END]))
 
     def judge(text: bytes) -> bool:
@@ -252,9 +252,9 @@ def xgrammar_judge(schema: Any) -> Judge:
 
 
 SIDES: dict[str, Callable[[Any], Judge]] = {
-    "antiphon": lambda schema: held(schema, strict=False, final=True),
-    "antiphon, strict": lambda schema: held(schema, strict=True, final=True),
-    "antiphon, strict, no final check": lambda schema: held(schema, strict=True, final=False),
+    "antiphon": lambda schema: antiphon_judge(schema, strict=False, final=True),
+    "antiphon, strict": lambda schema: antiphon_judge(schema, strict=True, final=True),
+    "antiphon, strict, no final check": lambda schema: antiphon_judge(schema, strict=True, final=False),
     "llguidance 1.0.1": llguidance_judge,
     **({"xgrammar": xgrammar_judge} if find_spec("xgrammar") else {}),
 }

@@ -1,4 +1,4 @@
-"""Harmony against openai-harmony, in one run: each line says how many times faster ours is.
+"""Harmony against openai-harmony, in one run: each line says how many times faster Antiphon is.
 
 python bench/harmony.py [--backend tiktoken]     # the encoder; splintr where it is installed
 """
@@ -53,8 +53,8 @@ def seconds(work: Callable[[], object], *, repeat: int = 5) -> float:
     return best
 
 
-def row(what: str, ours: float, theirs: float, aim: str = "") -> None:
-    print(f"{what:<66} {ours * 1e6:>12.2f} µs {theirs * 1e6:>12.2f} µs {theirs / ours:>9.2f} x  {aim}")
+def row(what: str, own: float, peer: float, aim: str = "") -> None:
+    print(f"{what:<66} {own * 1e6:>12.2f} µs {peer * 1e6:>12.2f} µs {peer / own:>9.2f} x  {aim}")
 
 
 def text(seed: int, words: int) -> str:
@@ -67,7 +67,7 @@ def conversation(messages: int) -> Conversation:
     """A chat about the weather with twelve tools, in the reference's own form."""
     tools = [{"name": f"tool_{i}", "description": f"Does the {i}th thing.", "parameters": SCHEMA} for i in range(12)]
     functions = {"functions": {"name": "functions", "tools": tools}}
-    said: list[dict[str, Any]] = [
+    messages_json: list[dict[str, Any]] = [
         {"role": "system", "content": [{"type": "system_content", "model_identity": "You are ChatGPT."}]},
         {"role": "developer", "content": [{"type": "developer_content", "instructions": "Help.", "tools": functions}]},
     ]
@@ -75,12 +75,12 @@ def conversation(messages: int) -> Conversation:
         kind = ("user", "analysis", "final")[i % 3]
         role = "user" if kind == "user" else "assistant"
         channel = {} if kind == "user" else {"channel": kind}
-        said.append({"role": role, "content": text(i, 45), **channel})
-    return read_conversation({"messages": said})
+        messages_json.append({"role": role, "content": text(i, 45), **channel})
+    return read_conversation({"messages": messages_json})
 
 
 def reference() -> Any:
-    """The reference, with the vocabulary that we ship, so that it fetches nothing."""
+    """The reference, with the vocabulary that Antiphon ships, so that it fetches nothing."""
     folder = Path(tempfile.mkdtemp())
     pieces = map(o200k_harmony().piece, range(199_998))
     lines = (base64.b64encode(p) + b" %d\n" % rank for rank, p in enumerate(pieces) if isinstance(p, bytes))
@@ -94,26 +94,26 @@ def reference() -> Any:
 def rendering(module: Any, encoding: Any, tokenizer: Tokenizer) -> None:
     harmony = Harmony()
     for size in (200, 2000):
-        ours = conversation(size)
-        theirs = module.Conversation(
-            messages=[module.Message.from_dict(m) for m in write_conversation(ours)["messages"]]
+        chat = conversation(size)
+        reference_chat = module.Conversation(
+            messages=[module.Message.from_dict(m) for m in write_conversation(chat)["messages"]]
         )
 
-        def render_theirs(theirs: Any = theirs) -> list[int]:
-            ids: list[int] = encoding.render_conversation_for_completion(theirs, module.Role.ASSISTANT)
+        def render_reference(chat: Any = reference_chat) -> list[int]:
+            ids: list[int] = encoding.render_conversation_for_completion(chat, module.Role.ASSISTANT)
             return ids
 
-        def render_ours(ours: Conversation = ours) -> list[int]:
-            return encode_pieces(harmony.render(ours), tokenizer)
+        def render_antiphon(chat: Conversation = chat) -> list[int]:
+            return encode_pieces(harmony.render(chat), tokenizer)
 
-        reference_time = seconds(render_theirs, repeat=3)
+        reference_time = seconds(render_reference, repeat=3)
         row(
-            f"render {size} messages, {len(render_ours()):,} tokens, cold",
-            seconds(render_ours),
+            f"render {size} messages, {len(render_antiphon()):,} tokens, cold",
+            seconds(render_antiphon),
             reference_time,
             "≥ 2.5",
         )
-        running = RunningPrompt(harmony, tokenizer, ours)
+        running = RunningPrompt(harmony, tokenizer, chat)
         turns = iter(range(10**6))
 
         def append(running: RunningPrompt = running, turns: Any = turns) -> list[int]:
@@ -129,20 +129,21 @@ def streaming(module: Any, encoding: Any, tokenizer: Tokenizer) -> None:
     ids = [*opening, *body[:10_000], controls["<|return|>"]]
     table = TokenDeltas(tokenizer)
 
-    def ours() -> None:
+    def run_antiphon() -> None:
         parser = StreamParser(table)
         for id in ids:
             parser.feed(id)
             _ = parser.delta, parser.channel, parser.recipient
 
-    def theirs() -> None:
+    def run_reference() -> None:
         parser = module.StreamableParser(encoding, module.Role.ASSISTANT)
         for id in ids:
             parser.process(id)
             _ = parser.last_content_delta, parser.current_channel, parser.current_recipient
 
     count = len(ids)
-    row("one id: process, read delta, channel, recipient", seconds(ours) / count, seconds(theirs) / count, "≥ 1")
+    each = (seconds(run_antiphon) / count, seconds(run_reference) / count)
+    row("one id: process, read delta, channel, recipient", *each, "≥ 1")
     row(
         "parse a finished completion of 10,000 tokens",
         seconds(lambda: parse_completion(ids, tokenizer)),
@@ -159,35 +160,35 @@ def streaming(module: Any, encoding: Any, tokenizer: Tokenizer) -> None:
         for id in body[:1000]:
             parser.feed(id)
             _ = parser.content, parser.messages
-            del _  # a text that somebody holds is copied when it grows
+            del _  # a text that somebody references is copied when it grows
 
-    def poll_theirs() -> None:
+    def poll_reference() -> None:
         for id in body[:20]:
             peer.process(id)
             _ = peer.current_content, peer.messages
 
-    mine, other = seconds(poll) / 1000, seconds(poll_theirs, repeat=2) / 20
-    row("… one id, read content and messages, after 30,000 tokens", mine, other, "≥ 200")
+    own, peer_poll = seconds(poll) / 1000, seconds(poll_reference, repeat=2) / 20
+    row("… one id, read content and messages, after 30,000 tokens", own, peer_poll, "≥ 200")
 
 
 def runs(encoding: Any, tokenizer: Tokenizer) -> None:
-    """Equal characters: ours grows with the length, the reference's with its square."""
+    """Equal characters: Antiphon's time grows with the length, the reference's with its square."""
     for length in (10_000, 20_000):
         dashes = "-" * length
-        theirs = seconds(lambda dashes=dashes: encoding.encode(dashes), repeat=1)  # type: ignore[misc]  # a bound default
-        row(f"encode a run of {length:,} equal characters", seconds(lambda d=dashes: tokenizer.encode(d)), theirs)  # type: ignore[misc]  # a bound default
+        peer = seconds(lambda dashes=dashes: encoding.encode(dashes), repeat=1)  # type: ignore[misc]  # a bound default
+        row(f"encode a run of {length:,} equal characters", seconds(lambda d=dashes: tokenizer.encode(d)), peer)  # type: ignore[misc]  # a bound default
     short, long = (seconds(lambda n=n: tokenizer.encode("-" * n)) for n in (10_000, 100_000))  # type: ignore[misc]  # a bound default
-    print(f"ours for 100,000 characters: {long / short:.1f} x the time for 10,000")
+    print(f"antiphon for 100,000 characters: {long / short:.1f} x the time for 10,000")
 
 
 def loading() -> None:
-    ours = "from antiphon.tokens import o200k_harmony as load; load()"
-    theirs = "import openai_harmony as h; h.load_harmony_encoding('HarmonyGptOss')"
+    own_code = "from antiphon.tokens import o200k_harmony as load; load()"
+    reference_code = "import openai_harmony as h; h.load_harmony_encoding('HarmonyGptOss')"
 
     def fresh(code: str) -> float:
         return seconds(lambda: subprocess.run([sys.executable, "-c", code], check=True), repeat=3)
 
-    row("load the vocabulary, in a fresh process", fresh(ours), fresh(theirs), "≥ 1")
+    row("load the vocabulary, in a fresh process", fresh(own_code), fresh(reference_code), "≥ 1")
 
 
 def main() -> None:
@@ -196,7 +197,7 @@ def main() -> None:
     backend: Literal["auto", "tiktoken", "splintr"] = arguments.parse_args().backend
     module = reference()
     encoding, tokenizer = module.load_harmony_encoding("HarmonyGptOss"), o200k_harmony(backend)
-    print(f"{'backend ' + backend:<66} {'ours':>15} {'openai-harmony':>15} {'faster':>11}  aim")
+    print(f"{'backend ' + backend:<66} {'antiphon':>15} {'openai-harmony':>15} {'faster':>11}  aim")
     rendering(module, encoding, tokenizer)
     streaming(module, encoding, tokenizer)
     runs(encoding, tokenizer)

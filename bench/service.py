@@ -2,10 +2,11 @@
 
 python bench/service.py [--litellm COMMAND] [--streams 1,16,64,256] [--tokens 128] [--rounds 3]
 
-One process serves, a second is the proxy in front of it, and this third one asks and times what arrives. COMMAND is
-``litellm`` of an environment of its own (``pip install 'litellm[proxy]'``); without it only ours is measured. The two
-take turns, at the same number of tokens, and the middle of the rounds counts. Processor time is the serving process's
-alone, so it depends less on who else is on the machine. What the proxy adds to the first token is its time less ours.
+One process serves, a second is the proxy in front of it, and this third one sends requests and times what arrives.
+COMMAND is ``litellm`` of an environment of its own (``pip install 'litellm[proxy]'``); without it Antiphon alone is
+measured. The two take turns, at the same number of tokens, and the middle of the rounds counts. Processor time is the
+serving process's alone, so it depends less on who else is on the machine. What the proxy adds to the first token is its
+time less Antiphon's.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ HEADERS = {"authorization": f"Bearer {KEY}"}
 
 
 class Idle(ScriptedEngine):
-    """Says one token, and nothing more until its client goes."""
+    """Writes one token, and nothing more until its client goes."""
 
     async def generate(
         self,
@@ -65,10 +66,10 @@ class Idle(ScriptedEngine):
 
 
 def serve() -> None:
-    """The service: ``said`` says letters without end, ``idle`` one letter."""
+    """The service: ``endless`` writes letters without end, ``idle`` one letter."""
     tokenizer = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
     format = template_format("chatml", tokenizer.controls.keys())
-    engines = {"said": ScriptedEngine([ord("a")] * 8000), "idle": Idle([])}
+    engines = {"endless": ScriptedEngine([ord("a")] * 8000), "idle": Idle([])}
     models = {
         name: Model(name=name, engine=engine, tokenizer=tokenizer, format=format) for name, engine in engines.items()
     }
@@ -100,7 +101,7 @@ class Run:
 
 
 @contextmanager
-def ours() -> Iterator[Served]:
+def antiphon_service() -> Iterator[Served]:
     child = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout is not None
@@ -119,7 +120,7 @@ def litellm(command: str, upstream: str) -> Iterator[Served]:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config.yaml"
         config.write_text(
-            "model_list:\n- model_name: said\n  litellm_params:\n    model: openai/said\n    api_key: any\n"
+            "model_list:\n- model_name: endless\n  litellm_params:\n    model: openai/endless\n    api_key: any\n"
             f"    api_base: {upstream}/v1\n"
         )
         child = subprocess.Popen(
@@ -141,7 +142,7 @@ def litellm(command: str, upstream: str) -> Iterator[Served]:
             child.wait(30)
 
 
-def asked(tokens: int, *, model: str = "said", stream: bool = True) -> dict[str, object]:
+def request_body(tokens: int, *, model: str = "endless", stream: bool = True) -> dict[str, object]:
     return {
         "model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": tokens, "stream": stream,
     }  # fmt: skip
@@ -149,21 +150,21 @@ def asked(tokens: int, *, model: str = "said", stream: bool = True) -> dict[str,
 
 async def streamed(session: aiohttp.ClientSession, url: str, tokens: int) -> tuple[int, float]:
     """How many tokens came, and after how many seconds the first."""
-    start, first, said = time.perf_counter(), 0.0, 0
-    async with session.post(f"{url}/v1/chat/completions", json=asked(tokens)) as answer:
+    start, first, count = time.perf_counter(), 0.0, 0
+    async with session.post(f"{url}/v1/chat/completions", json=request_body(tokens)) as answer:
         answer.raise_for_status()
         async for part in answer.content.iter_any():
-            said += part.count(b'"content":"a"') + part.count(b'"content": "a"')
-            first = first or (time.perf_counter() - start if said else 0.0)
-    return said, first
+            count += part.count(b'"content":"a"') + part.count(b'"content": "a"')
+            first = first or (time.perf_counter() - start if count else 0.0)
+    return count, first
 
 
 async def load(session: aiohttp.ClientSession, served: Served, streams: int, tokens: int) -> Run:
     before, start = served.seconds(), time.perf_counter()
-    told = await asyncio.gather(*(streamed(session, served.url, tokens) for _ in range(streams)))
-    said, took = sum(count for count, _ in told), time.perf_counter() - start
-    assert said > 0.95 * streams * tokens, f"{said} of {streams * tokens} tokens came"
-    return Run(said / took, (served.seconds() - before) / said * 1e6)
+    counts = await asyncio.gather(*(streamed(session, served.url, tokens) for _ in range(streams)))
+    tokens_read, took = sum(count for count, _ in counts), time.perf_counter() - start
+    assert tokens_read > 0.95 * streams * tokens, f"{tokens_read} of {streams * tokens} tokens came"
+    return Run(tokens_read / took, (served.seconds() - before) / tokens_read * 1e6)
 
 
 async def first(session: aiohttp.ClientSession, served: Served) -> float:
@@ -176,7 +177,7 @@ async def requests(session: aiohttp.ClientSession, served: Served) -> Run:
 
     async def worker() -> None:
         for _ in range(REQUESTS // WORKERS):
-            async with session.post(f"{served.url}/v1/chat/completions", json=asked(1, stream=False)) as answer:
+            async with session.post(f"{served.url}/v1/chat/completions", json=request_body(1, stream=False)) as answer:
                 answer.raise_for_status()
                 await answer.read()
 
@@ -190,7 +191,7 @@ async def idle(session: aiohttp.ClientSession, served: Served) -> float:
     before = served.memory()
     async with AsyncExitStack() as open_streams:
         for _ in range(IDLE):
-            post = session.post(f"{served.url}/v1/chat/completions", json=asked(9, model="idle"))
+            post = session.post(f"{served.url}/v1/chat/completions", json=request_body(9, model="idle"))
             answer = await open_streams.enter_async_context(post)
             await answer.content.readany()
         return (served.memory() - before) / 1e6
@@ -221,7 +222,7 @@ async def alternately(every: Every, rounds: int, run: Callable[[Served], Awaitab
     return runs
 
 
-def told(what: str, unit: str, runs: Rounds) -> Iterator[str]:
+def report(what: str, unit: str, runs: Rounds) -> Iterator[str]:
     """A line for each, of the middle of its rounds, and how many times better the first is, round by round."""
     for name, ran in runs.items():
         rate, cost = (statistics.median(getattr(run, field) for run in ran) for field in ("rate", "cost"))
@@ -244,17 +245,16 @@ async def measure(every: Every, streams: Sequence[int], tokens: int, rounds: int
         for count in streams:
             each = max(tokens, LEAST // count)
             runs = await alternately(every, rounds, lambda served: load(session, served, count, each))  # noqa: B023
-            print(*told(f"{count} streams", "tokens", runs), sep="\n", flush=True)
+            print(*report(f"{count} streams", "tokens", runs), sep="\n", flush=True)
         runs = await alternately(every, rounds, lambda served: requests(session, served))
-        print(*told("not streamed", "requests", runs), sep="\n", flush=True)
+        print(*report("not streamed", "requests", runs), sep="\n", flush=True)
         waits = [[await first(session, served) for _, served in every] for _ in range(FIRSTS)]
-        mine, *others = (statistics.median(column) for column in zip(*waits, strict=True))
-        print(f"first token: ours {mine:.1f} ms")
+        own, *others = (statistics.median(column) for column in zip(*waits, strict=True))
+        print(f"first token: antiphon {own:.1f} ms")
         for other in others:
-            added = other - mine
-            print(
-                f"first token through the proxy {other:.1f} ms: it adds {added:.1f}; ours is {mine / added:.2f} of that"
-            )
+            added = other - own
+            share = own / added
+            print(f"first token through the proxy {other:.1f} ms: it adds {added:.1f}; antiphon: {share:.2f} of that")
         print(f"{IDLE} idle streams: {await idle(session, every[0][1]):.0f} MB")
 
 
@@ -269,8 +269,8 @@ def main() -> None:
     if given.serve:
         return serve()
     streams = [int(count) for count in given.streams.split(",")]
-    with ours() as service:
-        every = [("ours", service)]
+    with antiphon_service() as service:
+        every = [("antiphon", service)]
         if not given.litellm:
             return asyncio.run(measure(every, streams, given.tokens, given.rounds))
         with litellm(given.litellm, service.url) as proxy:

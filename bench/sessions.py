@@ -35,10 +35,10 @@ async def turn(client: aiohttp.ClientSession, url: str, session: str) -> tuple[f
         async for line in response.content:
             first = first or time.perf_counter()
             last = line
-    told = json.loads(last)
-    prompt = told["history_tokens"] + told["input_tokens"]
+    counts = json.loads(last)
+    prompt = counts["history_tokens"] + counts["input_tokens"]
     assert first is not None
-    return first - started, prompt - told["cached_tokens"], prompt
+    return first - started, prompt - counts["cached_tokens"], prompt
 
 
 async def main(path: Path) -> None:

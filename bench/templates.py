@@ -1,4 +1,4 @@
-"""Rendering chat templates: ours against plain Jinja, and declared templates against plain string joining.
+"""Rendering chat templates: Antiphon against plain Jinja, and declared templates against plain string joining.
 
 python bench/templates.py
 """
@@ -39,23 +39,23 @@ def main() -> None:
     dicts = [{"role": role, "content": text} for role, text in rounds]
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = json.dumps
-    print(f"{'21 messages, rendered':28}{'ours us':>10}{'plain us':>10}{'ratio':>8}")
+    print(f"{'21 messages, rendered':28}{'own us':>10}{'plain us':>10}{'ratio':>8}")
     for name in ("chatml", "qwen2", "qwen3"):
         source = (SOURCES / f"{name}.jinja").read_text()
         format = jinja_format(source, CONTROLS, cache=JinjaCache())
         plain = environment.from_string(source)
-        ours = best(partial(_pieces, format, conversation))
+        own = best(partial(_pieces, format, conversation))
         peer = best(partial(plain.render, messages=dicts, tools=None, add_generation_prompt=True))
-        print(f"{'jinja ' + name + ' (pieces)':28}{ours:10.0f}{peer:10.0f}{ours / peer:8.2f}")
+        print(f"{'jinja ' + name + ' (pieces)':28}{own:10.0f}{peer:10.0f}{own / peer:8.2f}")
         compiled = CompiledTemplate(source)
         variables = {"messages": dicts, "tools": None, "add_generation_prompt": True}
-        ours = best(partial(compiled.render, variables))
-        print(f"{'jinja ' + name + ' (text alone)':28}{ours:10.0f}{peer:10.0f}{ours / peer:8.2f}")
+        own = best(partial(compiled.render, variables))
+        print(f"{'jinja ' + name + ' (text alone)':28}{own:10.0f}{peer:10.0f}{own / peer:8.2f}")
     declared = template_format("chatml", CONTROLS)
     template = builtin_templates().get("chatml")()
-    ours = best(partial(_pieces, declared, conversation))
+    own = best(partial(_pieces, declared, conversation))
     peer = best(lambda: template.messages2prompt(dicts))
-    print(f"{'declared chatml (pieces)':28}{ours:10.0f}{peer:10.0f}{ours / peer:8.2f}   (plain: its own text)")
+    print(f"{'declared chatml (pieces)':28}{own:10.0f}{peer:10.0f}{own / peer:8.2f}   (plain: its own text)")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ def seconds(work: Callable[[], object], *, repeat: int = 7) -> float:
     return best
 
 
-def row(what: str, ours: float, peer: float, peer_name: str) -> None:
-    print(f"{what:<58} {ours * 1e3:>9.2f} ms {peer * 1e3:>9.2f} ms  {peer / ours:>7.2f} x  {peer_name}")
+def row(what: str, own: float, peer: float, peer_name: str) -> None:
+    print(f"{what:<58} {own * 1e3:>9.2f} ms {peer * 1e3:>9.2f} ms  {peer / own:>7.2f} x  {peer_name}")
 
 
 def compare(tokenizer: TableTokenizer, backend: str, plain: tiktoken.Encoding) -> None:
@@ -42,7 +42,7 @@ def compare(tokenizer: TableTokenizer, backend: str, plain: tiktoken.Encoding) -
     texts = [piece for piece in pieces if isinstance(piece, str)]
     cold = seconds(lambda: [plain.encode_ordinary(text) for text in texts])
 
-    print(f"\nbackend {backend}: ours, plain tiktoken, how many times faster")
+    print(f"\nbackend {backend}: antiphon, plain tiktoken, how many times faster")
     row("encode 200 messages, no memo", seconds(lambda: encode_pieces(pieces, tokenizer)), cold, "encode_ordinary")
     memo = SegmentMemo()
     encode_pieces(pieces, tokenizer, memo)

@@ -16,7 +16,7 @@ PROSE = "The quick brown fox jumps over the lazy dog; 2 < 3, and naïve façades
 def exchange(n: int) -> str:
     """A question, reasoning, a tool call with its reply, and the answer."""
     call = f"call_{n}"
-    said = [
+    frames = [
         f"<|start|>user<|message|>Question {n}: {PROSE * (1 + n % 7)}<|end|>",
         f"<|start|>assistant<|channel|>analysis<|message|>{PROSE * (1 + n % 11)}\nIt needs the tool.<|end|>",
         f"<|start|>assistant to=functions.lookup call_id={call}<|channel|>commentary<|constrain|>json<|message|>"
@@ -25,7 +25,7 @@ def exchange(n: int) -> str:
         f'{{"ok": true, "content": "{n * 7919}"}}<|end|>',
         f"<|start|>assistant<|channel|>final<|message|>{PROSE * (1 + n % 23)}<|return|>",
     ]
-    return "".join(frame + "\n" for frame in said)
+    return "".join(frame + "\n" for frame in frames)
 
 
 def transcript(size: int) -> Iterator[bytes]:
