@@ -40,7 +40,7 @@ class Tenant:
 
 
 NOBODY = Tenant()
-"""Who asks where nobody is told apart: a library's caller, a server without keys."""
+"""The tenant where requests have no owner: a library's caller, a server without keys."""
 
 
 _ALL = 1 << 30
@@ -170,10 +170,10 @@ class FairRoom:
 
 
 class DomainGate:
-    """The door of an engine whose cache tells nobody apart; ``size`` is its room, by whether requests are ``apart``.
+    """The queue of an engine whose cache does not separate owners.
 
     As long as all requests are of one domain the engine may reuse what it likes. The first of another waits until the
-    room is empty; from then on requests are ``apart``, for good.
+    room is empty; from then on requests are ``apart``, for good. ``size`` is the room, by whether they are ``apart``.
     """
 
     def __init__(self, size: Callable[[bool], int], *, shared: bool = False) -> None:

@@ -1,3 +1,3 @@
-"""The version of the package: everything that tells it reads it here."""
+"""The version of the package: everything that shows it reads it here."""
 
 __version__ = "0.1.0"

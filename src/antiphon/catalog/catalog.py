@@ -55,8 +55,8 @@ class Catalog:
         return self._created.get(name, 0)
 
     async def get(self, name: str) -> Model:
-        """The model of that name or alias, awake; concurrent requests wait for one loading, and a failed one is not
-        kept.
+        """The model of that name or alias, awake; concurrent requests wait for one loading, and a failed one is
+        tried again by the next.
 
         Raises `NotFoundError` (``model_not_found``), `ModelError` when it cannot be loaded, `OverloadedError` when it
         cannot now.

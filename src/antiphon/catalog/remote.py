@@ -49,8 +49,8 @@ async def connect(settings: EngineSettings, model: ModelSpec) -> ReconnectingEng
 
 async def check_vocabulary(name: str, engine: Engine, tokenizer: Tokenizer) -> None:
     """Raises `ModelError` when the server cuts a text otherwise than the tokenizer here: ids would mean other words."""
-    theirs = await engine.tokenize(SAMPLE)
-    if theirs is not None and theirs != await asyncio.to_thread(tokenizer.encode, SAMPLE):
+    server_ids = await engine.tokenize(SAMPLE)
+    if server_ids is not None and server_ids != await asyncio.to_thread(tokenizer.encode, SAMPLE):
         raise ModelError(
             f"the tokenizer of {name!r} is not the one of the server that runs it",
             code="tokenizer_mismatch",

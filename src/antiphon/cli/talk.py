@@ -35,13 +35,13 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """What was said so far, and how to go on: a value; each turn gives the next."""
+    """The conversation so far, and how to go on: a value; each turn gives the next."""
 
     conversation: Conversation = field(default_factory=Conversation)
     answers: Answers = field(default_factory=Answers)
 
     def with_system(self, system: str) -> Talk:
-        """With another system text, or none when it is empty; what was said stays."""
+        """With another system text, or none when it is empty; the other messages stay."""
         others = tuple(message for message in self.conversation.messages if message.role is not Role.SYSTEM)
         first = (Message(role=Role.SYSTEM, text=system),) if system else ()
         return replace(self, conversation=replace(self.conversation, messages=first + others))
@@ -58,7 +58,7 @@ class Talk:
         return users[-1] if users else None
 
     def before_last_question(self) -> Talk:
-        """As it was when the last question had not been asked."""
+        """As it was before the last question."""
         messages = self.conversation.messages
         last = max((i for i, message in enumerate(messages) if message.role is Role.USER), default=len(messages))
         return replace(self, conversation=replace(self.conversation, messages=messages[:last]))
@@ -76,7 +76,7 @@ class Partner:
 
 
 async def hear(partner: Partner, talk: Talk, show: Show) -> tuple[Talk, list[RoundEvent]]:
-    """The model's answer, shown while it comes. Ctrl-C stops it in the engine too; what was said by then is kept.
+    """The model's answer, shown while it comes. Ctrl-C stops it in the engine too; the text until then stays.
 
     Raises what planning or the engine raises. Without a `TurnEnded` among the events the answer was stopped.
     """

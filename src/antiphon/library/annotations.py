@@ -1,4 +1,4 @@
-"""A value against an annotation of Python: where it does not fit, and how both are told to people."""
+"""A value against an annotation of Python: where it does not fit, and how both are written in errors."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _written(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as an error tells it: short, with its type."""
+    """A value as an error shows it: short, with its type."""
     if value is None or isinstance(value, bool):
         return repr(value)
     if isinstance(value, type) or inspect.isroutine(value):

@@ -149,7 +149,7 @@ class App:
             await self.__aexit__(None, None, None)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
-        """ASGI's lifespan: the server waits for the start, and is told why there is none."""
+        """ASGI's lifespan: the server waits for the start, and learns why there is none."""
         await receive()
         try:
             await self.__aenter__()

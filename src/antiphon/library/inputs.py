@@ -17,7 +17,7 @@ ChatInput = str | Message | Conversation | Mapping[str, Any] | Sequence[Message 
 
 
 def read_turn(given: ChatInput, *, system: str | None = None, history: Conversation | None = None) -> TurnRequest:
-    """The turn that ``given`` asks for: the body of a chat request brings its settings, anything else none.
+    """The turn that ``given`` requests: the body of a chat request brings its settings, anything else none.
 
     Raises `RequestError`, for a conversation without messages too.
     """

@@ -23,7 +23,7 @@ GivenTool = Callable[..., Any] | ToolSpec | Mapping[str, Any]
 
 
 def offer_of(tools: Sequence[GivenTool] | None) -> Offer:
-    """What the model is told of the tools, in their order, and the router that runs the functions.
+    """The tools that the prompt names, in their order, and the router that runs the functions.
 
     Raises `RequestError` at ``tools[i]`` for a function whose parameters no JSON can carry, a dictionary that is no
     tool as chat APIs write it, a name that no model could call, and a name that is there twice.

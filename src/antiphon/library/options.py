@@ -1,4 +1,4 @@
-"""What a chat may be asked with, beside its messages and the type of its answer."""
+"""The options of a chat, beside its messages and the type of its answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ChatOptions(TypedDict, total=False):
 def request_of(
     given: ChatInput, options: ChatOptions, offer: Offer, response_format: ResponseFormat | None
 ) -> TurnRequest:
-    """The turn that is asked for; options come before what the body of a chat request says.
+    """The requested turn; options come before what the body of a chat request says.
 
     Raises `RequestError` for messages that cannot be read, and for options that name what there is not.
     """

@@ -1,6 +1,6 @@
 """Types that pydantic reads from JSON: its models, alone or inside lists, unions, dataclasses …
 
-Imported where a type that is asked for is pydantic's; Antiphon itself does without.
+Imported where the requested type is pydantic's; Antiphon itself does without.
 """
 
 from __future__ import annotations

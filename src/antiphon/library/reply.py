@@ -16,7 +16,7 @@ class Reply(Generic[Parsed]):
     """One answer, whole.
 
     ``text`` is what an end user may read, ``reasoning`` what the model thought before. ``calls`` are tool calls that
-    nobody here answered: they are the caller's. ``parsed`` is the answer as the type that was asked for, None
+    nobody here answered: they are the caller's. ``parsed`` is the answer as the requested type, None
     without one, or when the answer was cut before its end. ``messages`` are all messages of the answer, with those of
     the tools that ran, and ``conversation`` is the whole conversation: hand it in as ``history`` to go on.
     """

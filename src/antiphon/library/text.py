@@ -22,7 +22,7 @@ from .json_input import below
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A rendered prompt. ``pieces`` tell text (`str`) from control tokens (`Control`).
+    """A rendered prompt. ``pieces`` are text (`str`) and control tokens (`Control`).
 
     ``ids`` are the model's token ids; None where a format was named without a model, and so without a vocabulary.
     """
@@ -108,7 +108,7 @@ def convert(source: str | bytes, to: str, *, form: str | None = None, lenient: b
     """A conversation in another form: "openchatml", "harmony", "harmony-json", "chat", "responses", or a template's.
 
     ``form`` is the form of ``source``; None finds it out. Raises `FormatError` for what cannot be read, or not be
-    said in the other form; with ``lenient`` a transcript is repaired where that is possible.
+    written in the other form; with ``lenient`` a transcript is repaired where that is possible.
     """
     losses: list[Loss] = []
     warnings: list[str] = []

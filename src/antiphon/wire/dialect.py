@@ -91,7 +91,7 @@ class Dialect:
     other_finish: str = "stop"
     reasons: Mapping[str, FinishReason] = field(default_factory=lambda: OPENAI_REASON)
     role: Literal["first", "every"] = "first"
-    usage: Literal["asked", "last"] = "asked"
+    usage: Literal["requested", "last"] = "requested"
     bare: bool = False
 
     def streams(self, requested: bool | None) -> bool:

@@ -1,4 +1,4 @@
-"""How each API tells an error: OpenAI's body, or that of the dialect. Their words for one go by its HTTP status."""
+"""How each API writes an error: OpenAI's body, or that of the dialect. Their words for one go by its HTTP status."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ OF_DIALECT: Mapping[str, ErrorShape] = MappingProxyType(
         "mindie": ErrorShape(body=mindie_error, event=mindie_event, statuses={400: 422, 413: 422, 500: 424}),
     }
 )
-"""By a dialect's name; the others tell errors as OpenAI does."""
+"""By a dialect's name; the others write errors as OpenAI does."""
 
 
 def error_shape(dialect: Dialect) -> ErrorShape:

@@ -112,7 +112,7 @@ def _bound_unsent(listener: socket.socket) -> None:
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which tells the application that it stops, and ends with exit code 0 when it stopped in order."""
+    """uvicorn, which informs the application that it stops, and ends with exit code 0 when it stopped in order."""
 
     def __init__(
         self,

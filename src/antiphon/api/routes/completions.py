@@ -21,9 +21,9 @@ class Completions(PostRoute):
         stream = post.streams(wire.stream)
         model = await post.model(wire.model)
         reading = Reading(context.dialect, context.limits, context.today, post.tenant, stream=stream)
-        order = await post.off_loop(lambda: read_completion(wire, model, reading, reveals=post.reveals))
+        requested = await post.off_loop(lambda: read_completion(wire, model, reading, reveals=post.reveals))
         most = context.dialect.prompt_limit(model.context)
-        drafts = await post.off_loop(lambda: [plan_turn(model, turn, most=most) for turn in order.turns])
+        drafts = await post.off_loop(lambda: [plan_turn(model, turn, most=most) for turn in requested.turns])
         options = wire.stream_options
         head = CompletionHead(
             id=f"cmpl-{secrets.token_hex(12)}",
@@ -35,4 +35,4 @@ class Completions(PostRoute):
             usage=bool(options and options.include_usage),
             continuous_usage=bool(options and options.continuous_usage_stats),
         )
-        await post.answer(drafts, CompletionWriter(head, order, post.form))
+        await post.answer(drafts, CompletionWriter(head, requested, post.form))

@@ -251,7 +251,7 @@ class _Log:
         return next((line for line in self._lines if _ERROR.search(line)), "").partition(" E ")[2]
 
     def last_line(self) -> str:
-        return next((line.strip() for line in reversed(self._lines) if line.strip()), "it said nothing")
+        return next((line.strip() for line in reversed(self._lines) if line.strip()), "it wrote nothing")
 
     async def finish(self) -> None:
         if self._task is not None:

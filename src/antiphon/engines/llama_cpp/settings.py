@@ -28,7 +28,7 @@ class LlamaCppSettings:
     slot went to another session. ``similarity``: where we know no better slot, a prompt goes on in one that holds this
     share of it already, whatever else the slot holds (0: never). ``memory_limit`` (bytes) None: what the machine has
     free. ``load_seconds`` bounds a start. ``embeddings`` makes it an embedding engine, which does not generate.
-    ``share_cache``: a prompt may go on with what another owner's left, which tells each what the other sent.
+    ``share_cache``: a prompt may go on with what another owner's left, which shows each what the other sent.
     """
 
     model: Path

@@ -4,8 +4,8 @@ The server by itself goes by the share of the new prompt that a slot holds; then
 take each other's slot, and what was behind it is lost. Here it counts how much of a slot's own content would stay. A
 prompt that continues none is left to the server, which takes the slot that is longest unused and stores its contents.
 
-The server tells nobody apart. So from the moment on in which requests of two domains came, each is sent to a slot by
-number, and only one whose last prompt was of the same domain may be gone on with: neither a count nor a time tells
+The server does not separate owners. So from the moment on in which requests of two domains came, each is sent to a slot
+by number, and only one whose last prompt was of the same domain may be gone on with: neither a count nor a time shows
 what others sent. The server's store of prompts is not used then.
 """
 

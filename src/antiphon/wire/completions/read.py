@@ -25,8 +25,8 @@ MAX_LOGPROBS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionOrder:
-    """What is asked for: a turn for each prompt. ``echoes`` has the text that each prompt's choices begin with."""
+class RequestedCompletion:
+    """A request that was read: a turn for each prompt. Each prompt's choices begin with its text in ``echoes``."""
 
     turns: tuple[TurnRequest, ...]
     echoes: tuple[str, ...]
@@ -36,14 +36,14 @@ class CompletionOrder:
 
     @property
     def made(self) -> int:
-        """Choices that are made of each prompt, of which the best ``n`` are told."""
+        """Choices that are made of each prompt, of which the best ``n`` are returned."""
         return self.turns[0].n
 
 
 def read_completion(
     wire: CompletionRequest, model: Model, reading: Reading, *, reveals: bool = False
-) -> CompletionOrder:
-    """What is asked for. ``reveals``: this client may see reasoning. Raises `RequestError` naming the field."""
+) -> RequestedCompletion:
+    """The request's turns. ``reveals``: this client may see reasoning. Raises `RequestError` naming the field."""
     _check_possible(wire, reading)
     n, made = _choices(wire, model, reading)
     paths, prompts = _prompts(wire.prompt, reading.limits)
@@ -56,7 +56,7 @@ def read_completion(
         )
     texts = [_text(prompt, path, model.tokenizer) for path, prompt in zip(paths, prompts, strict=True)]
     turn = _turn(wire, reading, raw, made=made)
-    return CompletionOrder(
+    return RequestedCompletion(
         turns=tuple(_with_prompt(turn, text, path) for path, text in zip(paths, texts, strict=True)),
         echoes=tuple(texts) if wire.echo else ("",) * len(texts),
         suffix=wire.suffix or "",
@@ -76,8 +76,8 @@ def _check_possible(wire: CompletionRequest, reading: Reading) -> None:
             wire.suffix and not reading.dialect.completions.appends_suffix,
             "No model here fills in the middle of a text. Put what stands before and after into the prompt.",
         ),
-        "logprobs": (wire.echo and wire.logprobs is not None, "The engine does not tell those of an echoed prompt."),
-        "prompt_logprobs": (wire.prompt_logprobs is not None, "The engine does not tell them."),
+        "logprobs": (wire.echo and wire.logprobs is not None, "The engine does not report those of an echoed prompt."),
+        "prompt_logprobs": (wire.prompt_logprobs is not None, "The engine does not report them."),
         "min_tokens": (wire.min_tokens, "Use ignore_eos with max_tokens."),
         "add_special_tokens": (wire.add_special_tokens, "A raw prompt is used as it stands; send them as ids."),
         "truncate_prompt_tokens": (wire.truncate_prompt_tokens is not None, None),
@@ -89,7 +89,7 @@ def _check_possible(wire: CompletionRequest, reading: Reading) -> None:
 
 
 def _choices(wire: CompletionRequest, model: Model, reading: Reading) -> tuple[int, int]:
-    """How many choices of a prompt are told, and how many are made."""
+    """How many choices of a prompt are returned, and how many are made."""
     n = 1 if wire.n is None else wire.n
     made = n if wire.best_of is None else wire.best_of
     most = min(reading.limits.max_n, model.engine.info.slots)
@@ -97,9 +97,9 @@ def _choices(wire: CompletionRequest, model: Model, reading: Reading) -> tuple[i
         if not 1 <= count <= most:
             raise refused(name, f"{count} choices; from 1 to {most} are possible.")
     if made < n:
-        raise refused("best_of", f"the best {n} of {made} cannot be told.")
+        raise refused("best_of", f"the best {n} of {made} cannot be returned.")
     if made > n and reading.stream:
-        raise refused("best_of", "what streams is told before it is known to be the best.")
+        raise refused("best_of", "what streams is sent before it is known to be the best.")
     return n, made
 
 

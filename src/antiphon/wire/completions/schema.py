@@ -16,7 +16,7 @@ Prompt = str | list[str | int | list[int]]
 class CompletionRequest(SamplingFields, kw_only=True):
     """The body of POST /v1/completions.
 
-    ``use_raw_prompt`` false says each prompt as a user's message in the model's format; "force" is for models that were
+    ``use_raw_prompt`` false makes each prompt a user's message in the model's format; "force" is for models that were
     never trained without theirs. ``skip_special_tokens`` false spells control tokens out in raw completions.
     """
 

@@ -1,4 +1,4 @@
-"""Events → what a completion client reads. A stream tells the parts one by one, a whole answer joins them."""
+"""Events → what a completion client reads. A stream sends the parts one by one, a whole answer joins them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from antiphon.wire.projection import Finished, Projection, VisibleText
 from antiphon.wire.sse import DONE, event
 from antiphon.wire.writer import JSON, StreamForm
 
-from .read import CompletionOrder
+from .read import RequestedCompletion
 from .schema import Completion, CompletionChoice, CompletionLogprobs
 
 _utf8 = getincrementaldecoder("utf-8")
@@ -35,7 +35,7 @@ class Part:
 
 
 class ChoiceText:
-    """One choice: its prompt where that is echoed, what the model says for users, the suffix (resolution D-14)."""
+    """One choice: its prompt where that is echoed, the model's text for users, the suffix (resolution D-14)."""
 
     def __init__(self, *, echo: str = "", suffix: str = "") -> None:
         self._projection = Projection()
@@ -100,7 +100,7 @@ def likelihood(parts: Sequence[Part]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionHead:
-    """What every chunk of an answer, or the whole answer, says of it, and what its client asked to be told.
+    """What every chunk of an answer, and the whole answer, says of it, and what its client requested.
 
     ``prompt_tokens`` has the tokens of each prompt.
     """
@@ -120,12 +120,14 @@ class CompletionWriter:
 
     media_type = JSON
 
-    def __init__(self, head: CompletionHead, order: CompletionOrder, form: StreamForm) -> None:
+    def __init__(self, head: CompletionHead, requested: RequestedCompletion, form: StreamForm) -> None:
         self.form = form
         self._head = head
-        self._order = order
-        self._texts = [ChoiceText(echo=echo, suffix=order.suffix) for echo in order.echoes for _ in range(order.made)]
-        self._usages = [Usage(tokens) for tokens in head.prompt_tokens for _ in range(order.made)]
+        self._requested = requested
+        self._texts = [
+            ChoiceText(echo=echo, suffix=requested.suffix) for echo in requested.echoes for _ in range(requested.made)
+        ]
+        self._usages = [Usage(tokens) for tokens in head.prompt_tokens for _ in range(requested.made)]
         self._logprobs = [LogprobWriter(head.alternatives) for _ in self._usages]
         self._parts: list[list[Part]] = [[] for _ in self._usages]
         self._going_on = len(self._usages)
@@ -141,13 +143,13 @@ class CompletionWriter:
         self._parts[step.choice] += self._read(step)
 
     def whole(self) -> bytes:
-        """Of more choices than were asked for, the likeliest."""
-        order = self._order
+        """Of more choices than were requested, the likeliest."""
+        requested = self._requested
         choices: list[CompletionChoice] = []
-        for prompt in range(len(order.turns)):
-            made = self._parts[prompt * order.made : (prompt + 1) * order.made]
-            best = sorted(made, key=likelihood, reverse=True) if order.made > order.n else made
-            choices += [self._joined(prompt, sample, best[sample]) for sample in range(order.n)]
+        for prompt in range(len(requested.turns)):
+            made = self._parts[prompt * requested.made : (prompt + 1) * requested.made]
+            best = sorted(made, key=likelihood, reverse=True) if requested.made > requested.n else made
+            choices += [self._joined(prompt, sample, best[sample]) for sample in range(requested.n)]
         return encode(self._completion(choices, completion_usage(self._usage())))
 
     def _read(self, step: StepEvents[Event]) -> Iterator[Part]:
@@ -161,16 +163,16 @@ class CompletionWriter:
 
     def _chunk(self, number: int, part: Part) -> bytes:
         head = self._head
-        prompt, sample = divmod(number, self._order.made)
+        prompt, sample = divmod(number, self._requested.made)
         choice = self._choice(prompt, sample, part, self._logprobs[number])
         self._going_on -= part.finished is not None
-        tells = head.continuous_usage or (head.dialect.usage == "last" and not self._going_on)
-        unset = msgspec.UNSET if not (head.usage or tells) else None
-        return event(encode(self._completion([choice], completion_usage(self._usage()) if tells else unset)))
+        has_usage = head.continuous_usage or (head.dialect.usage == "last" and not self._going_on)
+        unset = msgspec.UNSET if not (head.usage or has_usage) else None
+        return event(encode(self._completion([choice], completion_usage(self._usage()) if has_usage else unset)))
 
     def _usage(self) -> Usage:
         """Of all prompts so far, each counted once."""
-        made = self._order.made
+        made = self._requested.made
         prompts = [merge_usage(self._usages[at : at + made]) for at in range(0, len(self._usages), made)]
         *_, total = accumulate(prompts, _sum)
         return total
@@ -184,10 +186,10 @@ class CompletionWriter:
         return self._choice(prompt, sample, whole, LogprobWriter(self._head.alternatives))
 
     def _choice(self, prompt: int, sample: int, part: Part, writer: LogprobWriter) -> CompletionChoice:
-        has_logprobs = self._order.logprobs and (part.logprobs or part.finished is not None)
+        has_logprobs = self._requested.logprobs and (part.logprobs or part.finished is not None)
         dialect = self._head.dialect
         return CompletionChoice(
-            index=prompt if dialect.completions.index_of_prompt else prompt * self._order.n + sample,
+            index=prompt if dialect.completions.index_of_prompt else prompt * self._requested.n + sample,
             text=part.text,
             logprobs=writer.write(part.logprobs) if has_logprobs else None,
             finish_reason=None if part.finished is None else _word(dialect, part.finished.reason),
