@@ -90,7 +90,7 @@ async def test_without_interactive_mode_the_session_ends_with_its_answer() -> No
     assert await store.names("session", "") == []
 
 
-async def test_nothing_asked_and_nothing_wanted_ends_the_session_once_and_again() -> None:
+async def test_no_prompt_and_no_tokens_requested_ends_the_session_once_and_again() -> None:
     engine = scripted(echo)
     application = app(engine)
     await turn(application)

@@ -205,7 +205,7 @@ async def test_a_history_that_has_no_room_is_reported_and_stays() -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_the_end_of_an_answer_is_reported_only_when_the_turn_is_kept(stream: bool) -> None:
+async def test_the_end_of_an_answer_is_reported_only_when_the_turn_is_stored(stream: bool) -> None:
     order: list[bytes] = []
 
     class Watched(MemoryStore):

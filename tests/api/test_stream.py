@@ -76,7 +76,7 @@ def test_bytes_that_are_no_character_become_one_replacement_and_never_an_error()
     assert "".join(e["choices"][0]["delta"].get("content", "") for e in events) == whole
 
 
-def test_an_error_of_ours_on_another_route_has_the_body_too() -> None:
+def test_an_antiphon_error_on_another_route_has_the_body_too() -> None:
     application = app(ids(END))
     application.state.context.lifecycle.loading = True
     with running(application) as base:

@@ -150,7 +150,7 @@ async def test_the_default_comes_first_and_the_store_is_listed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("format", "start"), [(None, "<|im_start|>user"), ("vicuna", "A chat between")])
-async def test_the_format_is_the_one_that_is_asked_for(tmp_path: Path, format: str | None, start: str) -> None:
+async def test_the_format_is_the_requested_one(tmp_path: Path, format: str | None, start: str) -> None:
     model = await open_catalog(config(tmp_path, format=format)).get("demo")
     assert spell(list(model.format.render(ASK))).startswith(start)
 

@@ -82,7 +82,7 @@ def test_what_is_wrong_with_a_setting_is_reported_with_its_key(
     assert str(tmp_path / "config.toml") in str(caught.value) or key == "engine.kind"
 
 
-def test_an_engine_that_is_handed_in_is_configured_as_ours_are(tmp_path: Path) -> None:
+def test_an_engine_that_is_handed_in_is_configured_as_built_in_ones_are(tmp_path: Path) -> None:
     assert entry(tmp_path, "[models.said.engine]\nkind = 'echo'\ntimes = 3", echo=Echo).engine == Echo(times=3)
     assert entry(tmp_path, "engine = 'echo'", echo=Echo).engine == Echo()
     with pytest.raises(ConfigError, match=r"models\.said\.engine\.times: Expected `int`"):

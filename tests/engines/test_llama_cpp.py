@@ -126,7 +126,7 @@ async def test_the_seed_of_all_ones_is_a_seed_and_not_a_dice_roll(engine: LlamaC
     assert first == again
 
 
-async def test_a_stop_id_of_ours_ends_the_reply_and_is_part_of_it(engine: LlamaCppEngine) -> None:
+async def test_a_stop_id_of_the_request_ends_the_reply_and_is_part_of_it(engine: LlamaCppEngine) -> None:
     steps = await say(engine, replace(GREEDY, stop_ids=frozenset({4649, IM_END})))
     assert ids(steps) == [504, 3575, 282, 4649]
     assert steps[-1].end is EngineEnd.STOP
@@ -138,7 +138,7 @@ async def test_ignore_eos_goes_on_to_the_limit(engine: LlamaCppEngine) -> None:
     assert steps[-1].end is EngineEnd.LENGTH_OUTPUT
 
 
-async def test_no_tokens_are_made_when_none_are_asked_for(engine: LlamaCppEngine) -> None:
+async def test_no_tokens_are_made_when_none_are_requested(engine: LlamaCppEngine) -> None:
     assert await say(engine, replace(GREEDY, max_tokens=0)) == [Step((), end=EngineEnd.LENGTH_OUTPUT)]
 
 

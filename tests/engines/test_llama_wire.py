@@ -36,7 +36,7 @@ def test_cutting_the_stream_anywhere_gives_the_same_steps() -> None:
         assert steps(reader.feed(STREAM[:cut]) + reader.feed(STREAM[cut:])) == STEPS, cut
 
 
-def test_a_stop_id_of_ours_ends_the_choice_inside_a_character_too() -> None:
+def test_a_stop_id_of_the_request_ends_the_choice_inside_a_character_too() -> None:
     found = steps(EventReader().feed(STREAM), Sampling(max_tokens=9, stop_ids=frozenset({0xBC})))
     assert found == [STEPS[0], Step((0xE6, 0xBC), end=EngineEnd.STOP)]
 

@@ -1,4 +1,4 @@
-"""Typed answers of the real model: whatever it says is a value of the type that was asked for."""
+"""Typed answers of the real model: whatever it writes is a value of the requested type."""
 
 from __future__ import annotations
 

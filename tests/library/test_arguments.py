@@ -107,7 +107,7 @@ def test_every_public_function_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize(("name", "parameter"), CASES)
-def test_an_odd_value_is_taken_or_refused_by_an_error_of_ours(name: str, parameter: str) -> None:
+def test_an_odd_value_is_taken_or_refused_by_an_antiphon_error(name: str, parameter: str) -> None:
     use, arguments = FUNCTIONS[name]
     for value in ODD:
         with suppress(AntiphonError):
@@ -246,7 +246,7 @@ def test_a_format_of_the_program_is_opened_by_its_name() -> None:
     ("settings", "hint"),
     [({"thread": 2}, "threads"), ({"kontext": 2}, "context"), ({"engine": "vllm", "served_nam": "x"}, "served_name")],
 )
-def test_a_misspelled_setting_is_told_with_those_of_its_engine_too(settings: dict[str, Any], hint: str) -> None:
+def test_a_misspelled_setting_is_reported_with_those_of_its_engine_too(settings: dict[str, Any], hint: str) -> None:
     with pytest.raises(ConfigError) as caught, antiphon.open_model("smollm2", config=Config(), **settings):
         pass
     assert hint in str(caught.value.hint)

@@ -84,8 +84,8 @@ def test_a_conversation_goes_on_from_a_reply() -> None:
     with antiphon.open_model(model(engine)) as small:
         first = small.chat("Of France?", system="Capitals only.")
         second = small.chat("Of Italy?", history=first.conversation)
-    told = [(message.role.value, message.text) for message in second.conversation.messages]
-    assert told == [
+    messages = [(message.role.value, message.text) for message in second.conversation.messages]
+    assert messages == [
         ("system", "Capitals only."), ("user", "Of France?"), ("assistant", "Paris."), ("user", "Of Italy?"),
         ("assistant", "Rome."),
     ]  # fmt: skip
@@ -157,7 +157,7 @@ def test_a_stop_string_ends_the_answer() -> None:
     assert (reply.text, reply.finish_reason) == ("one ", FinishReason.STOP_SEQUENCE)
 
 
-def test_errors_are_raised_where_the_chat_is_asked_for() -> None:
+def test_errors_are_raised_where_the_chat_is_requested() -> None:
     with antiphon.open_model(model(scripted(ids("x", END)))) as small:
         with pytest.raises(RequestError, match="temperature is 9"):
             small.chat("Hi", temperature=9.0)

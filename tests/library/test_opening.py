@@ -38,12 +38,12 @@ def test_settings_change_those_of_the_model_s_entry() -> None:
     ("settings", "words"),
     [({"url": "x"}, "llama_server and vllm"), ({"kontext": 1}, "context"), ({"slots": "x"}, "int")],
 )
-def test_a_setting_that_cannot_be_meant_is_told(settings: dict[str, object], words: str) -> None:
+def test_a_setting_that_cannot_be_meant_is_reported(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         entry_of("smollm2", None, settings, Config())
 
 
-def test_a_file_that_is_not_there_is_told_with_those_beside_it(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported_with_those_beside_it(tmp_path: Path) -> None:
     config = Config(store=ModelFilesConfig(folder=str(tmp_path / "store")))
     with pytest.raises(ModelError) as caught, open_model(tmp_path / "missing.gguf", config=config):
         pass

@@ -198,7 +198,7 @@ def test_a_type_that_cannot_be_honoured_is_refused_by_its_field(kind: Any, path:
     assert caught.value.hint
 
 
-def test_a_value_that_fails_a_check_of_its_type_alone_is_an_error_of_ours() -> None:
+def test_a_value_that_fails_a_check_of_its_type_alone_is_an_antiphon_error() -> None:
     class Even(pydantic.BaseModel):
         number: int
 

@@ -124,7 +124,9 @@ def test_its_file_alone_makes_it_a_built_in_engine(tmp_path: Path) -> None:
         ('kind = "parrot"\nsays = 5', ["models.bird.engine.says", "Expected `str`"]),
     ],
 )
-def test_its_settings_are_checked_as_ours_are(installed: Path, tmp_path: Path, wrong: str, words: list[str]) -> None:
+def test_its_settings_are_checked_as_built_in_ones_are(
+    installed: Path, tmp_path: Path, wrong: str, words: list[str]
+) -> None:
     (tmp_path / "config.toml").write_text(f'model = "bird"\n[models.bird.engine]\n{wrong}')
     done = run(tmp_path, installed, "config")
     assert done.returncode != 0

@@ -96,8 +96,8 @@ def test_what_chat_json_has_no_place_for_is_left_out() -> None:
 def test_a_call_without_an_id_and_its_answer_get_the_same_one() -> None:
     call = Message(role=Role.ASSISTANT, recipient="functions.f", channel="commentary", text="{}")
     result = Message(role=Role.TOOL, name="functions.f", text="1")
-    asked, answered = write_messages([call, result])
-    assert asked["tool_calls"][0]["id"] == answered["tool_call_id"] == "call_0"
+    calling, answering = write_messages([call, result])
+    assert calling["tool_calls"][0]["id"] == answering["tool_call_id"] == "call_0"
 
 
 def test_content_that_only_harmony_has_is_refused() -> None:

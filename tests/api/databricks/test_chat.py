@@ -86,7 +86,7 @@ def test_generation_stops_before_any_stop_string_and_there_may_be_many(base: str
 
 
 @pytest.mark.spec("DBX-35", "DBX-36", "DBX-37", "DBX-62", "DBX-63", "DBX-64", "DBX-65", "DBX-66", "DBX-67")
-def test_a_response_format_is_held() -> None:
+def test_a_response_format_is_enforced() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     named = {"name": "n", "description": "An a.", "schema": schema, "strict": True}
     cases: list[tuple[Any, str, bool]] = [
@@ -114,7 +114,7 @@ def test_a_response_format_that_lacks_something_is_refused(base: str, wish: Any)
 
 
 @pytest.mark.spec("DBX-38", "DBX-39", "DBX-40")
-def test_log_probabilities_come_when_asked_for_with_as_many_candidates_as_wanted(base: str) -> None:
+def test_log_probabilities_come_when_requested_with_as_many_candidates_as_requested(base: str) -> None:
     """Resolution D-08: OpenAI's shape."""
     for absent in (None, False):
         assert ask(base, logprobs=absent).json["choices"][0]["logprobs"] is None

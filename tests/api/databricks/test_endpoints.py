@@ -83,7 +83,7 @@ def test_both_tasks_stream_unless_the_request_says_otherwise(base: str, task: di
     assert "stream" in refusal(invoke(base, **task, stream="yes"))
 
 
-def test_the_owner_may_have_no_stream_that_was_not_asked_for() -> None:
+def test_the_owner_may_have_no_stream_that_was_not_requested() -> None:
     with running(app(HELLO, dialects=[databricks(streams=False)])) as base:
         assert invoke(base, messages=[USER]).json["choices"][0]["message"]["content"] == "Hello"
         assert invoke(base, messages=[USER], stream=True).events[-1] == "[DONE]"
@@ -131,7 +131,7 @@ def test_strictly_nothing_beyond_the_document_is_taken(base: str, strict_base: s
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
-def test_an_error_in_mid_stream_is_told_in_the_dialects_words(dialect: Dialect) -> None:
+def test_an_error_in_mid_stream_is_written_in_the_dialects_words(dialect: Dialect) -> None:
     with running(app(Breaking(ids("So"), EngineError("The engine failed.")), dialects=[dialect])) as base:
         place = f"{dialect.places[0]}/chat/completions"
         *_, last, done = invoke(base, place, model="small", messages=[USER], stream=True).events
@@ -142,7 +142,7 @@ def test_an_error_in_mid_stream_is_told_in_the_dialects_words(dialect: Dialect) 
     assert shapes[dialect.name] in last
 
 
-def test_errors_before_a_route_is_found_are_told_in_the_words_of_the_place(base: str) -> None:
+def test_errors_before_a_route_is_found_are_written_in_the_words_of_the_place(base: str) -> None:
     assert request(base, "GET", "/serving-endpoints/small").json["error_code"] == "RESOURCE_DOES_NOT_EXIST"
     assert request(base, "GET", "/lmdeploy/v1/nothing").json["object"] == "error"
     assert request(base, "GET", "/v1/nothing").error["code"] == "unknown_url"
