@@ -11,6 +11,7 @@ from hmac import compare_digest
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -74,6 +75,7 @@ WRONG = {
     "digest": {"authorization": f"Bearer {ALICE.digest}"},
     "another kind": {"authorization": f"Basic {SECRET}"},
     "two that differ": {"authorization": f"Bearer {SECRET}", "x-api-key": "other"},
+    "two that are right": {"authorization": f"Bearer {SECRET}", "x-api-key": DEBUG_SECRET},
 }
 
 
@@ -204,6 +206,15 @@ def test_a_file_that_is_no_list_of_keys_lets_no_server_start(tmp_path: Path, tex
     (tmp_path / "keys.json").write_text(text)
     with pytest.raises(ConfigError):
         KeyFile(tmp_path / "keys.json").read()
+
+
+def test_a_file_in_which_two_keys_have_one_name_lets_no_server_start(tmp_path: Path) -> None:
+    """The name owns what is stored: two people would share it."""
+    twice = msgspec.json.encode([ALICE, DEBUG, new_key("alice")[1]])
+    (tmp_path / "keys.json").write_bytes(twice)
+    with pytest.raises(ConfigError, match="one name") as refused:
+        KeyFile(tmp_path / "keys.json").read()
+    assert refused.value.code == "key_file"
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 65, "-a", "a\n", "ä"])

@@ -26,8 +26,9 @@ def test_metrics_are_for_the_scope_admin() -> None:
     secret, alice = new_key("alice")
     admin_secret, admin = new_key("admin", [Scope.ADMIN])
     with running(app(ids("ok", END), keys=[alice, admin])) as base:
-        answers = [request(base, "GET", "/metrics", x_api_key=key).status for key in (secret, admin_secret, "x")]
-    assert answers == [403, 200, 401]
+        for path in ("/metrics", "/v1/metrics", "/v1/v1/metrics"):
+            answers = [request(base, "GET", path, x_api_key=key).status for key in (secret, admin_secret, "x")]
+            assert answers == [403, 200, 401], path
 
 
 def test_a_key_that_asked_for_enough_learns_when_to_come_again() -> None:

@@ -39,6 +39,7 @@ from antiphon.generation import (
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.generation.turn import steps
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary
+from antiphon.grammar.schema import compile_schema
 from antiphon.tokens import ByteTokenizer, Control
 
 TOKENIZER = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
@@ -134,6 +135,27 @@ async def test_what_the_engine_cannot_hold_is_checked_when_the_value_is_whole() 
     assert (await ask(model("[2,1]"), conversation=conversation)).incidents == ()
     (incident,) = (await ask(model("[2]"), conversation=conversation)).incidents
     assert incident.code == "schema_violation"
+
+
+@pytest.mark.parametrize("strict", [True, False])
+async def test_a_value_that_its_grammar_let_through_and_its_schema_does_not_is_an_error_where_it_is_strict(
+    strict: bool,
+) -> None:
+    """The last of the steps that fail closed: here the schema is exchanged after the grammar was made of it."""
+    format = ResponseFormat("json_schema", schema={"type": "array", "items": {"type": "integer"}}, strict=strict)
+    request = TurnRequest(conversation=replace(HI, response_format=format))
+    plan = await prepare_turn(model("[2]"), request)
+    (path,) = plan.constraint.schemas if plan.constraint else ()
+    assert plan.constraint is not None
+    schemas = {path: compile_schema({"type": "array", "maxItems": 0}, path)}
+    turn = run_turn(replace(plan, constraint=replace(plan.constraint, schemas=schemas)))
+    if strict:
+        with pytest.raises(EngineError, match=path) as caught:
+            await collect(turn)
+        assert caught.value.code == "grammar_broken"
+    else:
+        (reply,) = await collect(turn)
+        assert [incident.code for incident in reply.incidents] == ["schema_violation"]
 
 
 async def test_what_cannot_be_enforced_strictly_is_refused_with_its_place() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,36 @@ def test_work_without_bounds_is_stopped(source: str) -> None:
     with pytest.raises(TemplateError) as raised:
         CompiledTemplate(source).render({})
     assert raised.value.code == "template_limit"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ text.replace('x', text) }}",
+        "{{ text|replace('x', text) }}",
+        "{{ text.join([text] * 10000) }}",
+        "{{ ([text] * 10000)|join }}",
+        "{{ [1] * 10000 * 10000 }}",
+        "{{ text * 10000 }}",
+        "{{ 'x'.ljust(100000000) }}",
+        "{{ 'x'.expandtabs(100000000) ~ 'x\t'.expandtabs(100000000) }}",
+        "{{ '%100000000d' % 1 }}",
+        "{{ '{:100000000}'.format(1) }}",
+        "{{ '%100000000d'|format(1) }}",
+        "{{ text|indent(100000000) }}",
+    ],
+)
+def test_what_would_be_too_long_is_refused_before_it_is_made(source: str) -> None:
+    template, text = CompiledTemplate(source), "x" * 10_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(TemplateError) as raised:
+            template.render({"text": text})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert raised.value.code == "template_limit"
+    assert peak < 8_000_000
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.api.http.exchange import KEY, Exchange
 from antiphon.api.rules import Rules
@@ -49,8 +49,12 @@ class Access:
     async def _limited(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         owner = exchange.owner
         exchange.also = lambda: self._rates.headers(owner)
-        with self._rates.request(owner):
-            await self._app(scope, receive, send)
+        answer = _LastHeldBack(send)
+        try:
+            with self._rates.request(owner):
+                await self._app(scope, receive, answer.send)
+        finally:
+            await answer.release()
 
     def _admitted(self, scope: Scope) -> Principal:
         if self._keys.open:
@@ -72,6 +76,27 @@ class Access:
                 hint="Send it as Authorization: Bearer KEY.",
             )
         return principal
+
+
+class _LastHeldBack:
+    """Sends an answer but for its last message, which waits until the request has given back all that it had.
+
+    A client that asks one after the other would else come before its own place, session or turn is free again.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._last: Message | None = None
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self._last = message
+        else:
+            await self._send(message)
+
+    async def release(self) -> None:
+        if self._last is not None:
+            await self._send(self._last)
 
 
 def _credentials(headers: list[tuple[bytes, bytes]]) -> list[bytes | None]:

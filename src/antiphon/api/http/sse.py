@@ -155,8 +155,9 @@ async def send_events(outbox: Outbox, send: Send, form: StreamForm) -> None:
     if taken is None and outbox.error is not None:
         raise outbox.error
     await send({"type": "http.response.start", "status": 200, "headers": headers_of(form.media_type)})
-    while taken is not None:
+    while taken is not None and not outbox.closed:
         await send({"type": "http.response.body", "body": taken, "more_body": True})
         taken = await outbox.take()
-    last = b"" if outbox.error is None else form.error(outbox.error)
+    # The stream's own end goes with that of the answer: for many clients the answer is over when they have read it.
+    last = (taken or b"") + (b"" if outbox.error is None else form.error(outbox.error))
     await send({"type": "http.response.body", "body": last, "more_body": False})
