@@ -1,0 +1,85 @@
+"""Where mutants are made, and which tests are to find them: the most relevant ones, quick ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = "src/antiphon"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """``tests`` by pattern of files below `SOURCE`; of several patterns that fit a file the first counts."""
+
+    name: str
+    tests: Mapping[str, str]
+
+    def files(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """(path, tests) of each file of the room, paths below the repository's root."""
+        seen: set[Path] = set()
+        for pattern, tests in self.tests.items():
+            for path in sorted((ROOT / SOURCE).glob(pattern)):
+                if path not in seen and path.name != "__init__.py":
+                    seen.add(path)
+                    yield str(path.relative_to(ROOT)), tuple(f"tests/{test}" for test in tests.split())
+
+
+ROOMS = (
+    Room(
+        "gate",
+        {
+            "api/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_counted.py",
+            "api/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py",
+            "api/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
+            "api/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py",
+            "api/gate/idempotency.py": "api/test_other_keys.py api/test_responses_life.py",
+        },
+    ),
+    Room(
+        "store",
+        {
+            "store/key_file.py": "store api/test_encrypted_reasoning.py cli/test_serve_sessions.py",
+            "store/*.py": "store api/test_interactive.py api/test_sessions.py catalog/test_stores.py "
+            "cli/test_serve_sessions.py",
+        },
+    ),
+    Room(
+        "router",
+        {
+            "tools/arguments.py": "tools/test_function.py tools/test_router.py generation/test_rounds.py",
+            "tools/router.py": "tools/test_router.py generation/test_rounds.py api/test_server_tools.py",
+            "tools/*.py": "tools/test_function.py tools/test_registry.py tools/test_router.py tools/test_mcp.py "
+            "catalog/test_toolbox.py cli/test_tools.py",
+        },
+    ),
+    Room("sandbox", {"tools/python/*.py": "tools/test_python.py"}),
+    Room(
+        "limits",
+        {
+            "config/limits.py": "config docs/test_settings.py",
+            "tenancy.py": "tenancy api/test_tenants.py",
+            "tokens/*.py": "tokens",
+            "api/http/client.py": "api/test_bad_input.py api/test_slow_clients.py api/test_hanging_up.py",
+            "api/http/connection.py": "api/test_heads.py api/test_framing.py api/test_slow_clients.py "
+            "api/test_uvicorn.py",
+            "api/http/sse.py": "api/test_stream.py api/test_rates.py api/test_slow_clients.py api/test_chat.py "
+            "api/test_hanging_up.py",
+            "formats/template/budget.py": "formats/template/test_jinja.py",
+            "formats/template/sandbox.py": "formats/template/test_jinja.py",
+        },
+    ),
+    Room(
+        "grammar",
+        {
+            "grammar/ecma.py": "grammar/test_ecma.py grammar/test_schema.py grammar/test_law.py",
+            "grammar/limits.py": "grammar/test_limits.py grammar/test_grammar.py generation/test_compile.py",
+            "grammar/schema/*.py": "grammar/test_schema.py grammar/test_limits.py grammar/test_law.py "
+            "grammar/test_schema_examples.py",
+            "grammar/*.py": "grammar/test_grammar.py grammar/test_schema.py generation/test_constrain.py "
+            "generation/test_compile.py",
+        },
+    ),
+)

@@ -1,0 +1,158 @@
+"""Tries small faults of the source, and says which of them no test finds.
+
+Each is made in a copy of the repository in a temporary folder, where the tests of its file are run; the repository
+itself is only read. Exit code 1: more than 5 % survive, or one that `argued.txt` does not argue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from mutants.rooms import ROOMS, ROOT
+from mutants.sample import Known, Mutant, argued, sample
+
+MOST = 0.05
+"""The share that may survive."""
+PATIENCE = 45.0
+"""Seconds that the tests of a mutant may take in any case, beside three times what they take without it."""
+
+
+class Laboratory:
+    """Copies of the repository, one for each worker, in which tests run with one fault."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        self._free: SimpleQueue[Path] = SimpleQueue()
+        self._seconds: dict[tuple[str, ...], float] = {}
+        self._measuring = Lock()
+        for number in range(workers):
+            self._free.put(_copy(folder / str(number)))
+
+    def outcome(self, mutant: Mutant) -> str:
+        """``killed``, ``timeout`` or ``survived``."""
+        copy = self._free.get()
+        try:
+            patience = PATIENCE + 3 * self._baseline(copy, mutant.tests)
+            _put(copy / mutant.path, mutant.source())
+            passed = _passes(copy, mutant.tests, patience)
+        finally:
+            _put(copy / mutant.path, mutant.original)
+            self._free.put(copy)
+        return {True: "survived", False: "killed", None: "timeout"}[passed]
+
+    def _baseline(self, copy: Path, tests: tuple[str, ...]) -> float:
+        """How many seconds these tests take without a fault. Raises `RuntimeError` where they do not pass."""
+        with self._measuring:
+            if tests not in self._seconds:
+                begun = time.monotonic()
+                if not _passes(copy, tests, 1800):
+                    raise RuntimeError(f"without any mutation these tests fail: {' '.join(tests)}")
+                self._seconds[tests] = time.monotonic() - begun
+            return self._seconds[tests]
+
+
+def _copy(to: Path) -> Path:
+    to.mkdir()
+    for path in ROOT.iterdir():
+        if path.is_dir() and not path.name.startswith("."):
+            shutil.copytree(path, to / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif path.is_file():
+            shutil.copy(path, to)
+    return to
+
+
+def _put(path: Path, source: bytes) -> None:
+    """Without the compiled file, which goes by seconds and size and may not see the difference."""
+    path.write_bytes(source)
+    Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
+
+
+def _passes(copy: Path, tests: Iterable[str], patience: float) -> bool | None:
+    """Whether the tests pass in this copy; None when they do not come to an end."""
+    plain = ("-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider")
+    run = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *plain, *tests],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy / 'tests'}"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return run.wait(patience) == 0
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        _end(run)
+
+
+def _end(run: subprocess.Popen[bytes]) -> None:
+    """Ends the run, and the servers that its tests left."""
+    with suppress(ProcessLookupError):
+        os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+
+
+def main() -> int:
+    asked = _arguments()
+    mutants = sample([room for room in ROOMS if room.name in asked.rooms], asked.count, asked.seed)
+    known = Known(Path(asked.known))
+    outcomes = {mutant: outcome for mutant in mutants if (outcome := known.get(mutant))}
+    left = [mutant for mutant in mutants if mutant not in outcomes]
+    print(f"{len(mutants)} mutants, seed {asked.seed}: {len(outcomes)} are known, {len(left)} are tried", flush=True)
+    with tempfile.TemporaryDirectory(prefix="antiphon-mutants-") as folder, ThreadPoolExecutor(asked.workers) as pool:
+        laboratory = Laboratory(Path(folder), asked.workers)
+        for mutant, outcome in zip(left, pool.map(laboratory.outcome, left), strict=True):
+            known.add(mutant, outcome)
+            outcomes[mutant] = outcome
+            print(f"{outcome:8}  {mutant.path}:{mutant.mutation.line}  {mutant.mutation.kind}", flush=True)
+    return report(mutants, outcomes)
+
+
+def report(mutants: Sequence[Mutant], outcomes: dict[Mutant, str]) -> int:
+    """Prints the table and every survivor; the exit code."""
+    reasons = argued()
+    survivors = [mutant for mutant in mutants if outcomes[mutant] == "survived"]
+    for mutant in survivors:
+        print(f"\n{mutant.path}:{mutant.mutation.line}: {mutant.mutation.kind}", *mutant.diff(), sep="\n  ")
+        print(f"  {reasons.get(mutant.said, 'NOT ARGUED')}")
+    print(f"\n{'room':10}{'mutants':>9}{'killed':>9}{'timeout':>9}{'survived':>9}{'argued':>9}")
+    for room in [*dict.fromkeys(mutant.room for mutant in mutants), "all"]:
+        here = [mutant for mutant in mutants if room in (mutant.room, "all")]
+        count = Counter(outcomes[mutant] for mutant in here)
+        of_argued = sum(mutant in survivors and mutant.said in reasons for mutant in here)
+        numbers = (len(here), count["killed"], count["timeout"], count["survived"], of_argued)
+        print(f"{room:10}" + "".join(f"{number:9}" for number in numbers))
+    share = len(survivors) / max(len(mutants), 1)
+    print(f"{share:.1%} survive")
+    return int(share > MOST or any(mutant.said not in reasons for mutant in survivors))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=300, help="mutants in all")
+    parser.add_argument("--seed", type=int, default=1, help="draws the sample")
+    parser.add_argument("--workers", type=int, default=2, help="test runs at once")
+    parser.add_argument("--rooms", nargs="+", choices=[room.name for room in ROOMS], default=[r.name for r in ROOMS])
+    parser.add_argument("--known", default=str(ROOT / ".mutants.jsonl"), help="what became of mutants before")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

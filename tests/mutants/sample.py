@@ -1,0 +1,110 @@
+"""Which mutants are tried: as many of each room, drawn by a seed; what is known of them from an earlier run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from difflib import unified_diff
+from itertools import zip_longest
+from pathlib import Path
+
+from mutants.mutations import Mutation, mutations_of
+from mutants.rooms import ROOT, Room
+
+ARGUED = Path(__file__).with_name("argued.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One mutation of one file, whose source was ``original``, and the tests that are to find it."""
+
+    room: str
+    path: str
+    original: bytes = field(repr=False)
+    tests: tuple[str, ...]
+    mutation: Mutation
+
+    def source(self) -> bytes:
+        return self.mutation.apply(self.original)
+
+    def diff(self) -> list[str]:
+        """The changed lines, ``-`` before and ``+`` after."""
+        before = self.original.decode().splitlines()
+        lines = unified_diff(before, self.source().decode().splitlines(), n=0, lineterm="")
+        return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+    @property
+    def key(self) -> str:
+        """The same for the same fault of the same source, wherever in the sample it is."""
+        digest = hashlib.sha256(self.original).hexdigest()[:16]
+        return f"{self.path} {digest} {self.mutation.start}-{self.mutation.end} {self.mutation.replacement}"
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """Its file and its changed lines without their blanks: what `ARGUED` names it by."""
+        return self.path, " ".join(" ".join(self.diff()).split())
+
+
+def sample(rooms: Sequence[Room], count: int, seed: int) -> list[Mutant]:
+    """``count`` mutants, in turn one of each room; a larger sample of one seed begins with the smaller."""
+    drawn = zip_longest(*(_shuffled(room, seed) for room in rooms))
+    return [mutant for each in drawn for mutant in each if mutant is not None][:count]
+
+
+def _shuffled(room: Room, seed: int) -> list[Mutant]:
+    all = [
+        Mutant(room.name, path, original, tests, mutation)
+        for path, tests in room.files()
+        for original in [(ROOT / path).read_bytes()]
+        for mutation in mutations_of(original)
+    ]
+    random.Random(f"{seed} {room.name}").shuffle(all)
+    return all
+
+
+def argued() -> dict[tuple[str, str], str]:
+    """Mutants that change nothing which could be seen, and why."""
+    blocks = [block.splitlines() for block in ARGUED.read_text("utf-8").split("\n\n")]
+    told = [block for block in blocks if block and not block[0].startswith("#")]
+    return {(path, " ".join(" ".join(diff).split())): why for path, *diff, why in told}
+
+
+class Known:
+    """What became of mutants, a line each in a file. A killed one stays killed; a survivor is tried again when its
+    tests have changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known = dict(self._read())
+
+    def get(self, mutant: Mutant) -> str | None:
+        """``killed``, ``timeout`` or ``survived``; None where it is to be tried."""
+        now = _digest(mutant.tests)
+        outcome, then = self._known.get(mutant.key, (None, ""))
+        return None if outcome == "survived" and then != now else outcome
+
+    def add(self, mutant: Mutant, outcome: str) -> None:
+        self._known[mutant.key] = (outcome, _digest(mutant.tests))
+        with self._path.open("a") as file:
+            file.write(json.dumps([mutant.key, *self._known[mutant.key]]) + "\n")
+
+    def _read(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        if self._path.exists():
+            for line in self._path.read_text().splitlines():
+                key, outcome, tests = json.loads(line)
+                yield key, (outcome, tests)
+
+
+@cache
+def _digest(tests: tuple[str, ...]) -> str:
+    """Of the tests' source as this run began with it."""
+    digest = hashlib.sha256()
+    for test in tests:
+        path = ROOT / test
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
