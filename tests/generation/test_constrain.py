@@ -145,8 +145,8 @@ async def test_a_value_that_its_grammar_let_through_and_its_schema_does_not_is_a
     format = ResponseFormat("json_schema", schema={"type": "array", "items": {"type": "integer"}}, strict=strict)
     request = TurnRequest(conversation=replace(HI, response_format=format))
     plan = await prepare_turn(model("[2]"), request)
-    (path,) = plan.constraint.schemas if plan.constraint else ()
     assert plan.constraint is not None
+    (path,) = plan.constraint.schemas
     schemas = {path: compile_schema({"type": "array", "maxItems": 0}, path)}
     turn = run_turn(replace(plan, constraint=replace(plan.constraint, schemas=schemas)))
     if strict:

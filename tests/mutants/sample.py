@@ -7,8 +7,8 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from difflib import unified_diff
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 

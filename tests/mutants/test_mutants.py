@@ -1,0 +1,69 @@
+"""What `make mutants` does to a source, and where."""
+
+from __future__ import annotations
+
+import pytest
+
+from mutants.mutations import mutations_of
+from mutants.rooms import ROOMS, ROOT
+from mutants.sample import argued, sample
+
+
+def mutated(source: str) -> set[str]:
+    """The source once with each of its mutations."""
+    return {mutation.apply(source.encode()).decode() for mutation in mutations_of(source.encode())}
+
+
+@pytest.mark.parametrize(
+    ("source", "mutants"),
+    [
+        ("a <= b", {"a < b"}),
+        ("(ä) is  not (b)", {"(ä) is (b)"}),
+        ("a < b == c", {"a <= b == c", "a < b != c"}),
+        ("a and b and c", {"a or b and c", "a and b or c"}),
+        ("not (a or b)", {"(a or b)", "not (a and b)"}),
+        ("x = 16", {"x = 17"}),
+        ("x = True, 0.5", {"x = False, 0.5", "x = True, 1.0"}),
+        ("x -= y", {"x += y", "pass"}),
+        ("x = min(a, b)", {"x = max(a, b)"}),
+        ("x = f(a, most=b)", {"x = f(a, )"}),
+        ("raise E(hint=h, code='c')", {'raise E(hint=h, code="another")', "raise E(hint=h, )", "pass"}),
+        ("if a:\n    f()", {"if (not (a)):\n    f()", "if a:\n    pass"}),
+        ("x = [y for y in z if y]", {"x = [y for y in z if (not (y))]"}),
+        ("while a:\n    break", {"while (not (a)):\n    break", "while a:\n    continue"}),
+        ("with a, b:\n    c = d", {"if True:\n    c = d"}),
+        ("with a as b:\n    c = d", set()),
+        ("def f():\n    return x", {"def f():\n    return None"}),
+        ("async def f():\n    await shield(g)", {"async def f():\n    pass"}),
+        ("async def f():\n    x = await asyncio.shield(g())", {"async def f():\n    x = await g()"}),
+        ("def f(x: int | None = None) -> 'a':\n    'Words.'\n    assert x", set()),
+        ("@g(1)\nclass C(A, b=1): ...", set()),
+        ("Name = A | B", set()),
+        ("x = f'{1}'", set()),
+        ("def f():\n    raise NotImplementedError", set()),
+    ],
+)
+def test_each_fault_is_small_and_none_is_in_words_or_types(source: str, mutants: set[str]) -> None:
+    assert mutated(source) == mutants
+
+
+def test_a_sample_is_the_same_for_a_seed_and_has_of_each_room_as_many() -> None:
+    rooms = [room for room in ROOMS if room.name in ("gate", "store")]
+    first = sample(rooms, 12, seed=1)
+    assert first == sample(rooms, 40, seed=1)[:12] != sample(rooms, 12, seed=2)
+    assert [mutant.room for mutant in first] == ["gate", "store"] * 6
+    for mutant in first:
+        assert mutant.source() != (ROOT / mutant.path).read_bytes()
+        assert mutant.diff()
+
+
+def test_every_room_has_files_and_every_file_tests() -> None:
+    for room in ROOMS:
+        files = dict(room.files())
+        assert files, room.name
+        assert all((ROOT / test).exists() for tests in files.values() for test in tests), room.name
+
+
+def test_every_argument_is_for_a_mutation_that_there_is() -> None:
+    known = {mutant.said for mutant in sample(ROOMS, 10**6, seed=1)}
+    assert set(argued()) <= known
