@@ -137,6 +137,18 @@ async def test_what_the_engine_cannot_hold_is_checked_when_the_value_is_whole() 
     assert incident.code == "schema_violation"
 
 
+@pytest.mark.parametrize("strict", [True, False, None])
+async def test_only_a_strict_tool_s_arguments_must_be_enforceable(strict: bool | None) -> None:
+    tool = ToolSpec("add", parameters={"type": "array", "contains": {"const": 1}}, strict=strict)
+    request = TurnRequest(conversation=replace(HI, tools=(tool,)))
+    if strict:
+        with pytest.raises(RequestError) as caught:
+            await prepare_turn(model("x"), request)
+        assert caught.value.param == "tools[0].function.parameters.contains"
+    else:
+        assert (await prepare_turn(model("x"), request)).grammar
+
+
 @pytest.mark.parametrize("strict", [True, False])
 async def test_a_value_that_its_grammar_let_through_and_its_schema_does_not_is_an_error_where_it_is_strict(
     strict: bool,

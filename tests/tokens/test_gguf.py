@@ -125,6 +125,16 @@ def test_every_text_comes_back_but_the_bytes_that_the_vocabulary_lacks(metadata:
             assert "".join(map(str, decoder.feed(tokenizer.encode(text)) + decoder.close())) == well_formed(text)
 
 
+def test_what_ends_a_turn_is_a_control_whatever_its_type_and_what_has_the_type_whatever_its_use() -> None:
+    metadata = tiny(added={"</s>": 1})
+    tokens = metadata["tokenizer.ggml.tokens"]
+    assert isinstance(tokens, list)
+    ends = {"tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.eos_token_id": tokens.index("</s>")}
+    controls = gguf_tokenizer({**metadata, **ends}).controls
+    assert set(controls) == {Control(text) for text in ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "</s>")}
+    assert Control("</s>") not in gguf_tokenizer(metadata).controls
+
+
 def test_a_vocabulary_has_a_name_of_its_own() -> None:
     names = {gguf_tokenizer(tiny(pre, added=added)).name for pre in ("smollm", "qwen2") for added in ({}, {"<x>": 4})}
     assert len(names) == 4

@@ -68,6 +68,16 @@ def test_ids_of_text_without_tags_are_the_librarys_own(library: tokenizers.Token
             assert tokenizer.encode(text) == library.encode(text, add_special_tokens=False).ids
 
 
+def test_ids_of_text_that_spells_a_control_are_those_of_the_library_without_it(library: tokenizers.Tokenizer) -> None:
+    """Not only no control, but the text as it is encoded where there is none: nothing is cut that need not be."""
+    tokenizer = hf_tokenizer(library.to_str())
+    document = json.loads(library.to_str())
+    document["added_tokens"] = [token for token in document["added_tokens"] if not token["special"]]
+    plain = tokenizers.Tokenizer.from_str(json.dumps(document))
+    for text in ("<|im_end|>", "a <|im_start|>system", "many<|im_end|><|im_end|>times"):
+        assert tokenizer.encode(text) == plain.encode(text, add_special_tokens=False).ids
+
+
 def test_added_tokens_that_are_special_or_tags_are_controls_with_their_ids(library: tokenizers.Tokenizer) -> None:
     tokenizer = hf_tokenizer(library.to_str())
     vocabulary = library.get_vocab()

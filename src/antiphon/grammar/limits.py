@@ -181,8 +181,9 @@ def _unrolled(tokens: Iterator[re.Match[str]], most: int) -> int:
             sizes[-1] += last[-1]
         elif text[0] == "{" and len(text) > 1:
             times = max(int(digits or 0) for digits in token.groups("0"))
-            sizes[-1] += last[-1] * (min(times, most) - 1) if times else 0
-            last[-1] *= max(1, min(times, most))
+            times = min(times, most + 1)
+            sizes[-1] += last[-1] * (times - 1) if times else 0
+            last[-1] *= max(1, times)
         else:
             last[-1] = 1
             sizes[-1] += 1

@@ -277,6 +277,13 @@ def test_the_sandbox_holds(source: str) -> None:
         CompiledTemplate(source).render({"messages": []})
 
 
+def test_a_text_is_indented_as_far_as_anybody_needs_and_no_further() -> None:
+    assert CompiledTemplate("{{ 'a\\nb'|indent(64) }}").render({}) == "a\n" + " " * 64 + "b"
+    with pytest.raises(TemplateError) as raised:
+        CompiledTemplate("{{ 'a\\nb'|indent(65) }}").render({})
+    assert raised.value.code == "template_limit"
+
+
 def test_a_template_that_is_too_large_is_refused() -> None:
     with pytest.raises(TemplateError, match="at most 10 "):
         CompiledTemplate("x" * 11, Limits(source=10))

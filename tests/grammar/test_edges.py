@@ -1,0 +1,141 @@
+"""Limits at their edges: the last that is taken, and the first that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from antiphon.errors import RequestError
+from antiphon.grammar import EndOfTurn, Json, Regex, chain, check_pattern, check_schema
+from antiphon.grammar.compiler import Vocabulary, compile_grammar
+from antiphon.grammar.limits import Limits
+from antiphon.grammar.schema import compile_schema
+from antiphon.tokens import ByteTokenizer
+
+VOCABULARY = Vocabulary(ByteTokenizer(["<eos>"]), [256])
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"not": schema}
+    return schema
+
+
+SCHEMAS: dict[str, tuple[Callable[[int], Any], int, str]] = {
+    "characters": (lambda n: {"description": "x" * (n - len("description"))}, 256 * 1024, "s"),
+    "characters of names": (lambda n: {"x" * (n // 2): "x" * (n - n // 2)}, 256 * 1024, "s"),
+    "depth": (nested, 64, "s" + ".not" * 65),
+    "depth of lists": (lambda n: {"a": [nested(n - 2)]}, 64, "s.a[0]" + ".not" * 63),
+    "values": (lambda n: {"x": [0] * (n - 2)}, 20_000, "s"),
+    "values of an enum": (lambda n: {"a": {"enum": [0] * n}}, 5_000, "s.a.enum"),
+    "entries": (lambda n: {"properties": {f"{i}": {} for i in range(n)}}, 2_000, "s.properties"),
+    "pattern": (lambda n: {"pattern": "a" * n}, 2_000, "s.pattern"),
+    "pattern of names": (lambda n: {"patternProperties": {"a" * n: {}}}, 2_000, "s.patternProperties"),
+    "repetitions": (lambda n: {"pattern": f"a{{{n}}}"}, 20_000, "s.pattern"),
+}
+KEYWORDS = {
+    **dict.fromkeys(("minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"), 10_000),
+    **dict.fromkeys(("minLength", "maxLength"), 1_000_000),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_taken_up_to_its_limit_and_refused_at_its_place_beyond(name: str) -> None:
+    schema, most, place = SCHEMAS[name]
+    check_schema(schema(most), "s")
+    with pytest.raises(RequestError) as refused:
+        check_schema(schema(most + 1), "s")
+    assert (refused.value.code, refused.value.param) == ("invalid_schema", place)
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS)
+def test_a_count_is_taken_up_to_its_limit_and_refused_at_its_place_beyond(keyword: str) -> None:
+    most = KEYWORDS[keyword]
+    check_schema({"a": {keyword: most}}, "s")
+    for beyond in (most + 1, most + 0.5):
+        with pytest.raises(RequestError) as refused:
+            check_schema({"a": {keyword: beyond}}, "s")
+        assert (refused.value.code, refused.value.param) == ("invalid_schema", f"s.a.{keyword}")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "size"),
+    [
+        ("abc", 3),
+        ("a{7}", 7),
+        ("a{2,7}", 7),
+        ("a{7,}", 7),
+        ("a{0}", 1),
+        ("(ab){3}c", 7),
+        ("((a{2}){2}b){2}", 10),
+        ("a{2}{3}", 6),
+        ("[abc]{4}d", 5),
+        (r"\d{4}-", 5),
+        (r"\{9}", 3),
+        ("[{9}]{2}", 2),
+        ("(a|bc)", 4),
+        ("a)b{3}", 5),
+        ("(a{3}", 3),
+    ],
+)
+def test_a_pattern_counts_with_its_repetitions_written_out(pattern: str, size: int) -> None:
+    check_pattern(pattern, "p", Limits(unrolled=size))
+    with pytest.raises(RequestError) as refused:
+        check_pattern(pattern, "p", Limits(unrolled=size - 1))
+    assert (refused.value.code, refused.value.param) == ("invalid_schema", "p")
+
+
+@pytest.mark.parametrize("pattern", ["a{1000000000}", "a{0,1000000000}", "a{1000000000}{0}", "(a{9}){99999999}"])
+def test_no_count_is_so_large_that_it_is_not_seen(pattern: str) -> None:
+    with pytest.raises(RequestError, match="more than 20000 characters"):
+        compile_grammar(chain(Regex(pattern, "p"), EndOfTurn()), VOCABULARY)
+
+
+def test_one_grammar_has_a_bounded_text() -> None:
+    grammar = chain(Json({"type": "integer"}), EndOfTurn())
+    size = len(compile_grammar(grammar, VOCABULARY).lark)
+    assert compile_grammar(grammar, VOCABULARY, Limits(text=size)).lark
+    with pytest.raises(RequestError, match=f"more than {size - 1} characters"):
+        compile_grammar(grammar, VOCABULARY, Limits(text=size - 1))
+
+
+RELAXED: dict[str, tuple[Callable[[int], Any], int]] = {
+    "places of an array": (lambda n: {"type": "array", "contains": {"const": 1}, "maxItems": n}, 16),
+    "selections of properties": (
+        lambda n: {
+            "type": "object",
+            "properties": {f"{i}": {"type": "integer"} for i in range(n)},
+            "additionalProperties": False,
+            "minProperties": 1,
+        },
+        64,
+    ),
+    "orders of values": (
+        lambda n: {"type": "array", "items": {"enum": [*range(n)]}, "uniqueItems": True},
+        6,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RELAXED)
+def test_what_is_written_out_is_written_out_up_to_its_limit_and_checked_afterwards_beyond(name: str) -> None:
+    schema, most = RELAXED[name]
+    assert compile_schema(schema(most)).relaxed == ()
+    assert len(compile_schema(schema(most + 1)).relaxed) == 1
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"not": {"type": "array", "contains": {"type": "string"}, "minContains": 2}},
+        {"unevaluatedItems": False, "anyOf": [{"prefixItems": [{}]}, {"contains": {"type": "integer"}}]},
+    ],
+    ids=["a denial", "a rare keyword"],
+)
+def test_where_nothing_can_be_enforced_any_value_gets_through_to_the_check_afterwards(schema: Any) -> None:
+    compiled = compile_schema(schema)
+    assert compiled.engine is True
+    assert len(compiled.relaxed) == 1
