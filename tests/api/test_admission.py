@@ -12,10 +12,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from antiphon.api import Limits, create_app
+from antiphon.api.gate.admission import Admission
+from antiphon.api.rules import Rules
 from antiphon.errors import ModelError, OverloadedError
 from antiphon.generation import Model
 from kit.api import END, Answered, app, ids, in_process, in_process_into, scripted
@@ -44,6 +47,49 @@ async def test_with_the_room_and_the_queue_full_the_next_is_refused_and_the_queu
     assert [got.status for got in await asyncio.gather(*running_now)] == [200, 200, 200]
     order = [chr(ids_[len("user\n") + 1]) for ids_, _, _ in engine.requests]
     assert order == ["0", "1", "2"]
+
+
+def admission(**limits: Any) -> Admission:
+    return Admission(Rules(Limits(**limits)))
+
+
+async def in_slot(room: Admission, owner: str, entered: list[str], end: asyncio.Event) -> None:
+    async with room.slot(owner):
+        entered.append(owner)
+        await end.wait()
+
+
+async def test_whoever_comes_when_room_and_queue_are_full_is_sent_away_and_nobody_enters_beside_them() -> None:
+    room, entered, end = admission(max_concurrent=1, max_queue=2), list[str](), asyncio.Event()
+    inside, *queue = [asyncio.create_task(in_slot(room, "ann", entered, end)) for _ in range(3)]
+    await turns(3)
+    assert (room.running, room.waiting) == (1, 2)
+    with pytest.raises(OverloadedError) as full:
+        room.check("ann")
+    assert full.value.code == "queue_full"
+    with pytest.raises(OverloadedError) as full:
+        await in_slot(room, "ann", entered, end)
+    assert full.value.message == "1 requests run and 2 wait, which is all that this server takes."
+    room.check("bob")
+    bob = asyncio.create_task(in_slot(room, "bob", entered, end))
+    with pytest.raises(OverloadedError) as displaced:
+        await queue[1]
+    assert displaced.value.code == "queue_full"
+    assert entered == ["ann"]
+    end.set()
+    await asyncio.gather(inside, queue[0], bob)
+    assert (entered, room.running, room.waiting) == (["ann", "ann", "bob"], 0, 0)
+
+
+async def test_a_server_without_a_queue_takes_as_many_as_run() -> None:
+    room, entered, end = admission(max_concurrent=2, max_queue=0), list[str](), asyncio.Event()
+    tasks = [asyncio.create_task(in_slot(room, "ann", entered, end)) for _ in range(2)]
+    await turns(3)
+    with pytest.raises(OverloadedError):
+        room.check("ann")
+    end.set()
+    await asyncio.gather(*tasks)
+    room.check("ann")
 
 
 async def test_a_request_that_waited_too_long_is_a_408_and_leaves_no_trace() -> None:

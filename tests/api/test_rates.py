@@ -189,6 +189,7 @@ def test_work_behind_an_answer_counts_until_it_is_over() -> None:
             of_key.check("")
             with of_key.behind(""), pytest.raises(OverloadedError) as refused:
                 of_key.check("")
+            assert refused.value.code == "rate_limit_exceeded"
             assert refused.value.message == "This key may have 2 requests at once, and 2 run in the background."
             of_key.check("")
     assert requests(rates(Clock(), concurrent_per_key=1)) == 1000

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.errors import RequestError
-from antiphon.grammar import EndOfTurn, Json, Regex, chain, check_pattern, check_schema
+from antiphon.grammar import Choice, EndOfTurn, Json, Regex, chain, check_pattern, check_schema
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.grammar.limits import Limits
 from antiphon.grammar.schema import compile_schema
@@ -100,6 +100,15 @@ def test_one_grammar_has_a_bounded_text() -> None:
     assert compile_grammar(grammar, VOCABULARY, Limits(text=size)).lark
     with pytest.raises(RequestError, match=f"more than {size - 1} characters"):
         compile_grammar(grammar, VOCABULARY, Limits(text=size - 1))
+
+
+def test_what_compiles_alone_and_not_together_is_an_error_that_asks_for_less() -> None:
+    objects = [{"type": "object", "properties": {f"{i} {k}": {} for k in range(1000)}} for i in range(35)]
+    with pytest.raises(RequestError) as refused:
+        compile_grammar(chain(Choice(tuple(map(Json, objects))), EndOfTurn()), VOCABULARY)
+    assert refused.value.code == "invalid_grammar"
+    assert refused.value.hint is not None
+    assert "fewer tools" in refused.value.hint
 
 
 RELAXED: dict[str, tuple[Callable[[int], Any], int]] = {

@@ -35,7 +35,7 @@ ROOMS = (
             "api/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py",
             "api/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
             "api/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py",
-            "api/gate/idempotency.py": "api/test_other_keys.py api/test_responses_life.py",
+            "api/gate/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
         },
     ),
     Room(
@@ -62,12 +62,13 @@ ROOMS = (
             "config/limits.py": "config docs/test_settings.py",
             "tenancy.py": "tenancy api/test_tenants.py",
             "tokens/*.py": "tokens",
-            "api/http/client.py": "api/test_bad_input.py api/test_slow_clients.py api/test_hanging_up.py",
+            "api/http/client.py": "api/test_bodies.py api/test_bad_input.py api/test_slow_clients.py "
+            "api/test_hanging_up.py",
             "api/http/connection.py": "api/test_heads.py api/test_framing.py api/test_slow_clients.py "
             "api/test_uvicorn.py",
             "api/http/sse.py": "api/test_stream.py api/test_rates.py api/test_slow_clients.py api/test_chat.py "
             "api/test_hanging_up.py",
-            "formats/template/budget.py": "formats/template/test_jinja.py",
+            "formats/template/budget.py": "formats/template/test_budget.py formats/template/test_jinja.py",
             "formats/template/sandbox.py": "formats/template/test_jinja.py",
         },
     ),
@@ -75,10 +76,13 @@ ROOMS = (
         "grammar",
         {
             "grammar/ecma.py": "grammar/test_ecma.py grammar/test_schema.py grammar/test_law.py",
-            "grammar/limits.py": "grammar/test_limits.py grammar/test_grammar.py generation/test_compile.py",
-            "grammar/schema/*.py": "grammar/test_schema.py grammar/test_limits.py grammar/test_law.py "
+            "grammar/limits.py": "grammar/test_edges.py grammar/test_limits.py grammar/test_grammar.py "
+            "generation/test_compile.py",
+            "grammar/schema/*.py": "grammar/test_edges.py grammar/test_schema.py grammar/test_limits.py "
+            "grammar/test_law.py "
             "grammar/test_schema_examples.py",
-            "grammar/*.py": "grammar/test_grammar.py grammar/test_schema.py generation/test_constrain.py "
+            "grammar/*.py": "grammar/test_grammar.py grammar/test_edges.py grammar/test_schema.py "
+            "generation/test_constrain.py "
             "generation/test_compile.py",
         },
     ),

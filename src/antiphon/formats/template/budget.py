@@ -46,8 +46,8 @@ class Budget:
         self.charge(1 + count // CHARS_A_STEP)
 
     def out(self, text: str) -> None:
+        self.chars(len(text))
         self.output -= len(text)
-        self.chars(len(text) if self.output >= 0 else self.output + len(text) + 1)
 
     def value(self, value: object, depth: int = 0) -> None:
         """A new value with all that is in it, each time anew: so no value can outgrow the budget."""
