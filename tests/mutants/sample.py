@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -43,6 +42,10 @@ class Mutant:
         digest = hashlib.sha256(self.original).hexdigest()[:16]
         return f"{self.path} {digest} {self.mutation.start}-{self.mutation.end} {self.mutation.replacement}"
 
+    def rank(self, seed: int) -> str:
+        """A number as good as drawn, which goes by the changed lines."""
+        return hashlib.sha256(f"{seed} {self.path} {self.mutation.kind} {self.diff()}".encode()).hexdigest()
+
     @property
     def said(self) -> tuple[str, str]:
         """Its file and its changed lines without their blanks: what `ARGUED` names it by."""
@@ -50,20 +53,18 @@ class Mutant:
 
 
 def sample(rooms: Sequence[Room], count: int, seed: int) -> list[Mutant]:
-    """``count`` mutants, in turn one of each room; a larger sample of one seed begins with the smaller."""
-    drawn = zip_longest(*(_shuffled(room, seed) for room in rooms))
+    """``count`` mutants, in turn one of each room; a larger sample of one seed begins with the smaller.
+
+    A change elsewhere in a source leaves the order of the mutants as it is.
+    """
+    drawn = zip_longest(*(sorted(_all(room), key=lambda mutant: mutant.rank(seed)) for room in rooms))
     return [mutant for each in drawn for mutant in each if mutant is not None][:count]
 
 
-def _shuffled(room: Room, seed: int) -> list[Mutant]:
-    all = [
-        Mutant(room.name, path, original, tests, mutation)
-        for path, tests in room.files()
-        for original in [(ROOT / path).read_bytes()]
-        for mutation in mutations_of(original)
-    ]
-    random.Random(f"{seed} {room.name}").shuffle(all)
-    return all
+def _all(room: Room) -> Iterator[Mutant]:
+    for path, tests in room.files():
+        original = (ROOT / path).read_bytes()
+        yield from (Mutant(room.name, path, original, tests, mutation) for mutation in mutations_of(original))
 
 
 def argued() -> dict[tuple[str, str], str]:
