@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -38,6 +38,8 @@ class Laboratory:
     """Copies of the repository, one for each worker, in which tests run with one fault."""
 
     def __init__(self, folder: Path, workers: int) -> None:
+        self._running: set[int] = set()
+        self._closed = False
         self._free: SimpleQueue[Path] = SimpleQueue()
         self._seconds: dict[tuple[str, ...], float] = {}
         self._measuring = Lock()
@@ -50,7 +52,7 @@ class Laboratory:
         try:
             patience = PATIENCE + 3 * self._baseline(copy, mutant.tests)
             _put(copy / mutant.path, mutant.source())
-            passed = _passes(copy, mutant.tests, patience)
+            passed = self._passes(copy, mutant.tests, patience)
         finally:
             _put(copy / mutant.path, mutant.original)
             self._free.put(copy)
@@ -61,10 +63,44 @@ class Laboratory:
         with self._measuring:
             if tests not in self._seconds:
                 begun = time.monotonic()
-                if not _passes(copy, tests, 1800):
+                if not self._passes(copy, tests, 1800):
                     raise RuntimeError(f"without any mutation these tests fail: {' '.join(tests)}")
                 self._seconds[tests] = time.monotonic() - begun
             return self._seconds[tests]
+
+    def _passes(self, copy: Path, tests: Iterable[str], patience: float) -> bool | None:
+        """Whether the tests pass in this copy; None when they do not come to an end."""
+        if self._closed:
+            return None
+        plain = ("-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider")
+        run = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *plain, *tests],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy / 'tests'}"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._running.add(run.pid)
+        try:
+            return run.wait(patience) == 0
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _end(run.pid)  # With the servers that its tests left.
+            run.wait()
+            self._running.discard(run.pid)
+
+    def close(self) -> None:
+        """Ends what runs; nothing is begun any more."""
+        self._closed = True
+        for group in tuple(self._running):
+            _end(group)
+
+
+def _end(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _copy(to: Path) -> Path:
@@ -83,32 +119,6 @@ def _put(path: Path, source: bytes) -> None:
     Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
-def _passes(copy: Path, tests: Iterable[str], patience: float) -> bool | None:
-    """Whether the tests pass in this copy; None when they do not come to an end."""
-    plain = ("-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider")
-    run = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *plain, *tests],
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy / 'tests'}"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        return run.wait(patience) == 0
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        _end(run)
-
-
-def _end(run: subprocess.Popen[bytes]) -> None:
-    """Ends the run, and the servers that its tests left."""
-    with suppress(ProcessLookupError):
-        os.killpg(run.pid, signal.SIGKILL)
-    run.wait()
-
-
 def main() -> int:
     asked = _arguments()
     mutants = sample([room for room in ROOMS if room.name in asked.rooms], asked.count, asked.seed)
@@ -116,12 +126,20 @@ def main() -> int:
     outcomes = {mutant: outcome for mutant in mutants if (outcome := known.get(mutant))}
     left = [mutant for mutant in mutants if mutant not in outcomes]
     print(f"{len(mutants)} mutants, seed {asked.seed}: {len(outcomes)} are known, {len(left)} are tried", flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="antiphon-mutants-") as folder, ThreadPoolExecutor(asked.workers) as pool:
         laboratory = Laboratory(Path(folder), asked.workers)
-        for mutant, outcome in zip(left, pool.map(laboratory.outcome, left), strict=True):
-            known.add(mutant, outcome)
-            outcomes[mutant] = outcome
-            print(f"{outcome:8}  {mutant.path}:{mutant.mutation.line}  {mutant.mutation.kind}", flush=True)
+        tried = {pool.submit(laboratory.outcome, mutant): mutant for mutant in left}
+        try:
+            for each in as_completed(tried):
+                mutant, outcome = tried[each], each.result()
+                known.add(mutant, outcome)
+                outcomes[mutant] = outcome
+                print(f"{outcome:8}  {mutant.path}:{mutant.mutation.line}  {mutant.mutation.kind}", flush=True)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            laboratory.close()
+            raise
     return report(mutants, outcomes)
 
 
