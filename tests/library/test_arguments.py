@@ -217,10 +217,12 @@ def test_the_call_of_a_tool_without_a_function_is_answered_in_the_chat_that_goes
 def test_the_schema_of_a_tool_is_named_where_it_stands() -> None:
     deep: dict[str, Any] = {}
     for _ in range(200):
-        deep = {"type": "array", "items": deep}
+        deep = {"type": "object", "properties": {"in": deep}}
     given = {"type": "function", "function": {"name": "deep", "parameters": deep}}
-    assert constrained(tools=[weather, ToolSpec("deep", parameters=deep)])[0].startswith("tools[1].parameters.items")
-    assert constrained(tools=[given])[0].startswith("tools[0].function.parameters.items")
+    assert constrained(tools=[weather, ToolSpec("deep", parameters=deep)])[0].startswith(
+        "tools[1].parameters.properties.in"
+    )
+    assert constrained(tools=[given])[0].startswith("tools[0].function.parameters.properties.in")
 
 
 def test_what_no_grammar_can_enforce_of_a_response_is_named_by_its_place() -> None:

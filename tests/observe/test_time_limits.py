@@ -82,15 +82,16 @@ async def test_after_a_comment_that_kept_the_stream_alive_it_is_an_event(clock: 
     got = await answer
     assert got.status == 200
     assert got.body.startswith(b": keep-alive\n\n")
-    assert [event["error"]["code"] for event in got.events] == ["first_token_timeout"]
+    error, done = got.events
+    assert (error["error"]["code"], done) == ("first_token_timeout", "[DONE]")
 
 
-async def test_in_mid_stream_it_is_the_last_event_and_there_is_no_done(clock: LoopClock) -> None:
+async def test_in_mid_stream_it_is_the_last_event_before_done(clock: LoopClock) -> None:
     engine = Stuck(ids("Hel"))
     got = await after(500, clock, engine, in_process(app(engine, limits=WHOLE), stream=True))
-    *events, last = got.events
+    *events, last, done = got.events
     assert "".join(event["choices"][0]["delta"].get("content", "") for event in events) == "Hel"
-    assert (got.status, last["error"]["code"]) == (200, "turn_timeout")
+    assert (got.status, last["error"]["code"], done) == (200, "turn_timeout", "[DONE]")
 
 
 async def test_what_was_said_counts_as_a_first_token(clock: LoopClock) -> None:

@@ -25,9 +25,9 @@ _CHANNELS = frozenset(Channel)
 _VALUES = {"intent": "|".join(INTENTS)}
 _CANONICAL = re.compile(
     f"(?P<role>{'|'.join(Role)})"
-    + "".join(f"(?: {key}=(?P<{key}>{_VALUES.get(key, PLAIN_VALUE)}))?+" for key in ATTRIBUTES)
-    + rf"(?:{re.escape(CHANNEL.spelling)}(?P<channel>{'|'.join(Channel)}))?+"
-    + rf"(?:{re.escape(CONSTRAIN.spelling)}(?P<constrain>{PLAIN_VALUE}))?+"
+    + "".join(f"(?: {key}=(?P<{key}>{_VALUES.get(key, PLAIN_VALUE)}))?" for key in ATTRIBUTES)
+    + rf"(?:{re.escape(CHANNEL.spelling)}(?P<channel>{'|'.join(Channel)}))?"
+    + rf"(?:{re.escape(CONSTRAIN.spelling)}(?P<constrain>{PLAIN_VALUE}))?"
 )
 """A head as `head_pieces` writes it, when no value needs an encoding."""
 _PLACES = [(key, len(key) + 1 if key in ATTRIBUTES else 0) for key in _CANONICAL.groupindex]

@@ -156,6 +156,7 @@ def whole_frame(table: Table) -> re.Pattern[str]:
 
     start, section = controls(FrameState.OUTSIDE, Action.OPEN_HEAD), controls(FrameState.HEAD, Action.ADD_SECTION)
     message, footer = controls(FrameState.HEAD, Action.OPEN_BODY), controls(FrameState.BODY, Action.END_FRAME)
-    head = rf"[^<]*+(?:{section}[^<]*+){{0,8}}+"
-    body = r"[^<]*+(?:<(?!\|)[^<]*+){0,64}+"
+    # Atomic groups: the first releases of Python 3.11 never match a possessive group inside one that is captured.
+    head = rf"(?>[^<]*+(?:{section}[^<]*+){{0,8}})"
+    body = r"(?>[^<]*+(?:<(?!\|)[^<]*+){0,64})"
     return re.compile(rf"([{BLANK}]*+){start}({head}){message}({body})(?<!<)({footer})")
