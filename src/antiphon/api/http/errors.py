@@ -112,10 +112,10 @@ _PATH = re.compile(r"(?<![\w:/.~-])(?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)(?:[^\s:;,'\"(
 
 def without_paths(error: AntiphonError) -> AntiphonError:
     """The error with the names of files in place of their paths: where files of the server lie is nobody's business."""
-    told = copy.copy(error)
-    told.message = _PATH.sub(r"\1", error.message)
-    told.hint = _PATH.sub(r"\1", error.hint) if error.hint else None
-    return told
+    public = copy.copy(error)
+    public.message = _PATH.sub(r"\1", error.message)
+    public.hint = _PATH.sub(r"\1", error.hint) if error.hint else None
+    return public
 
 
 def error_event(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS) -> bytes:

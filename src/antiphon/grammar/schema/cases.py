@@ -3,8 +3,8 @@
 Choices that must be met at once multiply:
 
 >>> choice = {"oneOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}
->>> count_cases(choice), count_cases({"allOf": [choice, choice]}), count_cases({"anyOf": [choice, choice]})
-(3, 9, 6)
+>>> [count_cases(schema, {}) for schema in (choice, {"allOf": [choice, choice]}, {"anyOf": [choice, choice]})]
+[3, 9, 6]
 >>> has_too_many_cases({"allOf": [choice] * 7}), has_too_many_cases({"items": {"allOf": [choice] * 8}})
 (False, True)
 """
@@ -27,7 +27,7 @@ def has_too_many_cases(schema: Any) -> bool:
     while todo:
         node = todo.pop()
         if isinstance(node, dict):
-            if _cases(node, counted) > MOST_CASES:
+            if count_cases(node, counted) > MOST_CASES:
                 return True
             todo += node.values()
         elif isinstance(node, list):
@@ -35,13 +35,11 @@ def has_too_many_cases(schema: Any) -> bool:
     return False
 
 
-def count_cases(node: Any) -> int:
-    """The ways to meet a node: one of each choice, for every choice that must be met at once."""
-    return _cases(node, {})
+def count_cases(node: Any, counted: dict[int, int]) -> int:
+    """The ways to meet a node, at most one beyond `MOST_CASES`: one of each choice, for all that must be met at once.
 
-
-def _cases(node: Any, counted: dict[int, int]) -> int:
-    """`count_cases`; each node is counted once, for a schema may have a node in many places."""
+    ``counted`` has the count of each node seen, by its `id`: a schema may have a node in many places.
+    """
     if not isinstance(node, dict):
         return 1
     if id(node) not in counted:
@@ -51,11 +49,11 @@ def _cases(node: Any, counted: dict[int, int]) -> int:
 
 def _factors(node: dict[str, Any], counted: dict[int, int]) -> Iterator[int]:
     for key in ("anyOf", "oneOf"):
-        yield max(1, sum(_cases(branch, counted) for branch in _listed(node, key)))
+        yield max(1, sum(count_cases(branch, counted) for branch in _listed(node, key)))
     for branch in _listed(node, "allOf"):
-        yield _cases(branch, counted)
+        yield count_cases(branch, counted)
     if "if" in node:
-        yield _cases(node.get("then"), counted) + _cases(node.get("else"), counted)
+        yield count_cases(node.get("then"), counted) + count_cases(node.get("else"), counted)
     for key in _DEPENDENT:
         if isinstance(node.get(key), dict):
             yield 2 ** min(len(node[key]), 13)

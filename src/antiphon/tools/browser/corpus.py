@@ -35,9 +35,7 @@ class Corpus:
         self._pages: dict[str, Page] = {}
         self._index = sqlite3.connect(":memory:", check_same_thread=False)
         self._lock = asyncio.Lock()
-        self._index.execute(
-            "CREATE VIRTUAL TABLE page USING fts5(url UNINDEXED, title, body, tokenize='porter unicode61')"
-        )
+        self._index.execute(_TABLE)
         for path in sorted(folder.rglob("*"))[:MAX_FILES]:
             self._add(folder, path)
         if not self._pages:
