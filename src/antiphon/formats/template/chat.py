@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from antiphon.conversation import Channel, End, Message, OpaquePart, Role, TextPart
 from antiphon.errors import Position, RenderError
 from antiphon.formats import HistoryPolicy
+from antiphon.formats.history import is_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def chat_messages(messages: Sequence[Message], history: HistoryPolicy) -> list[C
 
 def without_dropped_reasoning(messages: Sequence[Message], history: HistoryPolicy) -> Iterator[tuple[int, Message]]:
     """The messages that the policy keeps, by place (resolution A-H03). REFERENCE keeps all: the template decides."""
-    final = max((i for i, m in enumerate(messages) if _is_final(m)), default=-1)
+    final = max((i for i, m in enumerate(messages) if is_answer(m)), default=-1)
     for i, message in enumerate(messages):
         reasoning = message.role is Role.ASSISTANT and message.channel == Channel.ANALYSIS and not message.is_call
         dropped = history is HistoryPolicy.DROP_ALL or (history is HistoryPolicy.GUIDE and i < final)
@@ -66,13 +67,9 @@ def without_dropped_reasoning(messages: Sequence[Message], history: HistoryPolic
             yield i, message
 
 
-def _is_final(message: Message) -> bool:
-    return message.role is Role.ASSISTANT and message.effective_channel == Channel.FINAL and not message.is_call
-
-
 def _one_turn(messages: Sequence[Message], i: int) -> bool:
     """Frames of one turn follow each other, and a final one ends it."""
-    return messages[i - 1].role is Role.ASSISTANT and not _is_final(messages[i - 1])
+    return messages[i - 1].role is Role.ASSISTANT and not is_answer(messages[i - 1])
 
 
 def _assistant(message: Message, *, open: bool) -> ChatMessage:
