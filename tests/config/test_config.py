@@ -93,6 +93,15 @@ def test_an_unknown_key_is_an_error_that_names_the_near_ones(tmp_path: Path, tex
     assert all(word in str(caught.value) for word in words)
 
 
+@pytest.mark.parametrize(
+    ("flag", "near"), [("server.prot", "server.port"), ("server", "server.port"), ("modle", "model")]
+)
+def test_an_unknown_flag_is_an_error_that_names_the_near_ones(flag: str, near: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown key {flag!r} in flags.*{near}") as caught:
+        load_config({}, {flag: 1})
+    assert caught.value.code == "unknown_key"
+
+
 def test_an_unknown_variable_is_an_error_too() -> None:
     with pytest.raises(ConfigError, match="ANTIPHON_SERVER_PORT"):
         load_config({"ANTIPHON_SERVER_PROT": "1"})

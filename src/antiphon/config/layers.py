@@ -112,11 +112,14 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
 
 
 def flag_layer(flags: Mapping[str, Any]) -> Layer:
-    """``flags`` maps dotted keys to values; None means that a flag was not given."""
+    """``flags`` maps dotted keys to values; None means that a flag was not given. Raises `ConfigError`: unknown key."""
     layer = {}
+    known = known_keys(Config)
     for name, value in flags.items():
         if value is not None:
             key = tuple(name.split("."))
+            if key not in known and key[0] != "models":
+                raise _unknown(key, "flags")
             layer[key] = Layered(value, f"flag --{key[-1].replace('_', '-')}")
     return layer
 
@@ -154,6 +157,6 @@ def _loose(tables: object) -> KeyPath:
     return next((str(name),) for name, table in tables.items() if not isinstance(table, Mapping))
 
 
-def _unknown(key: KeyPath, file: Path) -> ConfigError:
+def _unknown(key: KeyPath, place: Path | str) -> ConfigError:
     known = [dotted(one) for one in known_keys(Config)]
-    return ConfigError(f"unknown key {dotted(key)!r} in {file}", code="unknown_key", hint=near(dotted(key), known))
+    return ConfigError(f"unknown key {dotted(key)!r} in {place}", code="unknown_key", hint=near(dotted(key), known))
