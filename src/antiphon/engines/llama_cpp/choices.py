@@ -38,4 +38,6 @@ async def together(one: One, sampling: Sampling, n: int) -> AsyncGenerator[Step,
     finally:
         for task in tasks:
             task.cancel()
+        while not steps.empty():  # Room for every task's last word, which nobody waits for any more.
+            steps.get_nowait()
         await asyncio.gather(*tasks, return_exceptions=True)
