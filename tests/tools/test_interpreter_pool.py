@@ -187,3 +187,13 @@ async def test_a_call_that_is_given_up_at_any_moment_leaves_room_for_the_next(op
     await cancelled(given_up)
     assert (await calls.text("2", "next")).endswith("2\n")
     assert len(interpreters()) == 1
+
+
+async def test_a_session_that_goes_on_while_its_interpreter_ends_keeps_what_it_gets(opened: Open) -> None:
+    calls = opened(PoolLimits(interpreters=2, wait=PATIENT))
+    await calls.text("x = 1", "s")
+    end = asyncio.create_task(calls.tool.end("s"))
+    await turns(1)
+    assert await calls.text("y = 2\n'x' in dir()", "s") == "False\n"
+    await end
+    assert await calls.text("y", "s") == "2\n"

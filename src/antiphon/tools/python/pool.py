@@ -179,13 +179,14 @@ class InterpreterPool:
 
     async def _give_back(self, seat: Seat) -> None:
         """The seat is free for the session's next cell; for anybody where the interpreter, or the session, is none."""
-        seat.busy = False
         if seat not in self._seats or seat.interpreter is None or not seat.interpreter.alive or not seat.session.name:
             await self._leave(seat)
         else:
+            seat.busy = False
             self._serve()
 
     async def _leave(self, seat: Seat) -> None:
+        seat.busy = True  # Nobody gets it meanwhile.
         try:
             for interpreter in (seat.before, seat.interpreter):
                 if interpreter is not None:
