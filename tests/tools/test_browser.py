@@ -274,13 +274,21 @@ async def test_robots_that_are_not_wanted_stay_away() -> None:
         assert (await ask(browser, "open", f'{{"id": "{url}/open"}}')).ok
 
 
-@pytest.mark.parametrize("charset", ["nonsense", "utf-16", "latin-1"])
+@pytest.mark.parametrize("charset", ["nonsense", "utf-16", "latin-1", "idna", "undefined", "zlib"])
 async def test_a_wrong_charset_is_not_the_end(charset: str) -> None:
     page = web.get(
         "/", answer(b"caf\xe9 \xff", headers={"Content-Type": f"text/html; charset={charset}"}, content_type=None)
     )
     async with site([page]) as url, aclosing(Browser(Web(allowed=LOOPBACK))) as browser:
         assert (await ask(browser, "open", f'{{"id": "{url}/"}}')).ok
+
+
+async def test_a_page_may_only_have_an_encoding_of_the_web() -> None:
+    """Python's own take words for their names, and for a long page in punycode its processor for hours."""
+    headers = {"Content-Type": "text/html; charset=punycode"}
+    page = web.get("/", answer(b"<p>maana-pta</p>", headers=headers, content_type=None))
+    async with site([page]) as url, aclosing(Browser(Web(allowed=LOOPBACK))) as browser:
+        assert "maana-pta" in (await ask(browser, "open", f'{{"id": "{url}/"}}')).text(envelope=False)
 
 
 async def test_a_search_service_can_be_plugged_in() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import re
 import zlib
 from collections import OrderedDict
@@ -27,6 +28,15 @@ MAX_ROBOTS = 500_000
 MAX_RESULTS = 2_000_000
 """Bytes of a search service's answer; more than that is no JSON any longer."""
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}charset=["']?([\w-]{1,40})""", re.I)
+_WEB_CODECS = frozenset(
+    {
+        "ascii", "big5", "big5hkscs", "cp866", "cp874", "cp932", "cp949", "cp950", "euc_jp", "euc_kr", "gb18030",
+        "gb2312", "gbk", "iso2022_jp", "koi8-r", "koi8-u", "mac-cyrillic", "mac-roman", "shift_jis", "tis-620",
+        "utf-16", "utf-16-be", "utf-16-le", "utf-8", "utf-8-sig", *(f"cp{number}" for number in range(1250, 1259)),
+        *(f"iso8859-{number}" for number in range(1, 17)),
+    }
+)  # fmt: skip
+"""The encodings of pages, as Python calls them. It has others whose time grows with the square of a page (punycode)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,12 +211,15 @@ async def _start_of(content: aiohttp.StreamReader, most: int) -> bytes:
 
 def _decode(body: bytes, charset: str | None) -> str:
     declared = _CHARSET.search(body[:4096])
-    for name in (charset, declared[1].decode() if declared else None, "utf-8"):
-        try:
-            return body.decode(name, "replace") if name else body.decode()
-        except (LookupError, UnicodeDecodeError):
-            continue
-    return body.decode("utf-8", "replace")
+    names = (charset, declared[1].decode() if declared else None)
+    return body.decode(next((name for name in names if name and _is_web_codec(name)), "utf-8"), "replace")
+
+
+def _is_web_codec(name: str) -> bool:
+    try:
+        return codecs.lookup(name).name in _WEB_CODECS
+    except (LookupError, ValueError):  # a name with a NUL
+        return False
 
 
 def _plain(url: str, text: str) -> Page:
