@@ -505,3 +505,33 @@ async def test_a_tool_that_cancels_every_task_costs_calls_their_results_and_noth
     router = Router([Tool(wait), Tool(vandal, "vandal")], ToolLimits(deadline=PLENTY))
     results = await ends(router, call(), call("vandal", call_id="c2"), call(call_id="c3"))
     assert [code(r) for r in results if r.call.recipient == "tool"] == ["E-TOOL-FAILED"] * 2
+
+
+SURROGATE = "a\ud800b"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ToolOutput(content=SURROGATE),
+        ToolOutput(content=SURROGATE, plain=True),
+        ToolOutput(content={SURROGATE: [SURROGATE]}),
+        ToolOutput(content="", provenance={"url": SURROGATE}),
+        ValueError(SURROGATE),
+        ToolFailure(ToolError("E-X", SURROGATE)),
+    ],
+    ids=repr,
+)
+async def test_what_a_tool_says_can_be_written_whatever_it_is(said: ToolOutput | Exception) -> None:
+    """The name of a file, for example, has lone surrogates where it is no UTF-8."""
+
+    async def does(call: ToolCall) -> ToolOutput:
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    result = await Router([Tool(does)]).call(call())
+    assert result.ok is isinstance(said, ToolOutput)
+    for envelope in (False, True):
+        result.text(envelope=envelope).encode()
+    assert result.error is None or result.error.message.encode()

@@ -95,11 +95,14 @@ class ToolResult:
         return self.error is None
 
     def text(self, *, envelope: bool) -> str:
-        """The reply's body. An error is always the envelope, so that a model and a program can tell it from content."""
+        """The reply's body. An error is always the envelope, so that a model and a program can tell it from content.
+
+        Lone surrogates, which cannot be written, are question marks.
+        """
         if self.output is not None and (self.output.plain or not envelope):
             content = self.output.content
-            return content if isinstance(content, str) else dump(content)
-        return dump(self.envelope())
+            return without_surrogates(content if isinstance(content, str) else dump(content))
+        return without_surrogates(dump(self.envelope()))
 
     def envelope(self) -> dict[str, Any]:
         """``{ok, content, error, provenance}`` (OCM-94, resolution A-O17)."""
@@ -125,6 +128,11 @@ class ToolResult:
             parts=parts,
             end=End.END,
         )
+
+
+def without_surrogates(text: str) -> str:
+    """The text with a question mark for each lone surrogate: those are no characters, and no encoding has them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def dump(value: Any) -> str:

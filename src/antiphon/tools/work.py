@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import Any
 
-from .call import TOOL_FAILED, ToolError, ToolOutput, dump
+from .call import TOOL_FAILED, ToolError, ToolOutput, dump, without_surrogates
 from .tool import ToolFailure
 
 GRACE = 0.1
@@ -72,7 +72,7 @@ class ToolWork:
         try:
             return await _stepped(self._begin(), lambda: self.is_abandoned)
         except ToolFailure as failure:
-            dump(failure.error.as_json())  # what cannot be written is no answer
+            dump(failure.error.as_json()).encode()  # what cannot be written is no answer
             return failure.error
 
 
@@ -99,7 +99,7 @@ def _stepped(work: Coroutine[Any, Any, ToolOutput], closing: Callable[[], bool])
 def described(error: BaseException) -> str:
     """The error in words; one whose own words raise has none."""
     try:
-        words = str(error)[:2000]
+        words = without_surrogates(str(error)[:2000])
     except BaseException:  # noqa: BLE001 - the error is the tool's too
         words = ""
     return f"{type(error).__name__}: {words}"
