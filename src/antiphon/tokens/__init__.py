@@ -6,7 +6,7 @@ The libraries that vocabularies need (`tiktoken`, `tokenizers`) are imported whe
 from .bpe import o200k_harmony, tiktoken_tokenizer
 from .byte import ByteTokenizer
 from .decoder import ControlScanner, PieceDecoder
-from .encode import SegmentMemo, encode_pieces
+from .encode import Memo, SegmentMemo, encode_pieces, may_fit
 from .gguf import engine_tokenizer, gguf_tokenizer
 from .hf import hf_tokenizer
 from .pieces import Control, Piece, SampledText, spell, utf8, well_formed
@@ -17,6 +17,7 @@ __all__ = [
     "ByteTokenizer",
     "Control",
     "ControlScanner",
+    "Memo",
     "Piece",
     "PieceDecoder",
     "SampledText",
@@ -28,6 +29,7 @@ __all__ = [
     "engine_tokenizer",
     "gguf_tokenizer",
     "hf_tokenizer",
+    "may_fit",
     "o200k_harmony",
     "spell",
     "tiktoken_tokenizer",

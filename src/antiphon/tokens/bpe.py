@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from antiphon.errors import TokenError
 
 from .pieces import Control
-from .table import EncodeText, TableTokenizer
+from .slices import SLICE, EncodeText, Fewest, between_matches, in_slices, nowhere
+from .table import TableTokenizer
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -66,7 +67,11 @@ def o200k_harmony(backend: Backend = "auto") -> TableTokenizer:
             )
         encode = _tiktoken(ranks)
     controls = {Control(_NAMED.get(id, f"<|reserved_{id}|>")): id for id in range(_RANKS, _SIZE)}
-    return TableTokenizer("o200k_harmony", _SIZE, controls=controls, bytes_of=ranks.token, encode=encode)
+    fewest = Fewest(lambda: map(ranks.token, range(_RANKS)))
+    bounded = in_slices(encode, between_matches)
+    return TableTokenizer(
+        "o200k_harmony", _SIZE, controls=controls, bytes_of=ranks.token, encode=bounded, fewest=fewest
+    )
 
 
 def tiktoken_tokenizer(encoding: Encoding) -> TableTokenizer:
@@ -80,8 +85,9 @@ def tiktoken_tokenizer(encoding: Encoding) -> TableTokenizer:
             return b""  # a gap between the ranks and the special tokens
 
     size = encoding.n_vocab
-    encode = _in_parts(encoding.encode_ordinary)
-    return TableTokenizer(encoding.name, size, controls=controls, bytes_of=bytes_of, encode=encode)
+    encode = in_slices(_in_parts(encoding.encode_ordinary), nowhere)
+    fewest = Fewest(lambda: map(bytes_of, set(range(size)) - set(controls.values())))
+    return TableTokenizer(encoding.name, size, controls=controls, bytes_of=bytes_of, encode=encode, fewest=fewest)
 
 
 class O200kRanks:
@@ -135,8 +141,19 @@ def _splintr() -> EncodeText | None:
         from splintr import Tokenizer
     except ImportError:
         return None
-    encode: EncodeText = Tokenizer.from_pretrained("o200k_base").encode_ordinary
+    library = Tokenizer.from_pretrained("o200k_base")
+
+    def encode(text: str) -> list[int]:
+        ids: list[int] = library.encode_ordinary(text) if _is_short(text) else library.encode_batch([text])[0]
+        return ids
+
     return encode if all(encode(text) == list(ids) for text, ids in _VECTORS.items()) else None
+
+
+def _is_short(text: str) -> bool:
+    """Whether a text may be encoded under the interpreter's lock; for one text without control spellings the call
+    for several, which gives the lock away, gives the same ids."""
+    return len(text) <= 2 * SLICE or "<|" in text
 
 
 _LONG = 500_000

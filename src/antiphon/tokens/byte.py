@@ -31,6 +31,12 @@ class ByteTokenizer:
     def encode(self, text: str) -> list[int]:
         return list(utf8(text))
 
+    def encode_up_to(self, text: str, limit: int) -> list[int]:
+        return self.encode(text[: limit + 1])[: limit + 1]  # a character is at least a byte
+
+    def fewest(self, text: str) -> int:
+        return len(text)
+
     def piece(self, id: int) -> bytes | Control:
         return self._pieces[id] if 0 <= id < len(self._pieces) else b""
 

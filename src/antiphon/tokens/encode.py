@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from threading import Lock
 from typing import Protocol
 
@@ -84,16 +85,37 @@ class _Part:
         self.memo.put((self.domain, text), ids)
 
 
-def encode_pieces(pieces: Iterable[Piece], tokenizer: Tokenizer, memo: Memo | None = None) -> list[int]:
+def may_fit(pieces: Iterable[Piece], tokenizer: Tokenizer, limit: int) -> bool:
+    """False where the pieces have more than ``limit`` ids whatever these are, which is told without encoding them."""
+    fewest = 0
+    for piece in pieces:
+        if isinstance(piece, Control):
+            fewest += 1
+        elif isinstance(piece, SampledText) and piece.vocabulary == tokenizer.name:
+            fewest += len(piece.ids)
+        else:
+            fewest += tokenizer.fewest(piece)
+        if fewest > limit:
+            return False
+    return True
+
+
+def encode_pieces(
+    pieces: Iterable[Piece], tokenizer: Tokenizer, memo: Memo | None = None, *, limit: int | None = None
+) -> list[int]:
     """The ids of the pieces in order: controls by id, each text by itself and never as a control.
 
     A control that the vocabulary lacks is an error: a model without the controls is given their spellings as text by
-    its format, never by accident here.
+    its format, never by accident here. With ``limit`` encoding stops where there are more ids than that: what it gives
+    then are the first ``limit`` + 1.
     """
     ids: list[int] = []
     name = tokenizer.name
+    most = inf if limit is None else limit
     known: dict[str, int] = {}  # a spelling's hash is cached by Python, a control's is worked out each time
     for piece in pieces:
+        if len(ids) > most:
+            break
         if isinstance(piece, Control):
             id = known.get(piece.spelling)
             if id is None:
@@ -102,14 +124,21 @@ def encode_pieces(pieces: Iterable[Piece], tokenizer: Tokenizer, memo: Memo | No
         elif isinstance(piece, SampledText) and piece.vocabulary == name:
             ids.extend(piece.ids)
         elif memo is None:
-            ids.extend(tokenizer.encode(piece))
+            ids.extend(_encoded(piece, tokenizer, limit, len(ids)))
         else:
             found = memo.get(piece)
             if found is None:
-                found = tuple(tokenizer.encode(piece))
-                memo.put(piece, found)
+                found = tuple(_encoded(piece, tokenizer, limit, len(ids)))
+                if len(ids) + len(found) <= most:  # else it may be the beginning only
+                    memo.put(piece, found)
             ids.extend(found)
+    if limit is not None:
+        del ids[limit + 1 :]
     return ids
+
+
+def _encoded(text: str, tokenizer: Tokenizer, limit: int | None, before: int) -> list[int]:
+    return tokenizer.encode(text) if limit is None else tokenizer.encode_up_to(text, limit - before)
 
 
 def _control_id(control: Control, tokenizer: Tokenizer) -> int:

@@ -15,9 +15,11 @@ from enum import IntEnum
 from antiphon.errors import TokenError
 
 from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, sentencepiece_bytes
+from .hf_ids import library_ids
 from .pieces import Control
 from .pretokenizers import PRE_TOKENIZERS, PreTokenizer
-from .table import EncodeText, TableTokenizer, is_structure, text_only
+from .slices import EncodeText, EncodeUpTo, Fewest, between_matches, between_words, in_slices, nowhere
+from .table import TableTokenizer, is_structure, text_only
 from .wordpiece import wordpiece_tokenizer
 
 Metadata = Mapping[str, object]
@@ -50,7 +52,11 @@ def gguf_tokenizer(metadata: Metadata) -> TableTokenizer:
         raise _not_covered(f"a {model!r} vocabulary with the pre-tokenizer {pre!r}")
     tokens = _strings(metadata, "tokenizer.ggml.tokens")
     merges = _strings(metadata, "tokenizer.ggml.merges")
-    return gguf_vocabulary(metadata, _encoder(tokens, merges, pre_tokenizer), added=True)
+    dropped = bytes(byte for byte, letter in LETTER_OF_BYTE.items() if letter not in set(tokens))
+    encode = in_slices(
+        _encoder(tokens, merges, pre_tokenizer), between_matches if pre_tokenizer.gapless else between_words
+    )
+    return gguf_vocabulary(metadata, encode, added=True, dropped=dropped)
 
 
 def engine_tokenizer(metadata: Metadata, tokenize: EncodeText) -> TableTokenizer:
@@ -59,11 +65,16 @@ def engine_tokenizer(metadata: Metadata, tokenize: EncodeText) -> TableTokenizer
     An engine parses user-defined tokens (``<think>``) in any text all the same; those that are structure do not get
     through here. ``tokenize`` may block, so long texts are encoded off the event loop, as everywhere.
     """
-    return gguf_vocabulary(metadata, tokenize)
+    return gguf_vocabulary(metadata, in_slices(tokenize, nowhere))
 
 
-def gguf_vocabulary(metadata: Metadata, encode: EncodeText, *, added: bool = False) -> TableTokenizer:
-    """The table of a file around ``encode``, which finds user-defined tokens itself unless they are ``added`` here."""
+def gguf_vocabulary(
+    metadata: Metadata, encode: EncodeUpTo, *, added: bool = False, dropped: bytes | None = None
+) -> TableTokenizer:
+    """The table of a file around ``encode``, which finds user-defined tokens itself unless they are ``added`` here.
+
+    ``dropped`` are the bytes that are in no token; None: it is not known which are.
+    """
     text_of = _spelling(metadata.get("tokenizer.ggml.model"))
     tokens = _strings(metadata, "tokenizer.ggml.tokens")
     types = _types(metadata, len(tokens))
@@ -90,7 +101,26 @@ def gguf_vocabulary(metadata: Metadata, encode: EncodeText, *, added: bool = Fal
     encode = text_only(encode, controls)
     if added and texts:
         encode = _with_added(encode, texts)
-    return TableTokenizer(gguf_name(metadata), len(tokens), controls=controls, bytes_of=bytes_of, encode=encode)
+    return TableTokenizer(
+        gguf_name(metadata),
+        len(tokens),
+        controls=controls,
+        bytes_of=bytes_of,
+        encode=encode,
+        fewest=_fewest(metadata.get("tokenizer.ggml.model"), types, bytes_of, dropped),
+    )
+
+
+def _fewest(
+    model: object, types: Sequence[int], bytes_of: Callable[[int], bytes], dropped: bytes | None
+) -> Fewest | None:
+    ordinary = [id for id, type in enumerate(types) if type not in _ALWAYS_CONTROL]
+    if dropped is not None:
+        return Fewest(lambda: map(bytes_of, ordinary), dropped=dropped)
+    if model == "llama" and types.count(TokenType.BYTE) == 256:
+        # Every byte has a token; a “▁” of the text itself may become one byte, the blank that it stands for.
+        return Fewest(lambda: map(bytes_of, ordinary), shrinks=len("▁".encode()))
+    return None
 
 
 def _spelling(model: object) -> Callable[[str], bytes]:
@@ -133,28 +163,30 @@ def _encoder(tokens: Sequence[str], merges: Sequence[str], pre: PreTokenizer) ->
     library.pre_tokenizer = pre_tokenizers.Sequence([*splits, spelled])
 
     def encode(text: str) -> list[int]:
-        ids = library.encode(text, add_special_tokens=False).ids
+        ids = library_ids(library, text)
         return [id for id in ids if id < size] if missing else ids
 
     return encode
 
 
-def _with_added(encode: EncodeText, added: Mapping[str, int]) -> EncodeText:
+def _with_added(encode: EncodeUpTo, added: Mapping[str, int]) -> EncodeUpTo:
     """llama.cpp takes user-defined tokens out of a text before all else, the longest first."""
     spellings = sorted(added, key=lambda spelling: len(spelling.encode()), reverse=True)
 
-    def encode_parts(text: str, first: int = 0) -> list[int]:
+    def encode_parts(text: str, limit: int | None, first: int = 0) -> list[int]:
         for i in range(first, len(spellings)):
             if spellings[i] not in text:
                 continue
             before, *after = text.split(spellings[i])
-            ids = encode_parts(before, i + 1)
+            ids = encode_parts(before, limit, i + 1)
             for part in after:
-                ids += [added[spellings[i]], *encode_parts(part, i + 1)]
+                if limit is not None and len(ids) > limit:
+                    break
+                ids += [added[spellings[i]], *encode_parts(part, limit, i + 1)]
             return ids
-        return encode(text) if text else []
+        return encode(text, limit) if text else []
 
-    return encode_parts
+    return lambda text, limit=None: encode_parts(text, limit)
 
 
 _MERGE = re.compile(r"(.[^ ]*) (.*)", re.DOTALL)

@@ -10,7 +10,10 @@ from typing import Any
 from antiphon.errors import Position, TokenError
 
 from .bytelevel import bytes_of_letters, sentencepiece_bytes
+from .hf_ids import library_ids
+from .hf_steps import cut_of, shrinking
 from .pieces import Control, utf8
+from .slices import Fewest, in_slices
 from .table import TableTokenizer, is_structure, text_only
 
 
@@ -47,13 +50,19 @@ def hf_tokenizer(text: str) -> TableTokenizer:
         token = library.id_to_token(id)
         return b"" if token is None else spelling(token)
 
-    def encode(text: str) -> list[int]:
-        ids: list[int] = library.encode(text, add_special_tokens=False).ids
-        return ids
-
+    encode = in_slices(lambda text: library_ids(library, text), cut_of(document))
     size = max([*library.get_vocab().values(), *controls.values()], default=-1) + 1
     name = f"hf/{hashlib.sha256(utf8(text)).hexdigest()[:16]}"
-    return TableTokenizer(name, size, controls=controls, bytes_of=bytes_of, encode=text_only(encode, controls))
+    shrinks = shrinking(document)
+    ordinary = set(range(size)) - set(controls.values())
+    return TableTokenizer(
+        name,
+        size,
+        controls=controls,
+        bytes_of=bytes_of,
+        encode=text_only(encode, controls),
+        fewest=None if shrinks is None else Fewest(lambda: map(bytes_of, ordinary), shrinks=shrinks),
+    )
 
 
 def _document(text: str) -> dict[str, Any]:

@@ -18,6 +18,11 @@ class PreTokenizer:
     splits: tuple[str, ...]
     whole_words: bool = False
 
+    @property
+    def gapless(self) -> bool:
+        """One of the patterns matches everything, so that no two characters stay together but by a match."""
+        return any(split.endswith(_BLANKS) for split in self.splits)
+
 
 _CONTRACTION = "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
 _BLANKS = r"\s+(?!\S)|\s+"

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from .pieces import Control, well_formed
-
-EncodeText = Callable[[str], list[int]]
-"""Ids of a text without lone surrogates. Safe to call from several threads."""
+from .slices import EncodeUpTo
 
 
 class _Pieces(dict[int, bytes | Control]):
@@ -31,6 +29,7 @@ class TableTokenizer:
     """A `Tokenizer` from its parts. Every vocabulary that is not a test's is one of these.
 
     ``bytes_of`` gives the bytes of any id below ``size`` that is not a control; ``encode`` the ids of a text.
+    ``fewest`` tells how many a text has at least; None: its length tells nothing.
     """
 
     def __init__(
@@ -40,7 +39,8 @@ class TableTokenizer:
         *,
         controls: Mapping[Control, int],
         bytes_of: Callable[[int], bytes],
-        encode: EncodeText,
+        encode: EncodeUpTo,
+        fewest: Callable[[str], int] | None = None,
     ) -> None:
         self.name = name
         self.size = size
@@ -48,6 +48,7 @@ class TableTokenizer:
         # The dictionary's own method: what streams calls it for every id, and it costs a fifth of a method in Python.
         self.piece: Callable[[int], bytes | Control] = _Pieces(size, controls, bytes_of).__getitem__
         self._encode = encode
+        self._fewest = fewest
 
     def __repr__(self) -> str:
         return f"<TableTokenizer {self.name}: {self.size} ids, {len(self.controls)} controls>"
@@ -55,11 +56,19 @@ class TableTokenizer:
     def encode(self, text: str) -> list[int]:
         return self._encode(well_formed(text))
 
+    def encode_up_to(self, text: str, limit: int) -> list[int]:
+        ids = self._encode(well_formed(text), limit)
+        del ids[limit + 1 :]
+        return ids
+
+    def fewest(self, text: str) -> int:
+        return 0 if self._fewest is None else self._fewest(text)
+
     def control_id(self, control: Control) -> int | None:
         return self.controls.get(control)
 
 
-def text_only(encode: EncodeText, controls: Mapping[Control, int]) -> EncodeText:
+def text_only(encode: EncodeUpTo, controls: Mapping[Control, int]) -> EncodeUpTo:
     """``encode`` with a check: no id that it gives is a control's, whatever the text spells.
 
     A library may still find a control in plain text (a vocabulary that looks whole words up, a normaliser, an engine
@@ -68,17 +77,26 @@ def text_only(encode: EncodeText, controls: Mapping[Control, int]) -> EncodeText
     """
     forbidden = frozenset(controls.values())
 
-    def encode_text(text: str) -> list[int]:
-        ids = encode(text)
+    def encode_text(text: str, limit: int | None = None) -> list[int]:
+        ids = encode(text, limit)
         if forbidden.isdisjoint(ids):
             return ids
         for parts in (_cut_inside(text, controls), text):
-            ids = [id for part in parts for id in encode(part)]
+            ids = _joined(parts, encode, limit)
             if forbidden.isdisjoint(ids):
                 return ids
         return [id for id in ids if id not in forbidden]  # one character that is a control by itself
 
     return encode_text
+
+
+def _joined(parts: Iterable[str], encode: EncodeUpTo, limit: int | None) -> list[int]:
+    ids: list[int] = []
+    for part in parts:
+        ids += encode(part)
+        if limit is not None and len(ids) > limit:
+            break
+    return ids
 
 
 def _cut_inside(text: str, controls: Iterable[Control]) -> list[str]:

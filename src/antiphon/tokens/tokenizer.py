@@ -26,6 +26,15 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]:
         """Ids of ordinary text: control spellings in it stay text. A lone surrogate becomes U+FFFD."""
 
+    def encode_up_to(self, text: str, limit: int) -> list[int]:
+        """The same, or where they are more than ``limit``, the first ``limit`` + 1: no more work is done than that.
+
+        Between the parts of a long text other threads can run.
+        """
+
+    def fewest(self, text: str) -> int:
+        """How many ids a text has at least, told without encoding it; 0 where nothing can be told."""
+
     def piece(self, id: int) -> bytes | Control:
         """The bytes of an ordinary id (need not be whole characters), or the control that it is; O(1).
 

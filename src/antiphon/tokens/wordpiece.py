@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .bytelevel import sentencepiece_bytes
+from .hf_ids import library_ids
 from .pieces import Control
+from .slices import SHORT, between_matches, in_bytes, in_slices
 from .table import TableTokenizer, text_only
 
 _WORD_START = "▁"
 _UNKNOWN = "[UNK]"
+_LONGEST_WORD = 100
+"""Characters of a word that the vocabulary may spell; a longer one is unknown."""
+_NOTHING = bytes((*range(0x21), 0x7F))
+"""What may stand in any number between two words."""
 
 
 def wordpiece_tokenizer(name: str, tokens: Sequence[str], controls: Mapping[Control, int]) -> TableTokenizer:
@@ -23,21 +29,26 @@ def wordpiece_tokenizer(name: str, tokens: Sequence[str], controls: Mapping[Cont
     controls = {control: id for control, id in controls.items() if control.spelling != _UNKNOWN}
     ids = set(controls.values())
     vocabulary = {_wordpiece(token): id for id, token in reversed(list(enumerate(tokens))) if id not in ids}
-    library = Tokenizer(models.WordPiece(vocabulary, unk_token=_UNKNOWN, max_input_chars_per_word=100))
+    library = Tokenizer(models.WordPiece(vocabulary, unk_token=_UNKNOWN, max_input_chars_per_word=_LONGEST_WORD))
     library.normalizer = normalizers.BertNormalizer(lowercase=True)
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
-    def encode(text: str) -> list[int]:
-        found: list[int] = library.encode(text, add_special_tokens=False).ids
-        return found
-
+    encode = in_slices(lambda text: library_ids(library, text), between_matches)
     return TableTokenizer(
         name,
         len(tokens),
         controls=controls,
         bytes_of=lambda id: sentencepiece_bytes(tokens[id]),
         encode=text_only(encode, controls),
+        fewest=_fewest,
     )
+
+
+def _fewest(text: str) -> int:
+    """Of a text of words. One unknown word may have any length; of what is one word of megabytes nothing is made."""
+    if len(text) <= SHORT:
+        return 0
+    return sum(len(part.translate(None, _NOTHING)) for part in in_bytes(text)) // (4 * _LONGEST_WORD)
 
 
 def _wordpiece(token: str) -> str:
