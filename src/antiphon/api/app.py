@@ -25,6 +25,7 @@ from .gate.access import Access
 from .gate.admission import Admission
 from .gate.idempotency import Idempotency
 from .gate.keys import Keyring
+from .gate.large import LargeWork
 from .gate.rates import Rates
 from .http.cors import cors
 from .http.error_shapes import ErrorShape, error_shape
@@ -86,6 +87,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         rules=rules,
         dialect=settings.dialect,
         admission=admission,
+        large=LargeWork(rules),
         archive=archive,
         sessions=Sessions(store, settings.clock, settings.session_limits or SessionLimits(), steady),
         idempotency=Idempotency(archive),

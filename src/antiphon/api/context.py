@@ -18,6 +18,7 @@ from antiphon.wire.encrypted import ReasoningCipher
 from .gate.admission import Admission
 from .gate.idempotency import Idempotency
 from .gate.keys import Keyring, Scope
+from .gate.large import LargeWork
 from .gate.rates import Rates
 from .http.errors import without_paths
 from .http.exchange import FAULTS, Exchange
@@ -48,6 +49,7 @@ class Context:
     rules: Rules
     dialect: Dialect
     admission: Admission
+    large: LargeWork
     archive: Archive
     idempotency: Idempotency
     sessions: Sessions

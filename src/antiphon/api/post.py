@@ -29,6 +29,7 @@ from antiphon.wire.sse import DONE
 from antiphon.wire.writer import JSON, StreamForm, Writer
 
 from .context import Context
+from .gate.large import BodyRoom
 from .http.client import read_json, while_connected
 from .http.errors import INTERNAL, ClientGone, error_event
 from .http.exchange import FAULTS, GONE, KEY, Exchange
@@ -63,9 +64,9 @@ class Post:
     receive: Receive
     send: Send
 
-    def read(self, kind: type[Body]) -> Body:
+    async def read(self, kind: type[Body]) -> Body:
         """The body as ``kind``; fields that it does not know are noted. Raises `RequestError`."""
-        wire, ignored = decode(self.body, kind)
+        wire, ignored = await self.off_loop(lambda: decode(self.body, kind))
         check_fields(wire, ignored, self.context.dialect)
         self.exchange.warnings = warnings(wire)
         self.exchange.ignored = tuple(ignored)
@@ -104,8 +105,7 @@ class Post:
 
     async def off_loop(self, work: Callable[[], Result], *, more: int = 0) -> Result:
         """What ``work`` makes of the request; a long one (the body, and ``more`` bytes) beside the event loop."""
-        heavy = len(self.body) + more > self.context.limits.off_loop_above
-        return await asyncio.to_thread(work) if heavy else work()
+        return await self.context.large.run(work, len(self.body) + more)
 
     async def answer(
         self,
@@ -242,15 +242,17 @@ class PostRoute:
         exchange: Exchange = scope[KEY]
         context.traffic.requests += 1
         try:
-            body = await self.body(exchange, receive)
-            await while_connected(receive, self._checked(Post(context, exchange, body, scope, receive, send)))
+            with context.large.room() as room:
+                body = await self.body(exchange, receive, room)
+                exchange.size = len(body)
+                await while_connected(receive, self._checked(Post(context, exchange, body, scope, receive, send)))
         except ClientGone:
             exchange.status = GONE
             context.traffic.clients_gone += 1
 
-    async def body(self, exchange: Exchange, receive: Receive) -> bytes:
+    async def body(self, exchange: Exchange, receive: Receive, room: BodyRoom) -> bytes:
         """The body, of the kind that the route reads."""
-        return await read_json(exchange.headers, receive, self._context.limits)
+        return await read_json(exchange.headers, receive, self._context.limits, room)
 
     async def _checked(self, post: Post) -> None:
         self._context.lifecycle.check()

@@ -16,13 +16,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     with 429. ``keep_alive`` is the silence after which a stream says a comment. ``stream_buffer`` bounds what waits for
     a slow reader; the engine waits with it. ``first_token_timeout`` and ``turn_timeout`` end a turn that takes longer;
     the three after them are for keys that have no limits of their own. Bodies longer than ``off_loop_above`` are
-    rendered and encoded in a thread.
+    read, rendered and encoded in a thread; together they may take ``max_bodies``, and more are refused with 503.
 
     The rest bounds connections: a request's URL, its headers (``max_head`` bytes of them in all), the time until they
     are there and between two requests, and how long a client may read nothing of an answer.
     """
 
     max_body: Count = 8 * 2**20
+    max_bodies: Count = 64 * 2**20
     body_timeout: Seconds = 60.0
     max_messages: Count = 10_000
     max_n: Count = 8

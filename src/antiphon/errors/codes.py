@@ -134,6 +134,8 @@ SERVER = {
     "grammar_broken": error(502, "The engine's output left the grammar that it was constrained by.", EngineError),
     "overloaded": error(503, "There is no room now; try again after `retry-after`.", OverloadedError),
     "engine_lost": error(503, "The engine died during the request, and is started again.", EngineLostError),
+    "bodies_full": error(503, "Large requests that are being answered take all the room that they may.",
+                         OverloadedError),
     "engine_unreachable": error(503, "The engine's server does not answer.", OverloadedError),
     "loading": error(503, "The model is being loaded.", OverloadedError),
     "draining": error(503, "The server is stopping.", OverloadedError, AntiphonError),

@@ -10,9 +10,10 @@ from itertools import takewhile
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import Embeddings
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
-from antiphon.tokens import Control, encode_pieces
+from antiphon.tokens import Control, encode_pieces, may_fit
 
 from .model import Model
+from .plan import count_of
 
 BATCH = 32
 """Texts that an engine gets at once: what a caller who goes away leaves behind is no more than that."""
@@ -66,14 +67,15 @@ async def embed(plan: EmbeddingPlan) -> Embeddings:
 
 def _input(model: Model, text: str, path: str, *, truncate: bool) -> tuple[int, ...]:
     pieces = list(model.format.render(Conversation((Message(role=Role.USER, text=text),)), reply_as=None))
-    ids = tuple(encode_pieces(pieces, model.tokenizer))
-    if not ids:
+    may = truncate or may_fit(pieces, model.tokenizer, model.context)
+    ids = tuple(encode_pieces(pieces, model.tokenizer, limit=model.context)) if may else ()
+    if may and not ids:
         raise RequestError("a text is empty", code="invalid_value", position=Position(path=path))
-    if len(ids) <= model.context:
+    if may and len(ids) <= model.context:
         return ids
     if not truncate:
         raise ContextError(
-            f"the text has {len(ids)} tokens and {model.name!r} reads {model.context}",
+            f"the text has {count_of(model, pieces, model.context)} tokens and {model.name!r} reads {model.context}",
             position=Position(path=path),
             hint='Send less, or say error_behavior "truncate".',
         )

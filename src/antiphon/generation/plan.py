@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -12,7 +13,7 @@ from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Format, Parser
 from antiphon.grammar import check_schema
-from antiphon.tokens import Control, Piece, Tokenizer, encode_pieces
+from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_fit
 
 from .model import Model
 from .overflow import longest
@@ -25,6 +26,8 @@ if TYPE_CHECKING:  # llguidance is an extra
     from .compile import ReplyCompiler
 
 MAX_STOPS = 1024
+COUNTED = 2**14
+"""Characters of a prompt at most whose tokens are counted though they are too many."""
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
@@ -98,20 +101,18 @@ def compiler_of(model: Model, request: TurnRequest) -> ReplyCompiler | None:
 def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     check_conversation(model, request)
     prompt = _rendered(model, request)
-    memo = model.memo.of(request.tenant.domain())
-    prompt_ids = tuple(encode_pieces(prompt, model.tokenizer, memo))
     room_for = model.context - 1 if most is None else min(most, model.context - 1)
-    fits = len(prompt_ids) <= room_for
-    if not fits and request.overflow is not Overflow.EMPTY_ANSWER:
+    prompt_ids = _prompt_ids(model, request, prompt, room_for)
+    if prompt_ids is None:
         limit = f"holds {model.context}, which must hold the answer too"
         path = _too_long(model, request, room_for)
         raise ContextError(
-            f"the prompt has {len(prompt_ids)} tokens, and the context of {model.name!r} "
+            f"the prompt has {count_of(model, prompt, room_for)} tokens, and the context of {model.name!r} "
             + (limit if most is None else f"leaves {most} beside the answer"),
             position=Position(path=path),
             hint=f"Send fewer or {'shorter' if path == 'messages' else 'smaller'} {path}.",
         )
-    room = model.context - len(prompt_ids) if fits else 0
+    room = model.context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
     return Draft(model, request, prompt, prompt_ids, sampling_for(model, request, room=room))
 
 
@@ -126,8 +127,36 @@ def _too_long(model: Model, request: TurnRequest, room: int) -> str:
     for i, tool in enumerate(conversation.tools):
         check_schema(tool.parameters, f"tools[{i}].function.parameters")
     bare = replace(request, conversation=replace(conversation, tools=()))
-    alone = bool(conversation.tools) and len(encode_pieces(_rendered(model, bare), model.tokenizer)) <= room
-    return "tools" if alone else "messages"
+    return "tools" if conversation.tools and ids_within(model, _rendered(model, bare), room) else "messages"
+
+
+def ids_within(model: Model, pieces: Sequence[Piece], limit: int, memo: Memo | None = None) -> tuple[int, ...] | None:
+    """The ids of the pieces; None where they are more than ``limit``. A text that cannot fit is not encoded at all."""
+    if not may_fit(pieces, model.tokenizer, limit):
+        return None
+    ids = encode_pieces(pieces, model.tokenizer, memo, limit=limit)
+    return tuple(ids) if len(ids) <= limit else None
+
+
+def count_of(model: Model, pieces: Sequence[Piece], limit: int) -> str:
+    """How many ids pieces have that have more than ``limit``, for people: exactly where that is soon counted."""
+    return str(len(encode_pieces(pieces, model.tokenizer))) if _is_short(pieces) else f"more than {limit}"
+
+
+def _is_short(pieces: Sequence[Piece]) -> bool:
+    return sum(len(piece) for piece in pieces if isinstance(piece, str)) <= COUNTED
+
+
+def _prompt_ids(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], limit: int) -> tuple[int, ...] | None:
+    """The same for a prompt. One that gets an empty answer has ids all the same, which are counted and never run.
+
+    They are its own where they are soon counted, else ``limit`` + 1 of no meaning.
+    """
+    memo, cut = model.memo.of(request.tenant.domain()), request.overflow is Overflow.EMPTY_ANSWER
+    if cut and _is_short(prompt):
+        return tuple(encode_pieces(prompt, model.tokenizer, memo))
+    ids = ids_within(model, prompt, limit, memo)
+    return (0,) * (limit + 1) if ids is None and cut else ids
 
 
 def check_conversation(model: Model, request: TurnRequest) -> None:

@@ -57,7 +57,8 @@ def check_schema(schema: Any, path: str, limits: Limits = LIMITS) -> None:
     while open_nodes:
         node, where, depth = open_nodes.pop()
         nodes += 1
-        if nodes > limits.nodes:
+        inner = len(node) if isinstance(node, list | tuple) else 0
+        if nodes + len(open_nodes) + inner > limits.nodes:  # before a list of millions is looked into
             raise _limit_error(f"the schema has more than {limits.nodes} values", path)
         if depth > limits.depth:
             raise _limit_error(f"the schema is nested more than {limits.depth} deep", _spelled(where))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -17,6 +18,10 @@ from antiphon.tokens import utf8
 Wire = TypeVar("Wire", bound=msgspec.Struct)
 
 _PATH = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
+_LOOKED_THROUGH = 2**18
+"""Bytes of a malformed body at most that is read a second time, to say where it is odd."""
+_STEP = 2**17
+_UTF8 = codecs.getincrementaldecoder("utf-8")
 _encoder = msgspec.json.Encoder()
 
 
@@ -59,19 +64,28 @@ def decode(body: bytes, kind: type[Wire]) -> tuple[Wire, list[str]]:
     Raises `RequestError` with the field's path in `param`.
     """
     try:
-        body.decode()
+        _check_utf8(body)
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         known = msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise _invalid(str(error)) from None
-    except UnicodeDecodeError as error:
-        raise _malformed("the body is not UTF-8", offset=error.start) from None
     except RecursionError:
         raise _malformed("the body is nested too deeply") from None
     except msgspec.DecodeError as error:
         raise _unreadable(body, str(error)) from None
     names = _names(kind)
     return known, [name for name in fields if name not in names]
+
+
+def _check_utf8(body: bytes) -> None:
+    """Raises `RequestError` with the first byte that is wrong. Step by step, so that none holds other threads up."""
+    decoder = _UTF8()
+    for start in range(0, len(body), _STEP) or (0,):
+        begun = len(decoder.getstate()[0])
+        try:
+            decoder.decode(body[start : start + _STEP], final=start + _STEP >= len(body))
+        except UnicodeDecodeError as error:
+            raise _malformed("the body is not UTF-8", offset=start - begun + error.start) from None
 
 
 @cache
@@ -99,7 +113,7 @@ def _malformed(message: str, *, offset: int | None = None) -> RequestError:
 
 def _unreadable(body: bytes, reason: str) -> RequestError:
     """Malformed JSON. ``NaN``, ``Infinity`` and a lone surrogate are what lax writers send: then the field is named."""
-    for path, what in _oddities(body):
+    for path, what in _oddities(body) if len(body) <= _LOOKED_THROUGH else ():
         return RequestError(
             f"{path}: {what}, which JSON does not have.", code="invalid_json", position=Position(path=path)
         )

@@ -86,7 +86,7 @@ def broken(error: AntiphonError) -> bytes:
 
 class EchoChat(PostRoute):
     async def answer(self, post: Post) -> None:
-        wire = post.read(EchoRequest)
+        wire = await post.read(EchoRequest)
         post.exchange.stream = wire.stream
         model = await post.model(wire.model)
         draft = await post.off_loop(partial(plan_turn, model, read(wire)))

@@ -9,6 +9,7 @@ from typing import TypeVar
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
+from antiphon.api.gate.large import BodyRoom
 from antiphon.config import Limits
 from antiphon.errors import OverloadedError, RequestError
 
@@ -20,17 +21,19 @@ DISCARD = 16
 """Up to so many times the limit a body is read and thrown away: a client that still sends would not hear the answer."""
 
 
-async def read_json(headers: Headers, receive: Receive, limits: Limits) -> bytes:
-    """The body, whole. Raises `RequestError` for a body of another kind or size, `ClientGone` when it never comes."""
+async def read_json(headers: Headers, receive: Receive, limits: Limits, room: BodyRoom) -> bytes:
+    """The body, whole. Raises `RequestError` for a body of another kind or size, `ClientGone` when it never comes,
+    `OverloadedError` where there is no room for it.
+    """
     kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         raise RequestError(
             "The body must be JSON.", code="unsupported_media_type", hint="Send content-type: application/json."
         )
-    return await read_body(headers, receive, limits)
+    return await read_body(headers, receive, limits, room)
 
 
-async def read_body(headers: Headers, receive: Receive, limits: Limits) -> bytes:
+async def read_body(headers: Headers, receive: Receive, limits: Limits, room: BodyRoom) -> bytes:
     """The same for a body of any kind."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise RequestError("Compressed bodies are not read.", code="unsupported_media_type")
@@ -39,14 +42,15 @@ async def read_body(headers: Headers, receive: Receive, limits: Limits) -> bytes
         raise _too_large(limits)
     try:
         async with asyncio.timeout(limits.body_timeout):
-            return await _read(receive, limits)
+            return await _read(receive, limits, room)
     except TimeoutError:
         message = f"The body did not come within {limits.body_timeout:g} seconds."
         raise OverloadedError(message, code="body_timeout") from None
 
 
-async def _read(receive: Receive, limits: Limits) -> bytes:
+async def _read(receive: Receive, limits: Limits, room: BodyRoom) -> bytes:
     chunks: list[bytes] = []
+    full: OverloadedError | None = None
     size = 0
     more = True
     while more:
@@ -55,13 +59,21 @@ async def _read(receive: Receive, limits: Limits) -> bytes:
             raise ClientGone
         chunk = message.get("body", b"")
         size += len(chunk)
-        if size <= limits.max_body:
-            chunks.append(chunk)
+        if size <= limits.max_body and full is None:
+            try:
+                room.take(len(chunk))
+                chunks.append(chunk)
+            except OverloadedError as error:
+                full = error
+                chunks.clear()
+                room.leave()
         elif size > DISCARD * limits.max_body:
             break
         more = message.get("more_body", False)
     if size > limits.max_body:
         raise _too_large(limits)
+    if full is not None:
+        raise full
     return b"".join(chunks)
 
 
@@ -82,6 +94,7 @@ async def while_connected(receive: Receive, work: Coroutine[object, object, Resu
         worker.cancel()
         watcher.cancel()
         await asyncio.gather(worker, watcher, return_exceptions=True)
+        del worker, watcher  # an error has this frame, which would have the task, which has the error
 
 
 async def _gone(receive: Receive) -> None:

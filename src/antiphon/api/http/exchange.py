@@ -44,6 +44,8 @@ class Exchange:
     principal: Principal = NOBODY
     started: float = field(default_factory=time.perf_counter)
     status: int = 0
+    size: int = 0
+    """Bytes of its body."""
     model: str | None = None
     stream: bool = False
     planned: float | None = None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from antiphon.api.context import Context
 from antiphon.api.http.exchange import Exchange
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
-from antiphon.generation import Model, Plan, prepare_turn
+from antiphon.generation import Model, Plan, constrain, plan_turn
 from antiphon.tenancy import Tenant
 from antiphon.wire.responses.head import head_of
 from antiphon.wire.responses.item_schema import Annotation, InputItem
@@ -23,6 +25,8 @@ from antiphon.wire.responses.read import (
 from antiphon.wire.responses.schema import Response, ResponsesRequest, TokensRequest
 
 from .archive import History
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +82,11 @@ class RequestReader:
             before=history.messages,
             known=await self._referenced(items or [], history),
         )
-        return tuple(reader.read(items or []))
+        return tuple(await self._context.large.run(lambda: reader.read(items or []), self._exchange.size))
+
+    async def off_loop(self, work: Callable[[], Result]) -> Result:
+        """Work on the whole request and what is before it, always beside the event loop."""
+        return await self._context.large.run(work, max(self._exchange.size, self._context.limits.off_loop_above + 1))
 
     async def _referenced(self, items: list[InputItem], history: History) -> dict[str, Entry]:
         """The items that are only referred to: of this conversation, or of a stored response."""
@@ -121,7 +129,7 @@ class RequestReader:
         messages = History((*history.entries, *inputs)).messages
         requested = self.requested(model, wire, messages, tenant=self._tenant(wire, thread))
         requested = with_sampling(requested, wire)
-        first = await prepare_turn(model, requested.turn, off_loop=True)
+        first = await constrain(await self.off_loop(lambda: plan_turn(model, requested.turn)))
         return ResponsePlan(
             owner=owner,
             requested=requested,

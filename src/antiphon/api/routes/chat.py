@@ -21,7 +21,7 @@ class ChatCompletions(PostRoute):
 
     async def answer(self, post: Post) -> None:
         context = self._context
-        wire = post.read(ChatRequest)
+        wire = await post.read(ChatRequest)
         stream = post.streams(wire.stream)
         model = await post.model(wire.model)
         id = f"chatcmpl-{secrets.token_hex(12)}"

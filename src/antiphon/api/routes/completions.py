@@ -17,7 +17,7 @@ class Completions(PostRoute):
 
     async def answer(self, post: Post) -> None:
         context = self._context
-        wire = post.read(CompletionRequest)
+        wire = await post.read(CompletionRequest)
         stream = post.streams(wire.stream)
         model = await post.model(wire.model)
         reading = Reading(context.dialect, context.limits, context.today, post.tenant, stream=stream)

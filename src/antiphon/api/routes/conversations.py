@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import msgspec
@@ -33,6 +34,7 @@ MOST_ITEMS = 20
 """At most, in one request."""
 
 Body = TypeVar("Body", bound=msgspec.Struct)
+Handle = Callable[[Request], Awaitable[Response]]
 
 
 class Conversations:
@@ -44,21 +46,30 @@ class Conversations:
     def routes(self, prefix: str) -> list[Route]:
         path, one = f"{prefix}/conversations", f"{prefix}/conversations/{{id}}"
         return [
-            Route(path, self.create, methods=["POST"]),
+            Route(path, self._with_room(self.create), methods=["POST"]),
             Route(one, self.retrieve, methods=["GET"]),
-            Route(one, self.update, methods=["POST"]),
+            Route(one, self._with_room(self.update), methods=["POST"]),
             Route(one, self.delete, methods=["DELETE"]),
             Route(f"{one}/items", self.items, methods=["GET"]),
-            Route(f"{one}/items", self.add, methods=["POST"]),
+            Route(f"{one}/items", self._with_room(self.add), methods=["POST"]),
             Route(f"{one}/items/{{item}}", self.item, methods=["GET"]),
             Route(f"{one}/items/{{item}}", self.delete_item, methods=["DELETE"]),
         ]
+
+    def _with_room(self, handle: Handle) -> Handle:
+        """A handler whose body has its room until it is answered."""
+
+        async def handled(request: Request) -> Response:
+            with self._context.large.room() as request.state.room:
+                return await handle(request)
+
+        return handled
 
     async def create(self, request: Request) -> Response:
         owner, body = _owner(request), await self._body(request, ConversationCreate)
         check_metadata(body.metadata)
         id = f"conv_{secrets.token_hex(12)}"
-        entries = self._read(body.items or [], owner, before=())
+        entries = await self._read(request, body.items or [], before=())
         created = await self._context.archive.create_conversation(owner, id, body.metadata or {}, entries)
         return json_response(Conversation(id=id, created_at=created, metadata=body.metadata or {}))
 
@@ -89,7 +100,7 @@ class Conversations:
         async with self._context.archive.alone(owner, id):
             known = await self._entries(request)
             before = tuple(message for entry in known for message in entry.messages)
-            entries = self._read(body.items, owner, before=before)
+            entries = await self._read(request, body.items, before=before)
             await self._context.archive.add_items(owner, id, entries)
         return json_response(page_of(entries, {"limit": "100"}, newest_first=False))
 
@@ -118,7 +129,8 @@ class Conversations:
                 return entry
         raise NotFoundError(f"There is no item {id[:80]!r}.", position=Position(path="item_id"))
 
-    def _read(self, items: list[InputItem], owner: str, *, before: tuple[Message, ...]) -> list[Entry]:
+    async def _read(self, request: Request, items: list[InputItem], *, before: tuple[Message, ...]) -> list[Entry]:
+        owner, exchange = _owner(request), request.scope[KEY]
         if len(items) > MOST_ITEMS:
             raise RequestError(
                 f"items: there are {len(items)}; at most {MOST_ITEMS} are added at once.",
@@ -131,12 +143,13 @@ class Conversations:
             before=before,
             path="items",
         )
-        return reader.read(items)
+        return await self._context.large.run(lambda: reader.read(items), exchange.size)
 
     async def _body(self, request: Request, kind: type[Body]) -> Body:
         exchange: Exchange = request.scope[KEY]
-        body = await read_json(exchange.headers, request.receive, self._context.limits)
-        wire, ignored = decode(body or b"{}", kind)
+        body = await read_json(exchange.headers, request.receive, self._context.limits, request.state.room)
+        exchange.size = len(body)
+        wire, ignored = await self._context.large.run(lambda: decode(body or b"{}", kind), len(body))
         exchange.ignored = tuple(ignored)
         return wire
 

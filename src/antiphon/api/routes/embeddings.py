@@ -15,7 +15,7 @@ class MakeEmbeddings(PostRoute):
     """One unit vector a text."""
 
     async def answer(self, post: Post) -> None:
-        wire = post.read(EmbeddingRequest)
+        wire = await post.read(EmbeddingRequest)
         texts = to_texts(wire, self._context.limits)
         model = await post.model(wire.model or self._context.source.embedding)
         truncate = wire.error_behavior == "truncate"

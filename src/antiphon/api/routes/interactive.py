@@ -20,7 +20,7 @@ class InteractiveChat(PostRoute):
     """Goes on with a session, cancels its request, or ends it."""
 
     async def answer(self, post: Post) -> None:
-        wire = post.read(InteractiveRequest)
+        wire = await post.read(InteractiveRequest)
         check_possible(wire)
         name, owner, sessions = session_name(wire.session_id), post.exchange.owner, self._context.sessions
         if wire.cancel:

@@ -33,12 +33,18 @@ class Invocations:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[KEY]
+        large = self._context.large
         try:
-            body = await read_json(exchange.headers, receive, self._context.limits)
+            with large.room() as room:
+                body = await read_json(exchange.headers, receive, self._context.limits, room)
+                task, body = await large.run(lambda: self._named(body, scope["path_params"]["endpoint"]), len(body))
         except ClientGone:
             return
-        route = self._tasks[self._task(body)]
-        await route(scope, _again(named(body, scope["path_params"]["endpoint"]), receive), send)
+        await self._tasks[task](scope, _again(body, receive), send)
+
+    def _named(self, body: bytes, endpoint: str) -> tuple[str, bytes]:
+        """The task, and the body with its model."""
+        return self._task(body), named(body, endpoint)
 
     def _task(self, body: bytes) -> str:
         task, _ = decode(body, Task)

@@ -6,11 +6,9 @@ from starlette.routing import Route
 
 from antiphon.api.context import Context
 from antiphon.api.post import Post, PostRoute
-from antiphon.tokens import decode
 from antiphon.wire.chat.read import Reading
-from antiphon.wire.native.read import known_ids
-from antiphon.wire.native.schema import Detokenized, DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
-from antiphon.wire.native.write import parse, render, tokenize
+from antiphon.wire.native.schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
+from antiphon.wire.native.write import detokenize, parse, render, tokenize
 
 
 def native_routes(context: Context, prefix: str) -> list[Route]:
@@ -24,7 +22,7 @@ def native_routes(context: Context, prefix: str) -> list[Route]:
 
 class Tokenize(PostRoute):
     async def answer(self, post: Post) -> None:
-        wire = post.read(TokenizeRequest)
+        wire = await post.read(TokenizeRequest)
         model = await post.model(wire.model)
         await post.send_json(await post.off_loop(lambda: tokenize(wire, model, reading_of(post))))
 
@@ -33,22 +31,21 @@ class Detokenize(PostRoute):
     """Control tokens are spelled out; bytes that are no characters are U+FFFD."""
 
     async def answer(self, post: Post) -> None:
-        wire = post.read(DetokenizeRequest)
+        wire = await post.read(DetokenizeRequest)
         model = await post.model(wire.model)
-        known_ids(wire.tokens, "tokens", model.tokenizer)
-        await post.send_json(Detokenized(await post.off_loop(lambda: decode(model.tokenizer, wire.tokens))))
+        await post.send_json(await post.off_loop(lambda: detokenize(wire, model)))
 
 
 class Render(PostRoute):
     async def answer(self, post: Post) -> None:
-        wire = post.read(RenderRequest)
+        wire = await post.read(RenderRequest)
         model = await post.model(wire.model)
         await post.send_json(await post.off_loop(lambda: render(wire, model, reading_of(post, wire.stream))))
 
 
 class Parse(PostRoute):
     async def answer(self, post: Post) -> None:
-        wire = post.read(ParseRequest)
+        wire = await post.read(ParseRequest)
         model = await post.model(wire.model)
         await post.send_json(await post.off_loop(lambda: parse(wire, model)))
 

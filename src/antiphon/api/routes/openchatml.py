@@ -7,6 +7,7 @@ import secrets
 from starlette.datastructures import QueryParams
 from starlette.types import Receive
 
+from antiphon.api.gate.large import BodyRoom
 from antiphon.api.http.client import read_body
 from antiphon.api.http.exchange import Exchange
 from antiphon.api.post import Post, PostRoute
@@ -23,8 +24,8 @@ STREAMS = {"true": True, "1": True, "false": False, "0": False}
 class OpenChatMLTurns(PostRoute):
     """Goes on with a transcript. Its header names the model, the settings, and the events that its client takes."""
 
-    async def body(self, exchange: Exchange, receive: Receive) -> bytes:
-        return await read_body(exchange.headers, receive, self._context.limits)
+    async def body(self, exchange: Exchange, receive: Receive, room: BodyRoom) -> bytes:
+        return await read_body(exchange.headers, receive, self._context.limits, room)
 
     async def answer(self, post: Post) -> None:
         today, tenant = self._context.today, post.tenant

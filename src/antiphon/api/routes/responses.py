@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from contextlib import AsyncExitStack
 
@@ -92,7 +91,7 @@ class CreateResponse(PostRoute):
 
     async def answer(self, post: Post) -> None:
         context, exchange = self._context, post.exchange
-        wire = post.read(ResponsesRequest)
+        wire = await post.read(ResponsesRequest)
         exchange.stream = bool(wire.stream)
         check_possible(wire)
         token, key = secrets.token_hex(12), exchange.headers.get("idempotency-key")
@@ -136,14 +135,14 @@ class CountTokens(PostRoute):
     """POST /v1/responses/input_tokens: how many tokens the prompt of such a request has."""
 
     async def answer(self, post: Post) -> None:
-        wire = post.read(TokensRequest)
+        wire = await post.read(TokensRequest)
         check_form(wire)
         model = await self._context.model(wire.model)
         reader = RequestReader(self._context, post.exchange, secrets.token_hex(12))
         history = await reader.history(wire)
         messages = History((*history.entries, *await reader.entries(wire, history))).messages
         requested = reader.requested(model, wire, messages)
-        draft = await asyncio.to_thread(plan_turn, model, requested.turn)
+        draft = await reader.off_loop(lambda: plan_turn(model, requested.turn))
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))
 
 

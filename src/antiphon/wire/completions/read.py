@@ -11,8 +11,8 @@ from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError, VisibilityError
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import RawFormat
-from antiphon.generation import Model, TurnRequest
-from antiphon.tokens import Control, SampledText, Tokenizer, decode
+from antiphon.generation import Model, Overflow, TurnRequest
+from antiphon.tokens import Control, SampledText, decode
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
@@ -54,8 +54,9 @@ def read_completion(
             f"A raw completion of {model.name!r} would show its reasoning, which this server hides.",
             hint="The server's owner, or a key with the scope debug, can allow it.",
         )
-    texts = [_text(prompt, path, model.tokenizer) for path, prompt in zip(paths, prompts, strict=True)]
     turn = _turn(wire, reading, raw, made=made)
+    most = None if turn.overflow is Overflow.EMPTY_ANSWER else model.context
+    texts = [_text(prompt, path, model, most) for path, prompt in zip(paths, prompts, strict=True)]
     return RequestedCompletion(
         turns=tuple(_with_prompt(turn, text, path) for path, text in zip(paths, texts, strict=True)),
         echoes=tuple(texts) if wire.echo else ("",) * len(texts),
@@ -107,8 +108,8 @@ def _prompts(prompt: Prompt, limits: Limits) -> tuple[list[str], list[str | list
     """Every prompt, and its path in the request."""
     if isinstance(prompt, str):
         return ["prompt"], [prompt]
-    ids = [item for item in prompt if isinstance(item, int)]
-    if ids and len(ids) == len(prompt):
+    if set(map(type, prompt)) == {int}:
+        ids = [item for item in prompt if isinstance(item, int)]
         return ["prompt"], [ids]
     several = [item for item in prompt if not isinstance(item, int)]
     if len(several) < len(prompt):
@@ -140,16 +141,20 @@ def _raw_format(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_i
     return RawFormat(model.tokenizer.controls, stops=stops, spelled=wire.skip_special_tokens is False)
 
 
-def _text(prompt: str | Sequence[int], path: str, tokenizer: Tokenizer) -> str:
-    """The prompt as text, which brings its ids along where the client sent ids."""
+def _text(prompt: str | Sequence[int], path: str, model: Model, most: int | None) -> str:
+    """The prompt as text, which brings its ids along where the client sent ids; of these at most ``most``."""
     if not prompt:
         raise refused(path, "the prompt is empty.")
     if isinstance(prompt, str):
         return prompt
-    unknown = next((id for id in prompt if not 0 <= id < tokenizer.size), None)
+    if most is not None and len(prompt) > most:
+        error = ContextError(f"the prompt has {len(prompt)} tokens, and the context of {model.name!r} holds {most}")
+        _reworded(path, error)
+        raise error
+    unknown = next((id for id in prompt if not 0 <= id < model.tokenizer.size), None)
     if unknown is not None:
-        raise refused(path, f"the vocabulary has no token {unknown}; its ids are 0 … {tokenizer.size - 1}.")
-    return SampledText(decode(tokenizer, prompt), tuple(prompt), tokenizer.name)
+        raise refused(path, f"the vocabulary has no token {unknown}; its ids are 0 … {model.tokenizer.size - 1}.")
+    return SampledText(decode(model.tokenizer, prompt), tuple(prompt), model.tokenizer.name)
 
 
 def _turn(wire: CompletionRequest, reading: Reading, raw: RawFormat | None, *, made: int) -> TurnRequest:

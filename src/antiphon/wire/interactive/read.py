@@ -66,8 +66,8 @@ def history_tokens(draft: Draft, history: Sequence[Message]) -> int:
         return 0
     model, earlier = draft.model, replace(draft.request.conversation, messages=tuple(history))
     pieces = draft.format.render(earlier, reply_as=None)
-    memo = model.memo.of(draft.request.tenant.domain())
-    return min(len(encode_pieces(pieces, model.tokenizer, memo)), len(draft.prompt_ids))
+    memo, most = model.memo.of(draft.request.tenant.domain()), len(draft.prompt_ids)
+    return min(len(encode_pieces(pieces, model.tokenizer, memo, limit=most)), most)
 
 
 def _new(wire: InteractiveRequest, history: Sequence[Message]) -> tuple[Message, ...]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from antiphon.conversation import Incident, MessageEnded, ParserEvent, Role
 from antiphon.conversation.json import message_json
+from antiphon.errors import ContextError, Position
 from antiphon.generation import Model
-from antiphon.generation.plan import stop_ids
-from antiphon.tokens import Control, Piece, decode, encode_pieces, spell
+from antiphon.generation.plan import ids_within, stop_ids
+from antiphon.tokens import Control, Piece, decode, spell
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.chat.write import answer_message
 from antiphon.wire.projection import whole
 
-from .read import chat_pieces, pieces_of, prompt_pieces, reply_pieces
+from .read import chat_pieces, known_ids, pieces_of, prompt_pieces, reply_pieces
 from .schema import (
+    Detokenized,
+    DetokenizeRequest,
     FoundIncident,
     Parsed,
     ParseRequest,
@@ -26,7 +31,7 @@ from .schema import (
 
 def tokenize(wire: TokenizeRequest, model: Model, reading: Reading) -> Tokens:
     """The ids of a text as a prompt of this model has them, or of a chat."""
-    ids = encode_pieces(prompt_pieces(wire, model, reading), model.tokenizer)
+    ids = _ids(prompt_pieces(wire, model, reading), model, "messages" if wire.prompt is None else "prompt")
     return Tokens(
         count=len(ids),
         max_model_len=model.context,
@@ -43,14 +48,24 @@ def render(wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
         format=model.format.name,
         text=spell(pieces),
         pieces=[_piece(piece) for piece in pieces],
-        ids=encode_pieces(pieces, model.tokenizer),
+        ids=_ids(pieces, model, "messages"),
         stop_token_ids=sorted(stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids),
         stop=[stop for stop in model.format.stops if isinstance(stop, str)],
     )
 
 
+def detokenize(wire: DetokenizeRequest, model: Model) -> Detokenized:
+    """The text of ids. Raises `RequestError` for one that the vocabulary lacks, or for more than a context holds."""
+    check_length(len(wire.tokens), "tokens", model)
+    known_ids(wire.tokens, "tokens", model.tokenizer)
+    return Detokenized(decode(model.tokenizer, wire.tokens))
+
+
 def parse(wire: ParseRequest, model: Model) -> Parsed:
-    """A reply as messages. Raises `ParseError` only for ``strict``."""
+    """A reply as messages. Raises `ParseError` only for ``strict``, and `ContextError` for what no context holds."""
+    check_length(len(wire.ids or ()), "ids", model)
+    check_length(len(wire.prompt_ids or ()), "prompt_ids", model)
+    check_length(model.tokenizer.fewest(wire.text or ""), "text", model)
     pieces = reply_pieces(wire, model)
     prompt = pieces_of(wire.prompt_ids or (), "prompt_ids", model.tokenizer)
     parser = model.format.parser(reply_as=Role.ASSISTANT, prompt=prompt, strict=bool(wire.strict))
@@ -62,6 +77,28 @@ def parse(wire: ParseRequest, model: Model) -> Parsed:
         messages=[message_json(event.message) for event in events if isinstance(event, MessageEnded)],
         incidents=[FoundIncident(e.code, e.position, e.text) for e in events if isinstance(e, Incident)],
         ended=parser.ended,
+    )
+
+
+def _ids(pieces: Sequence[Piece], model: Model, path: str) -> list[int]:
+    """The ids of a prompt. Raises `ContextError` for one that no context of this model holds."""
+    ids = ids_within(model, pieces, model.context)
+    if ids is None:
+        raise _too_long(path, model)
+    return list(ids)
+
+
+def check_length(tokens: int, path: str, model: Model) -> None:
+    """Raises `ContextError` for more tokens than the model's context holds."""
+    if tokens > model.context:
+        raise _too_long(path, model)
+
+
+def _too_long(path: str, model: Model) -> ContextError:
+    return ContextError(
+        f"{path}: there are more than the {model.context} tokens that the context of {model.name!r} holds",
+        position=Position(path=path),
+        hint="Send less.",
     )
 
 

@@ -1,0 +1,118 @@
+"""Large requests: how much of them is here at once, and where the work on them is done."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from antiphon.api.rules import Rules
+from antiphon.config import Limits
+from antiphon.errors import OverloadedError
+
+Result = TypeVar("Result")
+
+HUGE = 2**20
+"""Bytes; bodies beyond that are worked on one after the other, in a thread of their own."""
+
+SETTLED = 0.5
+"""Seconds after a huge request, when nothing holds any of it any more."""
+
+
+class BodyRoom:
+    """The room that one body takes of what all large ones may take together."""
+
+    def __init__(self, large: LargeWork) -> None:
+        self._large = large
+        self.size = 0
+        self._taken = 0
+
+    def take(self, size: int) -> None:
+        """``size`` more bytes came. Raises `OverloadedError` (``bodies_full``) where there is no room for them."""
+        self.size += size
+        if self.size > self._large.limits.off_loop_above:
+            self._large.take(self.size - self._taken)
+            self._taken = self.size
+
+    def leave(self) -> None:
+        self._large.give_back(self._taken)
+        self.size = self._taken = 0
+
+
+class LargeWork:
+    """Bounds what large bodies take together: memory while they are here, and threads while they are worked on."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._one = ThreadPoolExecutor(1, thread_name_prefix="large-request")
+        self.bytes = 0
+        """Of all large bodies that are here."""
+
+    @property
+    def limits(self) -> Limits:
+        return self._rules.limits
+
+    @contextmanager
+    def room(self) -> Iterator[BodyRoom]:
+        """Room for one body, for as long as its request is answered."""
+        room = BodyRoom(self)
+        try:
+            yield room
+        finally:
+            if room.size > HUGE:
+                asyncio.get_running_loop().call_later(SETTLED, self._trim)
+            room.leave()
+
+    def take(self, size: int) -> None:
+        if self.bytes + size > self.limits.max_bodies:
+            raise OverloadedError(
+                f"Large requests that are being answered take {self.bytes} bytes; together they may take "
+                f"{self.limits.max_bodies}.",
+                code="bodies_full",
+                hint="Try again later.",
+            )
+        self.bytes += size
+
+    def give_back(self, size: int) -> None:
+        self.bytes -= size
+
+    async def run(self, work: Callable[[], Result], size: int) -> Result:
+        """The result of ``work`` on ``size`` bytes: small ones at once, large ones in a thread, huge ones in turn.
+
+        Work on huge ones that began goes on when nobody waits for it any more, and the next waits for its end.
+        """
+        if size <= self.limits.off_loop_above:
+            return work()
+        if size <= HUGE:
+            return await asyncio.to_thread(work)
+        return await asyncio.get_running_loop().run_in_executor(self._one, work)
+
+    def _trim(self) -> None:
+        """Memory of huge requests goes back to the system when the last of them is over."""
+        if self.bytes <= HUGE:
+            with suppress(RuntimeError):  # the application ended
+                self._one.submit(_give_back)
+
+    def close(self) -> None:
+        self._one.shutdown(wait=False, cancel_futures=True)
+
+
+def _malloc_trim() -> Callable[[], object]:
+    """glibc keeps what is freed for later, in the heap of each thread. `malloc_trim` gives all of it back."""
+    if sys.platform != "linux":
+        return lambda: None
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other libraries than glibc have none
+    return (lambda: None) if trim is None else (lambda: trim(0))
+
+
+_TRIM = _malloc_trim()
+
+
+def _give_back() -> None:
+    gc.collect(1)  # young readers that refer to themselves, and so hold a body; a look at all objects takes too long
+    _TRIM()
