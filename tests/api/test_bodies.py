@@ -9,8 +9,10 @@ import pytest
 from starlette.datastructures import Headers
 
 from antiphon.api import Limits
+from antiphon.api.gate.large import BodyRoom, LargeWork
 from antiphon.api.http.client import DISCARD, read_body
 from antiphon.api.http.errors import ClientGone
+from antiphon.api.rules import Rules
 from antiphon.errors import RequestError
 
 
@@ -26,7 +28,8 @@ class Connection:
 
 async def read(connection: Connection, most: int = 10, **headers: str) -> bytes:
     sent = Headers({name.replace("_", "-"): value for name, value in headers.items()})
-    return await read_body(sent, connection.receive, Limits(max_body=most))
+    limits = Limits(max_body=most)
+    return await read_body(sent, connection.receive, limits, BodyRoom(LargeWork(Rules(limits))))
 
 
 async def test_a_body_is_whole_with_the_message_that_promises_no_more() -> None:

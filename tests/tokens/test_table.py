@@ -12,7 +12,7 @@ from antiphon.tokens.table import text_only
 WORDS = {"hello": 10, "<|": 1, "<|x|>": 2, "#": 3}
 
 
-def encode(text: str) -> list[int]:
+def encode(text: str, limit: int | None = None, /) -> list[int]:
     """A vocabulary of a few words, among them controls, and else of characters."""
     return [WORDS.get(part) or 100 + ord(part) for part in re.findall(r"hello|<\|x\|>|<\||.", text)]
 
