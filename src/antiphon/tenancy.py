@@ -176,10 +176,11 @@ class DomainGate:
     room is empty; from then on requests are ``apart``, for good. ``size`` is the room, by whether they are ``apart``.
     """
 
-    def __init__(self, size: Callable[[bool], int], *, shared: bool = False) -> None:
+    def __init__(self, size: Callable[[bool], int], *, shared: bool = False, domain: str | None = None) -> None:
+        """``domain`` is that of what the cache holds already; None: nothing."""
         self.shared = shared
         self.apart = False
-        self._domain: str | None = None
+        self._domain = domain
         self._room = FairRoom(lambda: size(self.apart))
 
     @asynccontextmanager

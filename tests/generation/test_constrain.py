@@ -139,12 +139,13 @@ async def test_what_the_engine_cannot_hold_is_checked_when_the_value_is_whole() 
 
 @pytest.mark.parametrize("strict", [True, False, None])
 async def test_only_a_strict_tool_s_arguments_must_be_enforceable(strict: bool | None) -> None:
-    tool = ToolSpec("add", parameters={"type": "array", "contains": {"const": 1}}, strict=strict)
+    numbers = {"type": "array", "contains": {"const": 1}}
+    tool = ToolSpec("add", parameters={"type": "object", "properties": {"numbers": numbers}}, strict=strict)
     request = TurnRequest(conversation=replace(HI, tools=(tool,)))
     if strict:
         with pytest.raises(RequestError) as caught:
             await prepare_turn(model("x"), request)
-        assert caught.value.param == "tools[0].function.parameters.contains"
+        assert caught.value.param == "tools[0].function.parameters.properties.numbers.contains"
     else:
         assert (await prepare_turn(model("x"), request)).grammar
 

@@ -52,7 +52,7 @@ class LlamaServerEngine:
 
         ``grammar``: the server was built with llguidance (one that was not ignores such a grammar without a word); None
         tries, which takes a tokenizer. ``streams`` bounds the replies requested at once. ``share_cache`` lets a tenant
-        find in the server's cache what another sent; otherwise nothing is reused once there are several. Errors:
+        find in the server's cache what another sent; otherwise nothing is reused once a named one asks. Errors:
         `OverloadedError` when nobody answers there.
         """
         client = LlamaClient(
@@ -72,7 +72,8 @@ class LlamaServerEngine:
         except BaseException:
             await client.aclose()
             raise
-        gate = DomainGate(lambda apart: streams, shared=share_cache)
+        # The server was there before, and nobody knows whose prompts it has.
+        gate = DomainGate(lambda apart: streams, shared=share_cache, domain="")
         return cls(client, model, gate, grammar=bool(grammar), embeddings=embeddings)
 
     @property
