@@ -72,8 +72,10 @@ async def test_whoever_comes_when_room_and_queue_are_full_is_sent_away_and_nobod
     assert full.value.message == "1 requests run and 2 wait, which is all that this server takes."
     room.check("bob")
     bob = asyncio.create_task(in_slot(room, "bob", entered, end))
+    await turns(3)
+    assert queue[1].done()
     with pytest.raises(OverloadedError) as displaced:
-        await queue[1]
+        queue[1].result()
     assert displaced.value.code == "queue_full"
     assert entered == ["ann"]
     end.set()

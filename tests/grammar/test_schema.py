@@ -53,6 +53,25 @@ ENFORCED: dict[str, tuple[Any, Sequence[Any], Sequence[Any]]] = {
         [2, 6],
         [4],
     ),
+    "definitions that refer to themselves, together": (
+        {
+            "$defs": {
+                "n": {
+                    "type": "object",
+                    "properties": {"a": True, "next": {"$ref": "#/$defs/n"}},
+                    "required": ["a"],
+                },
+                "m": {
+                    "type": "object",
+                    "properties": {"a": {"type": "integer"}, "next": {"$ref": "#/$defs/m"}},
+                    "additionalProperties": False,
+                },
+            },
+            "allOf": [{"$ref": "#/$defs/n"}, {"$ref": "#/$defs/m"}],
+        },
+        [{"a": 1}, {"a": 1, "next": {"a": 2, "next": {"a": 3}}}],
+        [{}, {"a": 1, "next": {}}, {"a": 1, "next": {"a": 2, "b": 3}}, {"a": 1, "next": {"a": 2, "next": {"a": "3"}}}],
+    ),
     "dependentRequired": (
         {
             "type": "object",

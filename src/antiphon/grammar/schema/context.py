@@ -59,6 +59,12 @@ class TranslationContext:
         name = self._names.setdefault(uri, f"d{len(self._names)}")
         return {"$ref": f"#/$defs/{name}"}
 
+    def joint(self, uris: Iterable[str], whole: CanonicalSchema) -> JsonSchema:
+        """A reference to what definitions are together: they may come together again inside of it."""
+        uri = " ".join(sorted({*uris}))
+        self._targets.setdefault(uri, whole)
+        return self.reference(uri)
+
     def target(self, node: CanonicalSchema) -> CanonicalSchema:
         """What a reference stands for; any other node itself."""
         for _ in range(32):

@@ -156,7 +156,8 @@ def _has_only_type(name: str, node: CanonicalSchema) -> bool:
 def _all_of(branches: list[CanonicalSchema], context: TranslationContext) -> JsonSchema:
     whole = _intersection(branches, context)
     if whole is not None:
-        return context.schema(whole)
+        uris = [view.uri for branch in branches if isinstance(view := branch.view(), canonical.ReferenceView)]
+        return context.joint(uris, whole) if len(uris) == len(branches) else context.schema(whole)
     return {"allOf": [context.schema(branch) for branch in branches]}
 
 
