@@ -34,6 +34,11 @@ SCHEMAS: dict[str, tuple[Callable[[int], Any], int, str]] = {
     "entries": (lambda n: {"properties": {f"{i}": {} for i in range(n)}}, 2_000, "s.properties"),
     "pattern": (lambda n: {"pattern": "a" * n}, 2_000, "s.pattern"),
     "pattern of names": (lambda n: {"patternProperties": {"a" * n: {}}}, 2_000, "s.patternProperties"),
+    "bytes of a constant": (lambda n: {"a": {"const": "é" * (n // 2) + "x" * (n % 2)}}, 16 * 1024, "s.a.const"),
+    "bytes within a constant": (lambda n: {"const": {"k": ["x" * (n - 4)]}}, 16 * 1024, "s.const"),
+    "bytes of a value": (lambda n: {"enum": ["a", "x" * n]}, 16 * 1024, "s.enum[1]"),
+    "bytes of a name": (lambda n: {"properties": {"x" * n: {}}}, 16 * 1024, "s.properties"),
+    "bytes of a required name": (lambda n: {"required": ["x" * n]}, 16 * 1024, "s.required"),
     "repetitions": (lambda n: {"pattern": f"a{{{n}}}"}, 16 * 1024, "s.pattern"),
 }
 KEYWORDS = {

@@ -135,6 +135,20 @@ def test_what_ends_a_turn_is_a_control_whatever_its_type_and_what_has_the_type_w
     assert Control("</s>") not in gguf_tokenizer(metadata).controls
 
 
+def test_each_type_of_a_token_says_what_it_is() -> None:
+    """1 text, 2 unknown, 3 control, 4 added text, 5 unused, 6 a byte."""
+    tokenizer = engine_tokenizer(
+        {
+            "tokenizer.ggml.model": "llama",
+            "tokenizer.ggml.tokens": ["▁a", "<unk>", "<s>", "  ", "[unused]", "<0x0A>"],
+            "tokenizer.ggml.token_type": [1, 2, 3, 4, 5, 6],
+        },
+        lambda text: [],
+    )
+    pieces = [tokenizer.piece(id) for id in range(6)]
+    assert pieces == [b" a", Control("<unk>"), Control("<s>"), b"  ", b"", b"\n"]
+
+
 def test_a_vocabulary_has_a_name_of_its_own() -> None:
     names = {gguf_tokenizer(tiny(pre, added=added)).name for pre in ("smollm", "qwen2") for added in ({}, {"<x>": 4})}
     assert len(names) == 4
