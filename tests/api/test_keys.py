@@ -192,8 +192,9 @@ def test_the_file_holds_no_secret_and_is_its_owner_s_alone(tmp_path: Path) -> No
     assert SECRET not in file.path.read_text()
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
     assert [path.name for path in file.path.parent.iterdir()] == ["keys.json"]
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as refused:
         file.add(Key(name="alice", digest="0"))
+    assert refused.value.code == "key_exists"
     file.remove("alice")
     file.remove("admin")
     assert file.read() == []

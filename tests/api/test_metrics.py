@@ -31,6 +31,15 @@ def test_metrics_are_for_the_scope_admin() -> None:
             assert answers == [403, 200, 401], path
 
 
+def test_metrics_may_be_for_everybody_and_nothing_else_with_them() -> None:
+    _, alice = new_key("alice")
+    with running(app(ids("ok", END), keys=[alice], public_metrics=True)) as base:
+        for prefix in ("", "/v1", "/v1/v1"):
+            assert request(base, "GET", f"{prefix}/metrics").status == 200
+            assert request(base, "GET", f"{prefix}/models").status == 401
+        assert chat(base).status == 401
+
+
 def test_a_key_that_asked_for_enough_learns_when_to_come_again() -> None:
     with running(app(ids("ok", END), limits=Limits(requests_per_minute=2))) as base:
         first, _, third = (chat(base) for _ in range(3))

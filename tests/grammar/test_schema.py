@@ -72,6 +72,16 @@ ENFORCED: dict[str, tuple[Any, Sequence[Any], Sequence[Any]]] = {
         [{"a": 1}, {"a": 1, "next": {"a": 2, "next": {"a": 3}}}],
         [{}, {"a": 1, "next": {}}, {"a": 1, "next": {"a": 2, "b": 3}}, {"a": 1, "next": {"a": 2, "next": {"a": "3"}}}],
     ),
+    "contains of what every item is": (
+        {"type": "array", "items": {"type": "integer"}, "contains": {"type": "number"}},
+        [[1], [1, 2]],
+        [[]],
+    ),
+    "so many of what every item is": (
+        {"type": "array", "items": {"type": "integer"}, "contains": {"type": "integer"}, "minContains": 3},
+        [[1, 2, 3], [1, 2, 3, 4]],
+        [[], [1, 2]],
+    ),
     "dependentRequired": (
         {
             "type": "object",
