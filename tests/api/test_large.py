@@ -173,13 +173,14 @@ async def test_four_huge_requests_at_once_take_little_memory_and_leave_none() ->
     try:
         rest = tracemalloc.get_traced_memory()[0]
         await asyncio.gather(*(exchange(app, path, body, []) for _ in range(4)))
-        after, peak = tracemalloc.get_traced_memory()
+        peak = tracemalloc.get_traced_memory()[1]
+        # The thread that worked on the last one lets go of it a moment after its result is here.
+        await until(lambda: tracemalloc.get_traced_memory()[0] - rest < 500_000)
     finally:
         tracemalloc.stop()
         gc.enable()
     # Each body once as it was sent, once as it came and once as a text; of one of them the prompt, and its bytes.
     assert peak - rest < 4 * 3 * 2_000_000 + 5 * 2_000_000
-    assert after - rest < 500_000
     assert app.state.context.large.bytes == 0
 
 
