@@ -14,7 +14,7 @@ from .tool import ToolFailure
 GRACE = 0.1
 """Seconds that a cancelled tool has to clean up before its caller goes on without it."""
 
-CLEANUP = 5.0
+CLEANUP = 60.0
 """Seconds that it may then go on cleaning up before it is closed where it waits."""
 
 ToolOutcome = ToolOutput | ToolError
