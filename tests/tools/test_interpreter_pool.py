@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing
 
@@ -10,6 +11,7 @@ import pytest
 
 from antiphon.tools import Router, ToolCall, ToolLimits, ToolResult
 from antiphon.tools.python import Bubblewrap, PoolLimits, PythonTool, SandboxLimits
+from antiphon.tools.python.pool import Borrowed, InterpreterPool, Session
 from kit.sandbox import inside, interpreters
 from kit.waiting import turns, until
 
@@ -187,6 +189,32 @@ async def test_a_call_that_is_given_up_at_any_moment_leaves_room_for_the_next(op
     await cancelled(given_up)
     assert (await calls.text("2", "next")).endswith("2\n")
     assert len(interpreters()) == 1
+
+
+async def test_a_call_that_is_closed_while_it_gives_its_interpreter_back_takes_no_place_with_it(
+    sandbox: Bubblewrap,
+) -> None:
+    pool = InterpreterPool(sandbox.start, PoolLimits(interpreters=1, wait=PATIENT))
+    borrowed: list[Borrowed] = []
+
+    async def borrow() -> None:
+        async with pool.borrow(Session("", "")) as one:
+            borrowed.append(one)
+            await asyncio.Event().wait()
+
+    call = borrow()
+    while not borrowed:
+        awaited = call.send(None)
+        if awaited is not None and not borrowed:
+            awaited._asyncio_future_blocking = False  # as a task does with what it is given
+            await asyncio.wait([awaited])
+    with contextlib.suppress(asyncio.CancelledError):
+        call.throw(asyncio.CancelledError())
+    with contextlib.suppress(RuntimeError):  # it waits once more while it is closed
+        call.close()
+    async with pool.borrow(Session("", "next")) as one:
+        assert one.interpreter.alive
+    await pool.aclose()
 
 
 async def test_a_session_that_goes_on_while_its_interpreter_ends_keeps_what_it_gets(opened: Open) -> None:

@@ -79,6 +79,7 @@ class InterpreterPool:
         self._seats: list[Seat] = []  # the least recently used first
         self._waiters: list[Waiter] = []
         self._lost: OrderedDict[Session, str] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def borrow(self, session: Session) -> AsyncGenerator[Borrowed, None]:
@@ -92,7 +93,8 @@ class InterpreterPool:
                 self._remember(session, ENDED)
             raise
         finally:
-            await self._give_back(seat)
+            # A task of its own: a call that is closed while it waits here must not take the seat with it.
+            await asyncio.shield(self._giving_back(seat))
 
     async def end(self, session: Session) -> None:
         """Ends a session's interpreter, a busy one too; its variables are gone."""
@@ -113,7 +115,7 @@ class InterpreterPool:
                 return await waiter.seat
         except BaseException as error:
             if waiter.seat.done() and not waiter.seat.cancelled():
-                await self._give_back(waiter.seat.result())
+                await asyncio.shield(self._giving_back(waiter.seat.result()))
             if isinstance(error, TimeoutError):
                 raise _busy() from error
             raise
@@ -176,6 +178,12 @@ class InterpreterPool:
             return Borrowed(seat.interpreter, None)
         seat.interpreter = await self._start()
         return Borrowed(seat.interpreter, self._lost.pop(seat.session, None))
+
+    def _giving_back(self, seat: Seat) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._give_back(seat))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _give_back(self, seat: Seat) -> None:
         """The seat is free for the session's next cell; for anybody where the interpreter, or the session, is none."""
