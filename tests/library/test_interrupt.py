@@ -11,7 +11,7 @@ from pathlib import Path
 from kit.waiting import PATIENCE
 
 CHILD = """
-import asyncio, sys
+import asyncio, signal
 import antiphon
 from antiphon.engines import ScriptedEngine, Step
 from kit.api import model, token_bytes
@@ -26,6 +26,7 @@ class Endless(ScriptedEngine):
         finally:
             self.running -= 1
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored
 engine = Endless([], token_bytes=token_bytes)
 with antiphon.open_model(model(engine)) as small:
     try:
