@@ -13,7 +13,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-openchatml check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -77,6 +77,10 @@ fuzz-harmony: oracles ## twenty times the differential cases of the test run
 fuzz-openchatml: setup ## ten minutes of random and mutated transcripts: no crash, no hang, no lost text
 	$(BIN)/python tests/fuzz/openchatml.py 600
 
+lmdeploy: setup  ## every built-in chat template against the LMDeploy releases that had it: fetches 0.8 GB, of which 0.5 MB stay
+	$(BIN)/python tests/formats/template/fetch_lmdeploy.py .lmdeploy
+	LMDEPLOY_RELEASES="$(abspath .lmdeploy)" $(BIN)/pytest -q tests/formats/template/compare_lmdeploy.py
+
 check-structured: model ## 13 kinds of constrained reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
 	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py $(STRUCTURED)
 
@@ -111,4 +115,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf .venv .oracles .clients .vllm .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .oracles .clients .vllm .lmdeploy .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

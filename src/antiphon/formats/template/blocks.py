@@ -27,32 +27,52 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replies:
-    """How results of tools are written; neighbours share one ``open`` and ``close``."""
+    """How results of tools are written; neighbours share one ``open`` and ``close``.
+
+    ``named``: the marker of a result that names its tool, where it is another than ``each``. ``role``: what a message
+    with a result may be called, beside tool.
+    """
 
     open: str = ""
     each: str
     end: str
     close: str = ""
+    named: str = ""
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """How an assistant's tool calls are written: JSON with the arguments under the key ``arguments``."""
+    """How an assistant's tool calls are written: ``each`` has places for a call's {name} and its {arguments}, as JSON.
 
-    open: str
-    close: str
+    ``eoa``: what ends a message with calls (None: what ends any answer). ``marks``: texts by which an answer is such a
+    message too. ``dropped``: `messages2prompt` leaves calls out, as LMDeploy's does; a rendering for a model has them.
+    """
+
+    each: str
     between: str = ""
-    arguments: str = "arguments"
+    eoa: str | None = None
+    marks: tuple[str, ...] = ()
+    dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """How the tools are made known, after the system text and in its block."""
+    """How the tools are made known at the beginning: ``open``, each of them, ``close``.
 
-    open: str
-    each: str
-    end: str
-    close: str
+    ``each`` has places for a tool's {name}, its {description}, and for the {tool} as JSON, in lines where ``indent`` is
+    above 0. ``place``: after the system text or before it (then in every system text), or apart in a system block of
+    its own. ``name``: the name in that block's marker. ``framed``: the blocks ``tool`` and ``eotool`` stand around it.
+    """
+
+    open: str = ""
+    each: str = "{tool}"
+    between: str = ""
+    close: str = ""
+    indent: int = 0
+    place: Literal["after", "before", "apart"] = "after"
+    name: str = ""
+    framed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +96,7 @@ class Rule:
     ``open``: always), or a whole one after which a new one is opened (``reopen``). ``clip``: the last character is
     dropped, of the assistant ``marker`` only, or of whatever ends the ``prompt``. ``reading``: message by message, or
     paired in rounds (of which some are ``numbered``). ``system`` dropped: a system text is left out. ``alone``: blocks
-    of a single user text. ``names``: the name in a named message's marker.
+    of a single user text; ``strips``: it loses the blanks around it. ``names``: the name in a named message's marker.
     """
 
     start: str = ""
@@ -90,6 +110,7 @@ class Rule:
     reading: Literal["sequence", "rounds", "numbered", "jinja"] = "sequence"
     system: Literal["written", "dropped"] = "written"
     alone: dict[str, str] = field(default_factory=dict)
+    strips: bool = False
     names: dict[str, str] = field(default_factory=dict)
     replies: Replies | None = None
     calls: Calls | None = None

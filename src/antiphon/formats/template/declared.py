@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, ClassVar
 
@@ -12,10 +13,11 @@ from antiphon.errors import TemplateError
 from .base import BaseTemplate, ChatDict, content_of, role_of
 from .blocks import Blocks, Infilling, Replies, Rule
 
-Offer = Mapping[str, Any] | str
-"""A tool that is offered; a text is its JSON already."""
+Offer = Mapping[str, Any]
+"""A tool that is offered: ``name``, ``description``, ``parameters``."""
 
 BLOCK_NAMES = tuple(f.name for f in fields(Blocks))
+_PLACE = re.compile(r"\{(name|description|tool|arguments)\}")
 
 
 class DeclaredTemplate(BaseTemplate):
@@ -53,6 +55,7 @@ class DeclaredTemplate(BaseTemplate):
             raise TemplateError(f"{type(self).__name__} has no capability of {self.capability}", code="no_capability")
         blocks = replace(self.blocks, **self.rule.alone)
         rule = self.rule
+        prompt = prompt.strip() if rule.strips else prompt
         if rule.reading == "numbered":
             text = _numbered(prompt, 1 if sequence_start else 2, blocks)
         elif sequence_start:
@@ -67,6 +70,8 @@ class DeclaredTemplate(BaseTemplate):
         """The common rule: each message between its markers, then the assistant's marker (LMD-48 … LMD-51)."""
         if isinstance(messages, str):
             return self.get_prompt(messages, sequence_start)
+        if self.rule.calls and self.rule.calls.dropped:
+            messages = [{**message, "tool_calls": ()} for message in messages]
         prefix = _ends_with_answer(messages) and self._opens_last_answer
         text = self.history(messages, sequence_start, tools, continues=prefix)
         return text[:-1] if self.rule.clip == "prompt" and prefix else text
@@ -79,11 +84,12 @@ class DeclaredTemplate(BaseTemplate):
         *,
         continues: bool = False,
         opens_reply: bool = True,
+        protect: Callable[[str], str] = str,
     ) -> str:
         """The prompt of a history, whose texts it never cuts (LMDeploy's clipped templates cut an open answer).
 
         ``continues``: the last message is an answer that stays open (resolution L-11). Otherwise ``opens_reply`` opens
-        the next one.
+        the next one. ``protect`` gives what is written for each text of a tool.
         """
         self._require_chat()
         match self.rule.reading:
@@ -92,9 +98,10 @@ class DeclaredTemplate(BaseTemplate):
             case "rounds":
                 return self._rounds(messages, sequence_start, continues=continues)
             case _:
-                head = self._head(messages, sequence_start, tools)
+                offered = self._offered(tools, protect)
+                head = self._head(messages, offered) if sequence_start else self._resume
                 rest = messages[1:] if _leads(messages) and not self._keeps_meta else messages
-                body = "".join(self._bodies(rest))
+                body = "".join(self._bodies(rest, offered))
                 return head + self._tail(body, continues=continues, opens_reply=opens_reply)
 
     @property
@@ -108,6 +115,10 @@ class DeclaredTemplate(BaseTemplate):
     @property
     def knows_calls(self) -> bool:
         return self.rule.calls is not None and self.rule.reading == "sequence"
+
+    @property
+    def names_tool_replies(self) -> bool:
+        return self.rule.replies is not None and bool(self.rule.replies.named)
 
     @property
     def pairs_rounds(self) -> bool:
@@ -135,22 +146,28 @@ class DeclaredTemplate(BaseTemplate):
                 hint="Make a format of it with `jinja_format(source, …)`.",
             )
 
-    def _head(self, messages: Sequence[ChatDict], sequence_start: bool, tools: Sequence[Offer]) -> str:
-        """What comes before the first round: the start, and the system block (resolutions L-08, X-09)."""
+    def _head(self, messages: Sequence[ChatDict], offered: str) -> str:
+        """What comes before the first round: the start, the system block, and the tools (resolutions L-08, X-09)."""
         blocks, rule = self.blocks, self.rule
-        if not sequence_start:
-            return self._resume
-        offered = self._offered(tools)
         head = rule.start
+        apart = bool(rule.offers and rule.offers.place == "apart")
+        within = "" if apart else offered
         leading = content_of(messages[0]) if _leads(messages) else None
-        if (leading is None or self._keeps_meta) and (blocks.meta_instruction is not None or offered):
+        if (leading is None or self._keeps_meta) and (blocks.meta_instruction is not None or within):
             preface = rule.preface if blocks.meta_instruction is not None else ""
-            head += f"{blocks.system}{preface}{blocks.meta_instruction or ''}{offered}{blocks.eosys}"
+            head += self._system_block(blocks.system, preface, blocks.meta_instruction or "", within)
         if leading is not None and not self._keeps_meta:
-            head += f"{self._opening(messages[0], blocks.system)}{leading}{offered}{blocks.eosys}"
-        return head
+            head += self._system_block(self._opening(messages[0], blocks.system), "", leading, within)
+        return head + (self._system_block(blocks.system, "", "", offered) if apart and offered else "")
 
-    def _offered(self, tools: Sequence[Offer]) -> str:
+    def _system_block(self, marker: str, preface: str, text: str, offered: str) -> str:
+        offers = self.rule.offers
+        if offers and offers.name and offered:
+            marker = _named(self.blocks.system, self.rule.names[offers.name])
+        both = offered + text if offers and offers.place == "before" else text + offered
+        return f"{marker}{preface}{both}{self.blocks.eosys}"
+
+    def _offered(self, tools: Sequence[Offer], protect: Callable[[str], str]) -> str:
         if not tools:
             return ""
         offers = self.rule.offers
@@ -160,32 +177,38 @@ class DeclaredTemplate(BaseTemplate):
                 code="no_tools",
                 hint="Choose chatml, qwen2d5 or the model's own Jinja template.",
             )
-        each = "".join(f"{offers.each}{_json(tool)}{offers.end}" for tool in tools)
-        return f"{offers.open}{each}{offers.close}"
+        each = offers.between.join(_filled(offers.each, _places(tool, offers.indent, protect)) for tool in tools)
+        text = f"{offers.open}{each}{offers.close}"
+        return f"{self.blocks.tool}{text}{self.blocks.eotool}" if offers.framed else text
 
-    def _bodies(self, messages: Sequence[ChatDict]) -> Iterator[str]:
-        blocks = self.blocks
+    def _bodies(self, messages: Sequence[ChatDict], offered: str = "") -> Iterator[str]:
+        blocks, offers = self.blocks, self.rule.offers
+        repeated = offered if offers and offers.place == "before" else ""
         replies = self.rule.replies or Replies(each=blocks.tool, end=blocks.eotool)
         for i, message in enumerate(messages):
             content = content_of(message)
-            match role_of(message, extra=self.rule.names and ("environment",)):
+            match role_of(message, extra=(replies.role,) if replies.role else ()):
                 case "system":
-                    yield f"{self._opening(message, blocks.system)}{content}{blocks.eosys}"
+                    yield f"{self._opening(message, blocks.system)}{repeated}{content}{blocks.eosys}"
                 case "user":
                     yield f"{self._opening(message, blocks.user)}{content}{blocks.eoh}"
                 case "assistant":
-                    text = content + self._calls(message, content)
-                    yield f"{self._opening(message, blocks.assistant)}{text}{blocks.eoa}{blocks.separator}"
+                    text = content + self._calls(message)
+                    yield f"{self._opening(message, blocks.assistant)}{text}{self._end(message, content)}"
                 case _:
                     yield replies.open if not _is_reply(messages, i - 1) else ""
-                    yield f"{self._opening(message, replies.each)}{content}{replies.end}"
+                    yield f"{self._opening(message, replies.each, replies.named)}{content}{replies.end}"
                     yield replies.close if not _is_reply(messages, i + 1) else ""
 
-    def _opening(self, message: ChatDict, marker: str) -> str:
-        name = self.rule.names.get(str(message.get("name")))
-        return f"{marker.strip()} name={name}\n" if name else marker
+    def _opening(self, message: ChatDict, marker: str, named: str = "") -> str:
+        """``marker`` with the message's name where the template knows it; ``named``: instead of any other name."""
+        given = message.get("name")
+        name = self.rule.names.get(str(given))
+        if name:
+            return _named(marker, name)
+        return named if given and named else marker
 
-    def _calls(self, message: ChatDict, content: str) -> str:
+    def _calls(self, message: ChatDict) -> str:
         made = message.get("tool_calls") or ()
         calls = self.rule.calls
         if not made:
@@ -194,8 +217,15 @@ class DeclaredTemplate(BaseTemplate):
             raise TemplateError(
                 "this template has no way to write a tool call", code="no_tools", hint="Choose chatml or qwen2d5."
             )
-        written = [f"{calls.open}{_call_json(call, calls.arguments)}{calls.close}" for call in made]
-        return (calls.between if content else "") + calls.between.join(written)
+        written = [_filled(calls.each, _call(call)) for call in made]
+        return (calls.between if message.get("content") is not None else "") + calls.between.join(written)
+
+    def _end(self, message: ChatDict, content: str) -> str:
+        """What ends an assistant's message."""
+        calls = self.rule.calls
+        if calls and calls.eoa is not None and (message.get("tool_calls") or any(m in content for m in calls.marks)):
+            return calls.eoa
+        return self.blocks.eoa + self.blocks.separator
 
     def _tail(self, body: str, *, continues: bool, opens_reply: bool) -> str:
         """The end of a history: an open answer, or the marker that opens one."""
@@ -257,16 +287,26 @@ def _ends_with_answer(messages: Sequence[ChatDict]) -> bool:
     return bool(messages) and messages[-1].get("role") == "assistant"
 
 
-def _json(offer: Offer) -> str:
-    return offer if isinstance(offer, str) else json.dumps(offer, ensure_ascii=False)
+def _named(marker: str, name: str) -> str:
+    return f"{marker.strip()} name={name}\n"
 
 
-def _call_json(call: Mapping[str, Any], key: str) -> str:
-    """The call as JSON; its arguments stay the text that the model wrote."""
+def _filled(pattern: str, values: Mapping[str, str]) -> str:
+    return _PLACE.sub(lambda place: values[place[1]], pattern)
+
+
+def _places(tool: Offer, indent: int, protect: Callable[[str], str]) -> dict[str, str]:
+    written = json.dumps(tool, ensure_ascii=False, indent=indent or None).replace("\n", "\n" + " " * indent)
+    texts = {"tool": written, "name": str(tool.get("name", "")), "description": str(tool.get("description") or "")}
+    return {place: protect(text) for place, text in texts.items()}
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, str]:
+    """The call's name and arguments, which stay the text that the model wrote."""
     function = call.get("function", call)
     arguments = function.get("arguments", "{}")
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return f'{{"name": {json.dumps(function.get("name", ""), ensure_ascii=False)}, "{key}": {raw or "{}"}}}'
+    return {"name": json.dumps(function.get("name", ""), ensure_ascii=False)[1:-1], "arguments": raw or "{}"}
 
 
 def _infill(prompt: str, infilling: Infilling, *, suffix_first: bool) -> str:

@@ -39,6 +39,7 @@ class TemplateFormat(ReplyFormat):
         found = {p for text in self._own for p in self._spellings.scan(text) if isinstance(p, Control)}
         tagged = {Control(spelling) for spelling in tags.spellings} & self.vocabulary
         declared = isinstance(template, DeclaredTemplate)
+        self._names_results = isinstance(template, DeclaredTemplate) and template.names_tool_replies
         self.controls: Collection[Control] = frozenset(found | tagged) if declared else self.vocabulary
         self.stops = _stops(template, self.vocabulary, self._spellings)
         self.defaults = SamplingDefaults(
@@ -80,9 +81,10 @@ class TemplateFormat(ReplyFormat):
         messages = [self._dict(message, placeholders.protect) for message in writable]
         prompt = template.history(
             messages,
-            tools=[placeholders.protect(_tool_json(tool)) for tool in tools],
+            tools=[_offer(tool) for tool in tools],
             continues=bool(chat) and chat[-1].open,
             opens_reply=reply_as is not None,
+            protect=placeholders.protect,
         )
         return placeholders.pieces(prompt, self._spellings)
 
@@ -102,12 +104,12 @@ class TemplateFormat(ReplyFormat):
 
     def _dict(self, message: ChatMessage, protect: Callable[[str], str]) -> dict[str, Any]:
         """The message as templates take it, its texts protected; reasoning between tags if the model has any."""
-        content = protect(message.content) if message.content or not message.calls else ""
+        content = protect(message.content) if message.content or not message.calls else None
         if message.reasoning and self.tags.reasoning:
             think = self.tags.reasoning
-            content = f"{think.open}\n{protect(message.reasoning)}\n{think.close}\n\n{content}"
+            content = f"{think.open}\n{protect(message.reasoning)}\n{think.close}\n\n{content or ''}"
         entry: dict[str, Any] = {"role": message.role, "content": content}
-        if message.name and message.role != "tool":
+        if message.name and (message.role != "tool" or self._names_results):
             entry["name"] = message.name
         if message.calls:
             entry["tool_calls"] = [
@@ -178,8 +180,8 @@ def _require_turns(chat: Sequence[ChatMessage]) -> None:
         )
 
 
-def _tool_json(tool: ToolSpec) -> str:
+def _offer(tool: ToolSpec) -> dict[str, Any]:
     spec: dict[str, Any] = {"name": tool.name, "description": tool.description}
     if tool.parameters is not None:
         spec["parameters"] = tool.parameters
-    return json.dumps(spec, ensure_ascii=False)
+    return spec
