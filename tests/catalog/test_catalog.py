@@ -266,6 +266,71 @@ async def test_the_catalog_has_the_last_word_about_sampling_and_context(tmp_path
     assert isinstance(model.tokenizer, ByteTokenizer)
 
 
+def settings_of(model: Model) -> tuple[float | None, float | None, int | None]:
+    return model.defaults.temperature, model.defaults.top_p, model.defaults.session_len
+
+
+async def shipped_model(tmp_path: Path, table: str = "", **flags: object) -> Model:
+    """The shipped chat model's entry, whose catalogue says a temperature of 0 and a context of 8192."""
+    (tmp_path / "config.toml").write_text(f'[models.smollm2]\nengine = "scripted"\n{table}')
+    loaded = load_config({"ANTIPHON_HOME": str(tmp_path)}, {"model": "smollm2", **flags})
+    return await open_catalog(loaded.config).get("smollm2")
+
+
+JSON_SETTINGS = '{"model_name": "chatml", "session_len": 100, "temperature": 1.9}'
+PYTHON_SETTINGS = """
+@CHAT_TEMPLATES.register_module(name="mine")
+class Mine(BaseTemplate):
+    def __init__(self, session_len=100, temperature=1.9, **more):
+        super().__init__(session_len=session_len, temperature=temperature, **more)
+"""
+DERIVED_SETTINGS = """
+@CHAT_TEMPLATES.register_module(name="mine")
+class Mine(CHAT_TEMPLATES.get("chatml")):
+    def __init__(self):
+        super().__init__(session_len=100)
+        self.temperature = 1.9
+"""
+
+
+@pytest.mark.spec("LMD-03", "LMD-04", "LMD-05")
+@pytest.mark.parametrize(
+    ("name", "text"), [("my.json", JSON_SETTINGS), ("my.py", PYTHON_SETTINGS), ("derived.py", DERIVED_SETTINGS)]
+)
+async def test_what_a_users_template_says_counts_over_the_catalogue(tmp_path: Path, name: str, text: str) -> None:
+    assert settings_of(await shipped_model(tmp_path)) == (0.0, 0.8, 8192)
+    (tmp_path / name).write_text(text)
+    model = await shipped_model(tmp_path, chat_template=str(tmp_path / name))
+    assert settings_of(model) == (1.9, 0.8, 100)
+    assert model.context == 100
+
+
+@pytest.mark.spec("LMD-05", "LMD-15")
+async def test_what_a_users_template_leaves_open_is_the_catalogues(tmp_path: Path) -> None:
+    (tmp_path / "my.json").write_text('{"user": "U<", "eoh": ">"}')
+    assert settings_of(await shipped_model(tmp_path, chat_template=str(tmp_path / "my.json"))) == (0.0, 0.8, 8192)
+    (tmp_path / "same.json").write_text('{"temperature": 0.8}')
+    assert settings_of(await shipped_model(tmp_path, chat_template=str(tmp_path / "same.json"))) == (0.8, 0.8, 8192)
+
+
+@pytest.mark.spec("LMD-05")
+async def test_a_named_template_brings_its_settings_and_no_longer_context_than_the_model_has(tmp_path: Path) -> None:
+    assert settings_of(await shipped_model(tmp_path, format="qwen-7b")) == (1.0, 0.5, 8192)
+    assert settings_of(await shipped_model(tmp_path, format="internlm2")) == (0.0, 0.8, 8192)
+    assert settings_of(await shipped_model(tmp_path, format="chatml")) == (0.0, 0.8, 8192)
+
+
+@pytest.mark.spec("LMD-04", "LMD-12")
+async def test_the_users_own_table_counts_over_the_users_template_but_lengthens_no_session(tmp_path: Path) -> None:
+    (tmp_path / "my.json").write_text(JSON_SETTINGS)
+    table = "context = 500\nsampling = { temperature = 0.25 }"
+    model = await shipped_model(tmp_path, table, chat_template=str(tmp_path / "my.json"))
+    assert settings_of(model) == (0.25, 0.8, 100)
+    (tmp_path / "my.json").write_text('{"session_len": 600}')
+    model = await shipped_model(tmp_path, table, chat_template=str(tmp_path / "my.json"))
+    assert settings_of(model) == (0.25, 0.8, 500)
+
+
 async def test_the_default_model_answers(smollm2_path: Path, tmp_path: Path) -> None:
     entry = ModelEntry(source=str(smollm2_path), format="chatml", context=512, slots=1, engine=LlamaCpp(threads=1))
     catalog = open_catalog(config(tmp_path, model="real", models={"real": entry}))

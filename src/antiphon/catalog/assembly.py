@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from antiphon.config import ModelEntry
+from antiphon.config import ModelEntry, shipped_entries
 from antiphon.engines import Engine
 from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import Format, FormatRegistry, SamplingDefaults
+from antiphon.formats.template import TemplateFormat
 from antiphon.generation import EmbeddingSpec, Model
 from antiphon.models.text import ModelText, gguf_text, read_model_text
 from antiphon.tokens import ByteTokenizer
@@ -69,17 +70,33 @@ def format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegi
     return choose_format(name, chosen, text, formats, fallback=fallback)
 
 
+def sampling_defaults(name: str, entry: ModelEntry, format: Format) -> SamplingDefaults:
+    """What counts where a request says nothing (LMD-05): the first of these that has an opinion.
+
+    What the user's entry says; the settings that a template of the user's choice states; what ships for the model; the
+    format's. A session is no longer than the entry's context, nor than a template file says (resolution X-52).
+    """
+    shipped = shipped_entries().get(name, ModelEntry())
+    chosen = (entry.format, entry.chat_template) != (shipped.format, shipped.chat_template)
+    stated = format.stated if chosen and isinstance(format, TemplateFormat) else SamplingDefaults()
+    above, below = asdict(entry.defaults), asdict(shipped.defaults)
+    own = {key: value for key, value in above.items() if value != below[key]}
+    layers = (asdict(format.defaults), below, asdict(stated), own)
+    merged = {key: value for layer in layers for key, value in layer.items() if value is not None}
+    lengths = (merged.get("session_len"), entry.context, stated.session_len if entry.chat_template else None)
+    merged["session_len"] = min((length for length in lengths if length), default=None)
+    return SamplingDefaults(**merged)
+
+
 def model_of(name: str, entry: ModelEntry, engine: Engine, text: ModelText, format: Format) -> Model:
-    """The parts as one. The entry's opinion about sampling and context counts before the format's."""
-    own = entry.defaults
-    settings = {each.name: getattr(own, each.name) for each in fields(SamplingDefaults)}
+    """The parts as one."""
     embeds = entry.task == "embed"
     return Model(
         name=name,
         engine=engine,
         tokenizer=text.tokenizer,
         format=format,
-        defaults=replace(format.defaults, **{name: value for name, value in settings.items() if value is not None}),
+        defaults=sampling_defaults(name, entry, format),
         max_output_tokens=entry.max_output_tokens,
         thinking_budget=entry.thinking_budget,
         embedding=EmbeddingSpec(text.dimensions, entry.shortens) if embeds else None,

@@ -35,7 +35,7 @@ ENCODED = {"deepseek-v3.2", "deepseek-v32", "deepseek-v4"}
 """Names that a release writes by a program of its own: here they have what it writes for turns without tools."""
 
 CUT_TWICE = {"deepseek-chat"}
-"""Its release cuts a text in the place of a history twice, and with it the marker's colon; here as `get_prompt` does."""
+"""Its release cuts a text in the place of a history twice, the marker's colon too; here once, as a text by itself."""
 
 COUNTING = {"chatglm", "chatglm2-6b"}
 """Names whose later rounds have the number that the release's object has counted up to."""

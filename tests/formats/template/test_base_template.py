@@ -285,7 +285,9 @@ def test_a_json_file_of_an_unknown_name_is_a_template_of_its_own() -> None:
     assert load_template_json('{"user": "<u>"}')[0] == "custom"
 
 
-@pytest.mark.parametrize("text", ["{", '{"usr": "x"}', '{"user": 7}', "[]", '{"stop_words": "x"}'])
+@pytest.mark.parametrize(
+    "text", ["{", '{"usr": "x"}', '{"user": 7}', "[]", '{"stop_words": "x"}', '{"capability": "bogus"}']
+)
 def test_a_json_file_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(TemplateError) as raised:
         load_template_json(text)

@@ -3,7 +3,7 @@
 from .base import BaseTemplate
 from .blocks import Blocks, Rule
 from .budget import Limits
-from .builtin import register_templates, template_format
+from .builtin import register_templates, tags_of, template_format
 from .declared import DeclaredTemplate
 from .format import TemplateFormat
 from .jinja import JinjaCache, JinjaFormat, jinja_format
@@ -32,5 +32,6 @@ __all__ = [
     "load_template_json",
     "load_template_python",
     "register_templates",
+    "tags_of",
     "template_format",
 ]

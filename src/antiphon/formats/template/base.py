@@ -8,6 +8,9 @@ from typing import Any
 
 from antiphon.errors import TemplateError
 
+SETTINGS = ("session_len", "top_p", "top_k", "temperature", "repetition_penalty")
+"""The generation settings of a template that are defaults of its model."""
+
 ChatDict = Mapping[str, Any]
 """One message in the form of the OpenAI API: ``role``, ``content``; where there are some ``name``, ``tool_calls``."""
 
@@ -37,6 +40,11 @@ class BaseTemplate:
         self.repetition_penalty = repetition_penalty
         self.capability = capability
         self.stop_words = stop_words
+
+    def stated(self) -> dict[str, Any]:
+        """The settings that the template's author chose: those that are not what every template begins with."""
+        usual = BaseTemplate()
+        return {name: getattr(self, name) for name in SETTINGS if getattr(self, name) != getattr(usual, name)}
 
     def get_prompt(self, prompt: str, sequence_start: bool = True) -> str:
         """The decorated prompt; as it is where the model can only continue text (LMD-20 … LMD-22)."""

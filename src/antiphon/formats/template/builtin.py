@@ -8,6 +8,7 @@ from functools import partial
 from antiphon.formats import Format, FormatRegistry
 from antiphon.tokens import Control
 
+from .base import BaseTemplate
 from .format import TemplateFormat
 from .registry import TemplateRegistry, builtin_templates
 from .tags import HERMES_CALL, INTERNLM_CALL, LLAMA_CALLS, PLAIN, THINK, ReplyTags
@@ -28,6 +29,12 @@ TAGS = {
 """How the models of the built-in templates tag their replies; the others reply with plain text."""
 
 
+def tags_of(name: str, template: BaseTemplate) -> ReplyTags:
+    """How a template's model tags its replies: as those of its name, else of the built-in one that it derives from."""
+    bases = (TAGS[base.__name__] for base in type(template).__mro__ if base.__name__ in TAGS)
+    return TAGS.get(name) or next(bases, PLAIN)
+
+
 def template_format(
     name: str,
     controls: Collection[Control],
@@ -37,8 +44,8 @@ def template_format(
 ) -> Format:
     """The template of that name as a format for a vocabulary with these controls. Raises `TemplateError`."""
     registry = templates if templates is not None else builtin_templates()
-    chosen = tags if tags is not None else TAGS.get(name, PLAIN)
-    return TemplateFormat(name, registry.get(name)(), controls, tags=chosen)
+    template = registry.get(name)()
+    return TemplateFormat(name, template, controls, tags=tags if tags is not None else tags_of(name, template))
 
 
 def register_templates(registry: FormatRegistry, templates: TemplateRegistry | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from antiphon.errors import TemplateError
 
-from .base import BaseTemplate, ChatDict, content_of, role_of
+from .base import SETTINGS, BaseTemplate, ChatDict, content_of, role_of
 from .blocks import Blocks, Infilling, Replies, Rule
 
 Offer = Mapping[str, Any]
@@ -28,7 +28,9 @@ class DeclaredTemplate(BaseTemplate):
     rule: ClassVar[Rule] = Rule()
 
     def __init__(self, **overrides: Any) -> None:
-        super().__init__(**{**self.generation, **overrides})
+        given = {**self.generation, **overrides}
+        super().__init__(**given)
+        self._given = tuple(name for name in SETTINGS if name in given)
         self.blocks = replace(self.declared, **{k: v for k, v in overrides.items() if k in BLOCK_NAMES})
         self.suffix_first = bool(overrides.get("suffix_first", False))
         infilling = self.rule.infilling
@@ -40,6 +42,10 @@ class DeclaredTemplate(BaseTemplate):
         if name in BLOCK_NAMES and "blocks" in self.__dict__:
             return getattr(self.blocks, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def stated(self) -> dict[str, Any]:
+        """What its table or file gives, though it be what every template begins with, and what a class has changed."""
+        return {**super().stated(), **{name: getattr(self, name) for name in self._given}}
 
     def get_prompt(self, prompt: str, sequence_start: bool = True) -> str:
         infilling = self.rule.infilling

@@ -12,7 +12,7 @@ from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy, SamplingDefaults
 from antiphon.tokens import Control, Piece
 
-from .base import BaseTemplate
+from .base import SETTINGS, BaseTemplate
 from .chat import ChatMessage, chat_messages
 from .declared import DeclaredTemplate
 from .reply_format import ReplyFormat, require_assistant
@@ -25,7 +25,10 @@ CALL_MARK = "Tool call"
 
 
 class TemplateFormat(ReplyFormat):
-    """A template for a vocabulary with ``controls``; those that its own strings spell are its structure."""
+    """A template for a vocabulary with ``controls``; those that its own strings spell are its structure.
+
+    ``stated`` are those of the ``defaults`` that the template's author chose.
+    """
 
     def __init__(
         self, name: str, template: BaseTemplate, controls: Collection[Control], *, tags: ReplyTags = PLAIN
@@ -42,13 +45,8 @@ class TemplateFormat(ReplyFormat):
         self._names_results = isinstance(template, DeclaredTemplate) and template.names_tool_replies
         self.controls: Collection[Control] = frozenset(found | tagged) if declared else self.vocabulary
         self.stops = _stops(template, self.vocabulary, self._spellings)
-        self.defaults = SamplingDefaults(
-            temperature=template.temperature,
-            top_p=template.top_p,
-            top_k=template.top_k,
-            repetition_penalty=template.repetition_penalty,
-            session_len=template.session_len,
-        )
+        self.defaults = SamplingDefaults(**{name: getattr(template, name) for name in SETTINGS})
+        self.stated = SamplingDefaults(**template.stated())
 
     def render(
         self,

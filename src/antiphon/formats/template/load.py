@@ -6,7 +6,7 @@ import builtins
 import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -36,7 +36,7 @@ class JsonTemplate(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     separator: str | None = None
     tool: str | None = None
     eotool: str | None = None
-    capability: str | None = None
+    capability: Literal["completion", "infilling", "chat", "python"] | None = None
     stop_words: list[str] | None = None
     session_len: int | None = None
     top_p: float | None = None
