@@ -109,7 +109,7 @@ def load_release(folder: Path, version: str) -> Release:
 @contextmanager
 def _imports(package: Path) -> Iterator[None]:
     """The names that the file imports, without what lies behind them; a release's own small modules are real."""
-    stand_ins = {
+    stand_ins: dict[str, dict[str, Any]] = {
         "mmengine": {"Registry": _Registry},
         "fuzzywuzzy": {"fuzz": SimpleNamespace(), "process": SimpleNamespace()},
         "lmdeploy": {"__path__": [str(package)]},
@@ -118,9 +118,8 @@ def _imports(package: Path) -> Iterator[None]:
     }
     before = {name: sys.modules.get(name) for name in stand_ins}
     for name, contents in stand_ins.items():
-        module = ModuleType(name)
-        vars(module).update(contents)
-        sys.modules[name] = module
+        sys.modules[name] = ModuleType(name)
+        vars(sys.modules[name]).update(contents)
     try:
         yield
     finally:

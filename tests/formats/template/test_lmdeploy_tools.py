@@ -97,8 +97,10 @@ def test_llama_has_tools_before_its_system_text_and_ends_calls_with_a_control_of
 
 def test_lmdeploys_call_leaves_calls_out_where_lmdeploys_does() -> None:
     call = {"type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
-    history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hm.", "tool_calls": [call]}]
-    assert prompt("llama3_1", *history).endswith("<|end_header_id|>\n\nHm.")
+    user = {"role": "user", "content": "Hi"}
+    assert prompt("llama3_1", user, {"role": "assistant", "content": "Hm.", "tool_calls": [call]}).endswith(
+        "<|end_header_id|>\n\nHm."
+    )
 
 
 @pytest.mark.parametrize("name", [*INTERNLM, *S1, *LLAMA])
@@ -138,7 +140,7 @@ class Mine(CHAT_TEMPLATES.get("internlm2")):
         TemplateFormat(name, template, CONTROLS, tags=tags_of(name, template)),
     ):
         parser = format.parser()
-        reply = [CONTROLS[2], CONTROLS[4], '\n{"name": "add", "parameters": {}}', CONTROLS[3]]
+        reply: list[Piece] = [CONTROLS[2], CONTROLS[4], '\n{"name": "add", "parameters": {}}', CONTROLS[3]]
         ended = [event.message for event in parser.feed(reply) if isinstance(event, MessageEnded)]
         assert [(message.recipient, message.text) for message in ended] == [("functions.add", "{}")]
 
