@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, ClassVar
@@ -12,12 +10,9 @@ from antiphon.errors import TemplateError
 
 from .base import SETTINGS, BaseTemplate, ChatDict, content_of, role_of
 from .blocks import Blocks, Infilling, Replies, Rule
-
-Offer = Mapping[str, Any]
-"""A tool that is offered: ``name``, ``description``, ``parameters``."""
+from .tool_text import Offer, call_text, offered_text
 
 BLOCK_NAMES = tuple(f.name for f in fields(Blocks))
-_PLACE = re.compile(r"\{(name|description|tool|arguments)\}")
 
 
 class DeclaredTemplate(BaseTemplate):
@@ -183,8 +178,7 @@ class DeclaredTemplate(BaseTemplate):
                 code="no_tools",
                 hint="Choose chatml, qwen2d5 or the model's own Jinja template.",
             )
-        each = offers.between.join(_filled(offers.each, _places(tool, offers.indent, protect)) for tool in tools)
-        text = f"{offers.open}{each}{offers.close}"
+        text = offered_text(offers, tools, protect)
         return f"{self.blocks.tool}{text}{self.blocks.eotool}" if offers.framed else text
 
     def _bodies(self, messages: Sequence[ChatDict], offered: str = "") -> Iterator[str]:
@@ -215,15 +209,14 @@ class DeclaredTemplate(BaseTemplate):
         return named if given and named else marker
 
     def _calls(self, message: ChatDict) -> str:
-        made = message.get("tool_calls") or ()
-        calls = self.rule.calls
+        made, calls = message.get("tool_calls") or (), self.rule.calls
         if not made:
             return ""
         if calls is None:
             raise TemplateError(
                 "this template has no way to write a tool call", code="no_tools", hint="Choose chatml or qwen2d5."
             )
-        written = [_filled(calls.each, _call(call)) for call in made]
+        written = [call_text(calls, call) for call in made]
         return (calls.between if message.get("content") is not None else "") + calls.between.join(written)
 
     def _end(self, message: ChatDict, content: str) -> str:
@@ -295,24 +288,6 @@ def _ends_with_answer(messages: Sequence[ChatDict]) -> bool:
 
 def _named(marker: str, name: str) -> str:
     return f"{marker.strip()} name={name}\n"
-
-
-def _filled(pattern: str, values: Mapping[str, str]) -> str:
-    return _PLACE.sub(lambda place: values[place[1]], pattern)
-
-
-def _places(tool: Offer, indent: int, protect: Callable[[str], str]) -> dict[str, str]:
-    written = json.dumps(tool, ensure_ascii=False, indent=indent or None).replace("\n", "\n" + " " * indent)
-    texts = {"tool": written, "name": str(tool.get("name", "")), "description": str(tool.get("description") or "")}
-    return {place: protect(text) for place, text in texts.items()}
-
-
-def _call(call: Mapping[str, Any]) -> dict[str, str]:
-    """The call's name and arguments, which stay the text that the model wrote."""
-    function = call.get("function", call)
-    arguments = function.get("arguments", "{}")
-    raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return {"name": json.dumps(function.get("name", ""), ensure_ascii=False)[1:-1], "arguments": raw or "{}"}
 
 
 def _infill(prompt: str, infilling: Infilling, *, suffix_first: bool) -> str:
