@@ -24,6 +24,7 @@ from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig, 
 from antiphon.engines import Embeddings, EngineInfo, Scripted, ScriptedEngine
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model, embed, plan_embedding
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control
 from kit.api import END, Got, app, ids, model, post_in_process, scripted, serving
 from kit.corpora import corpus_file
@@ -209,7 +210,7 @@ class Counting(ScriptedEngine):
     def info(self) -> EngineInfo:
         return replace(super().info, embeddings=True)
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         self.given.append([tuple(input) for input in inputs])
         return Embeddings(tuple((float(len(input)), 4.0) for input in inputs), sum(map(len, inputs)))
 

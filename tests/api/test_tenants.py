@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ from starlette.applications import Starlette
 from antiphon.api import Limits, create_app
 from antiphon.api.gate.keys import new_key
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Sampling
+from antiphon.engines import Embeddings, Sampling
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import gguf_tokenizer
 from kit.api import END, app, exchange, ids, scripted
+from kit.obedient import CountingEngine, counting
 from kit.waiting import until
 
 (ANN, ANNS), (BOB, BOBS) = new_key("ann"), new_key("bob")
@@ -66,6 +69,20 @@ async def test_a_full_queue_turns_away_the_key_that_waits_with_the_most() -> Non
     answers = await asyncio.gather(*anns)
     assert sorted(answer.status for answer in answers) == [200, 200, 200, 429]
     assert answers[3].error["code"] == "queue_full"
+
+
+async def test_embeddings_are_requested_of_the_engine_for_the_key_that_sent_their_texts() -> None:
+    class Encoder(CountingEngine):
+        async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
+            owners.append((len(inputs), tenant.owner))
+            return await super().embed(inputs, tenant=tenant)
+
+    owners: list[tuple[int, str]] = []
+    model = replace(counting(), engine=Encoder([]))
+    application = create_app(StaticCatalog({"count": model}), keys=[ANNS, BOBS])
+    for key, texts in ((ANN, ["one"] * 40), (BOB, ["two"])):
+        assert (await exchange(application, "/v1/embeddings", {"input": texts}, [], key=key)).status == 200
+    assert owners == [(32, "ann"), (8, "ann"), (1, "bob")]
 
 
 @asynccontextmanager

@@ -90,9 +90,9 @@ class DeclaredEncoder(CountingEngine):
     def info(self) -> EngineInfo:
         return self._declared
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         assert self._declared.embeddings
-        return await super().embed(inputs)
+        return await super().embed(inputs, tenant=tenant)
 
 
 def shout(text: str) -> str:

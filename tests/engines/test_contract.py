@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,10 @@ import pytest_asyncio
 
 from antiphon.engines import Engine, ScriptedEngine
 from antiphon.engines.gguf_file import read_gguf_metadata
-from antiphon.engines.llama_cpp import LlamaCppEngine
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.engines.llama_server import LlamaServerEngine
 from antiphon.tokens import gguf_tokenizer
-from kit.engine_contract import EngineContract
+from kit.engine_contract import EmbeddingContract, EngineContract
 from kit.llama_server import FRANCE
 
 
@@ -56,3 +57,43 @@ class TestLlamaServerEngine(EngineContract):
     @pytest.fixture
     def prompt(self) -> Sequence[int]:
         return FRANCE
+
+
+class TestScriptedEmbeddings(EmbeddingContract):
+    @pytest.fixture
+    def encoder(self) -> Engine:
+        return ScriptedEngine([], slots=4, embedding=lambda ids: (float(len(ids)), float(sum(ids))))
+
+    @pytest.fixture
+    def inputs(self) -> Sequence[Sequence[int]]:
+        return (1, 2, 3), (4, 5), (6,)
+
+
+SENTENCES = (101, 7592, 2088, 102), (101, 2023, 2003, 1037, 3231, 102), (101, 3000, 102)
+"""Ids of the sentence encoder's vocabulary."""
+
+
+@pytest.mark.asyncio(loop_scope="session")
+class TestLlamaCppEmbeddings(EmbeddingContract):
+    @pytest_asyncio.fixture(loop_scope="session")
+    async def encoder(self, settings: LlamaCppSettings, minilm_path: Path) -> AsyncIterator[Engine]:
+        encoder = await LlamaCppEngine.start(replace(settings, model=minilm_path, embeddings=True))
+        yield encoder
+        await encoder.aclose()
+
+    @pytest.fixture
+    def inputs(self) -> Sequence[Sequence[int]]:
+        return SENTENCES
+
+
+@pytest.mark.asyncio(loop_scope="session")
+class TestLlamaServerEmbeddings(EmbeddingContract):
+    @pytest_asyncio.fixture(loop_scope="session")
+    async def encoder(self, llama_embedder: str) -> AsyncIterator[Engine]:
+        encoder = await LlamaServerEngine.connect(llama_embedder, key="sesame", embeddings=True)
+        yield encoder
+        await encoder.aclose()
+
+    @pytest.fixture
+    def inputs(self) -> Sequence[Sequence[int]]:
+        return SENTENCES

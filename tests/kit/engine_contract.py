@@ -13,8 +13,10 @@ from dataclasses import replace
 import pytest
 
 from antiphon.engines import Engine, EngineEnd, Sampling, Step
-from antiphon.errors import ContextError
+from antiphon.errors import ContextError, UnsupportedError
+from antiphon.tenancy import Tenant
 
+ANN, BOB = Tenant(owner="ann"), Tenant(owner="bob")
 GREEDY = Sampling(max_tokens=8, temperature=0)
 
 
@@ -81,3 +83,52 @@ class EngineContract:
         async with aclosing(subject.generate(prompt, GREEDY)) as steps:
             await anext(steps)
         assert ids_of(await steps_of(subject, prompt, GREEDY)) == whole
+
+    async def test_embeddings_are_refused_where_none_are_made(self, subject: Engine, prompt: Sequence[int]) -> None:
+        assert not subject.info.embeddings, "engines that embed have a contract of their own"
+        with pytest.raises(UnsupportedError):
+            await subject.embed([prompt], tenant=ANN)
+
+
+class EmbeddingContract:
+    """Subclasses give the fixtures ``encoder`` (an `Engine` with embeddings) and ``inputs`` (three, all different)."""
+
+    async def test_inputs_have_one_vector_each_in_their_order(
+        self, encoder: Engine, inputs: Sequence[Sequence[int]]
+    ) -> None:
+        many = [inputs[i % 3] for i in range(3 * encoder.info.slots + 2)]
+        made = await encoder.embed(many, tenant=ANN)
+        assert made.tokens == sum(map(len, many))
+        alone = [(await encoder.embed([one], tenant=BOB)).vectors[0] for one in inputs]
+        assert len(made.vectors) == len(many)
+        for i, vector in enumerate(made.vectors):
+            assert vector == pytest.approx(alone[i % 3], abs=1e-3), "whoever asks, and whatever is beside it"
+
+    async def test_no_inputs_have_no_vectors(self, encoder: Engine) -> None:
+        made = await encoder.embed([], tenant=ANN)
+        assert (made.vectors, made.tokens) == ((), 0)
+
+    async def test_many_inputs_of_one_owner_leave_turns_to_another(
+        self, encoder: Engine, inputs: Sequence[Sequence[int]]
+    ) -> None:
+        ended: list[str] = []
+
+        async def embed(tenant: Tenant, count: int) -> None:
+            await encoder.embed([inputs[0]] * count, tenant=tenant)
+            ended.append(tenant.owner)
+
+        anns = [asyncio.create_task(embed(ANN, 32 * encoder.info.slots)) for _ in range(3)]
+        await asyncio.sleep(0)
+        await asyncio.gather(*anns, embed(BOB, 1))
+        assert ended == ["bob", "ann", "ann", "ann"]
+
+    async def test_embeddings_that_are_given_up_leave_the_engine_as_it_was(
+        self, encoder: Engine, inputs: Sequence[Sequence[int]]
+    ) -> None:
+        given_up = asyncio.create_task(encoder.embed([inputs[0]] * 32 * encoder.info.slots, tenant=ANN))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        for tenant in (ANN, BOB):
+            assert len((await encoder.embed(inputs, tenant=tenant)).vectors) == 3

@@ -107,7 +107,7 @@ class CountingEngine(ScriptedEngine):
     def info(self) -> EngineInfo:
         return EngineInfo(name="count", context=512, slots=4, end_ids=frozenset(), embeddings=True)
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         vectors = tuple((float(len(one)), float(len(set(one)))) for one in inputs)
         return Embeddings(vectors, sum(map(len, inputs)))
 

@@ -116,7 +116,7 @@ class CompletionsEngine(ABC):
         if open_choices:
             raise EngineLostError("the engine ended its stream in the middle of a reply")
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         raise UnsupportedError(f"embeddings are not taken from {self._info.name}")
 
     async def tokenize(self, text: str) -> list[int] | None:

@@ -115,8 +115,11 @@ class Engine(Protocol):
         keeps the requests of a session on one cache.
         """
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
-        """One vector for each input of ids, in order. Errors as for `generate`."""
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
+        """One vector for each input of ids, in order. Errors as for `generate`.
+
+        Owners take turns in the engine: however many inputs one sends, another's wait for a few of them at most.
+        """
 
     async def tokenize(self, text: str) -> list[int] | None:
         """Ids of ordinary text by the engine's own vocabulary, in which control spellings stay text.

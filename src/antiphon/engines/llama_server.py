@@ -20,6 +20,7 @@ from .llama_cpp.fragments import Fragments
 from .llama_cpp.wire import MAX_LOGPROBS
 from .probe import takes_grammars
 from .server import ServerSettings
+from .turns import embed_in_turns
 
 STREAMS = 16
 """Replies requested at once."""
@@ -98,10 +99,11 @@ class LlamaServerEngine:
                 async for step in steps:
                     yield step
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         if not self._info.embeddings:
             raise UnsupportedError("this engine was not declared to make embeddings")
-        return await self._client.embed(inputs, self._model)
+        embed = partial(self._client.embed, model=self._model)
+        return await embed_in_turns(inputs, embed, partial(self._gate.places, tenant), at_once=self._info.slots)
 
     async def tokenize(self, text: str) -> list[int]:
         """Ids of ordinary text by the server's own vocabulary; control spellings stay text."""

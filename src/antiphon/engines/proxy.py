@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Unpack
 
+from antiphon.tenancy import NOBODY, Tenant
+
 from .engine import Embeddings, Engine, EngineInfo, GenerateOptions, Sampling, Step
 
 
@@ -31,9 +33,9 @@ class EngineProxy(ABC):
             async for step in steps:
                 yield step
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         async with self.using() as engine:
-            return await engine.embed(inputs)
+            return await engine.embed(inputs, tenant=tenant)
 
     async def tokenize(self, text: str) -> list[int] | None:
         async with self.using() as engine:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 
 from antiphon.conversation import TokenLogprob
 from antiphon.errors import ContextError, UnsupportedError
-from antiphon.tenancy import NOBODY, Tenant
+from antiphon.tenancy import NOBODY, FairRoom, Tenant
 from antiphon.tokens import ControlScanner, encode_pieces
 
 from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
 from .kind import DEFAULT_CONTEXT, EngineSettings, ModelSpec
+from .turns import embed_in_turns
 
 Reply = Sequence[int] | BaseException
 Script = Callable[[Sequence[int], Sampling, int], Reply]
 """(prompt, sampling, choice) → the ids of the reply, or an error to raise before the first id."""
 
 
+Embedding = Callable[[Sequence[int]], Sequence[float]]
+"""The ids of an input → its vector."""
+
+
 class ScriptedEngine:
     """Plays ``script`` (or one fixed reply) in chunks of ``chunk`` ids; records every request in ``requests``.
 
     ``delay`` seconds pass before each step; with 0 it only yields to the event loop. ``running`` counts open replies.
+    With ``embedding`` it makes vectors too, of ``slots`` inputs in a step, and owners take turns.
     """
 
     def __init__(
@@ -36,6 +43,7 @@ class ScriptedEngine:
         token_bytes: Callable[[int], bytes] = lambda id: b"",
         unsupported: frozenset[str] = frozenset(),
         grammar: bool = True,
+        embedding: Embedding | None = None,
     ) -> None:
         self._script: Script = script if callable(script) else (lambda prompt, sampling, choice: script)
         self._chunk = chunk
@@ -43,8 +51,10 @@ class ScriptedEngine:
         self._token_bytes = token_bytes
         self._info = EngineInfo(
             name="scripted", context=context, slots=slots, end_ids=end_ids, grammar=grammar, logprobs=20,
-            unsupported=unsupported,
+            unsupported=unsupported, embeddings=embedding is not None,
         )  # fmt: skip
+        self._embedding = embedding
+        self._room = FairRoom(lambda: slots)
         self.requests: list[tuple[tuple[int, ...], Sampling, str | None]] = []
         self.running = 0
 
@@ -106,8 +116,17 @@ class ScriptedEngine:
         near = range(id, id + count)
         return tuple(TokenLogprob(other, self._token_bytes(other), float(id - other)) for other in near)
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
-        raise UnsupportedError("the scripted engine has no embeddings")
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
+        if self._embedding is None:
+            raise UnsupportedError("the scripted engine has no embeddings")
+        places = partial(self._room.places, tenant.owner)
+        return await embed_in_turns(inputs, self._embedded, places, at_once=self._info.slots)
+
+    async def _embedded(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+        assert self._embedding is not None
+        vectors = tuple(tuple(self._embedding(input)) for input in inputs)
+        await asyncio.sleep(self._delay)
+        return Embeddings(vectors, sum(map(len, inputs)))
 
     async def tokenize(self, text: str) -> list[int] | None:
         return None

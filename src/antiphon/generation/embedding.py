@@ -10,6 +10,7 @@ from itertools import takewhile
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import Embeddings
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Control, encode_pieces, may_fit
 
 from .model import Model
@@ -56,11 +57,11 @@ def plan_embedding(
     return EmbeddingPlan(model, inputs, spec.size if dimensions is None else dimensions)
 
 
-async def embed(plan: EmbeddingPlan) -> Embeddings:
-    """One vector of length 1 a text, in their order. Errors are the engine's."""
+async def embed(plan: EmbeddingPlan, *, tenant: Tenant = NOBODY) -> Embeddings:
+    """One vector of length 1 a text, in their order; ``tenant`` says whose they are. Errors are the engine's."""
     vectors: list[tuple[float, ...]] = []
     for first in range(0, len(plan.inputs), BATCH):
-        made = await plan.model.engine.embed(plan.inputs[first : first + BATCH])
+        made = await plan.model.engine.embed(plan.inputs[first : first + BATCH], tenant=tenant)
         vectors += made.vectors
     return Embeddings(tuple(_shortened(vector, plan.dimensions) for vector in vectors), plan.tokens)
 

@@ -52,7 +52,7 @@ class ParrotEngine:
                 await asyncio.sleep(0)
                 yield step
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         raise UnsupportedError("a parrot makes no embeddings")
 
     async def tokenize(self, text: str) -> list[int] | None:

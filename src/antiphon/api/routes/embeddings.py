@@ -21,7 +21,7 @@ class MakeEmbeddings(PostRoute):
         truncate = wire.error_behavior == "truncate"
         plan = await post.off_loop(lambda: plan_embedding(model, texts, dimensions=wire.dimensions, truncate=truncate))
         async with post.admitted():
-            embeddings = await post.run(embed(plan))
+            embeddings = await post.run(embed(plan, tenant=post.exchange.tenant))
         post.spent(prompt=embeddings.tokens)
         self._context.metrics.prompt_tokens.labels(model.name).inc(embeddings.tokens)
         id, base64 = f"embd-{secrets.token_hex(12)}", wire.encoding_format == "base64"

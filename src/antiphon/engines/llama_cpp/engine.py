@@ -9,6 +9,7 @@ from contextlib import aclosing, suppress
 from functools import partial
 
 from antiphon.engines.engine import Embeddings, EngineInfo, Sampling, Step
+from antiphon.engines.turns import embed_in_turns
 from antiphon.errors import AntiphonError, EngineError, OverloadedError, UnsupportedError
 from antiphon.tenancy import NOBODY, DomainGate, Tenant
 
@@ -107,9 +108,13 @@ class LlamaCppEngine:
             self._useful = self._useful or bool(place.ids)
             slots.leave(place)
 
-    async def embed(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         if not self._settings.embeddings:
             raise UnsupportedError("this model was not loaded for embeddings")
+        places = partial(self._gate.places, tenant)
+        return await embed_in_turns(inputs, self._embedded, places, at_once=self._settings.slots)
+
+    async def _embedded(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
         child = self._alive()
         return await child.client.embed(inputs, child.model)
 
