@@ -19,7 +19,8 @@ ROOT = "antiphon"
 ROOMS = (
     ROOT, "api", "catalog", "config", "conversation", "conversion", "engines", "engines.llama_cpp", "formats",
     "formats.harmony", "formats.openchatml", "formats.template", "generation", "generation.reader", "grammar",
-    "grammar.schema", "models", "observe", "store", "tokens", "tools", "tools.browser", "tools.python", "wire.dialects",
+    "grammar.schema", "models", "observe", "store", "tokens", "tools", "tools.browser", "tools.mcp", "tools.python",
+    "wire.dialects",
 )  # fmt: skip
 
 

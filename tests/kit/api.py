@@ -152,7 +152,13 @@ async def post_in_process(application: ASGIApp, path: str, **fields: Any) -> Got
 
 
 async def exchange(
-    application: ASGIApp, path: str, fields: Mapping[str, Any], answered: Answered, *, key: str | None = None
+    application: ASGIApp,
+    path: str,
+    fields: Mapping[str, Any],
+    answered: Answered,
+    *,
+    key: str | None = None,
+    method: str = "POST",
 ) -> Got:
     """A request without a socket, with an API key or none: the application's own three calls."""
     body = json.dumps(fields).encode()
@@ -168,7 +174,7 @@ async def exchange(
         answered.append(message)
 
     scope: dict[str, Any] = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
         "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
         "headers": [(b"content-type", b"application/json")], "client": None, "server": None,
     }  # fmt: skip

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, aclosing
 import pytest
 
 from antiphon.tools import Router, ToolCall, ToolLimits, ToolResult
-from antiphon.tools.python import Bubblewrap, PoolLimits, PythonTool, SandboxLimits
-from antiphon.tools.python.pool import Borrowed, InterpreterPool, Session
+from antiphon.tools.pool import Borrowed, Session, SessionPool
+from antiphon.tools.python import Bubblewrap, Interpreter, PoolLimits, PythonTool, SandboxLimits
 from kit.sandbox import inside, interpreters
 from kit.waiting import turns, until
 
@@ -194,8 +194,8 @@ async def test_a_call_that_is_given_up_at_any_moment_leaves_room_for_the_next(op
 async def test_a_call_that_is_closed_while_it_gives_its_interpreter_back_takes_no_place_with_it(
     sandbox: Bubblewrap,
 ) -> None:
-    pool = InterpreterPool(sandbox.start, PoolLimits(interpreters=1, wait=PATIENT))
-    borrowed: list[Borrowed] = []
+    pool = SessionPool(sandbox.start, PoolLimits(interpreters=1, wait=PATIENT).size, busy="")
+    borrowed: list[Borrowed[Interpreter]] = []
 
     async def borrow() -> None:
         async with pool.borrow(Session("", "")) as one:
@@ -213,7 +213,7 @@ async def test_a_call_that_is_closed_while_it_gives_its_interpreter_back_takes_n
     with contextlib.suppress(RuntimeError):  # it waits once more while it is closed
         call.close()
     async with pool.borrow(Session("", "next")) as one:
-        assert one.interpreter.alive
+        assert one.content.alive
     await pool.aclose()
 
 

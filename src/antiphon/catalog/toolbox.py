@@ -13,7 +13,7 @@ from antiphon.config import ToolsConfig
 from antiphon.errors import ConfigError, near
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
 from antiphon.tools.browser import Backend, Browser, Corpus, SearxNG, Web
-from antiphon.tools.mcp import McpToolSet, read_mcp_config
+from antiphon.tools.mcp import McpLimits, McpToolSet, read_mcp_config
 from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
 from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
 
@@ -30,6 +30,7 @@ class ToolSettings:
 
     names: tuple[str, ...] = ()
     mcp: Path | None = None
+    mcp_limits: McpLimits = field(default_factory=McpLimits)
     corpus: Path | None = None
     web: bool = False
     searxng: str | None = None
@@ -46,6 +47,7 @@ def tool_settings(config: ToolsConfig) -> ToolSettings:
     return ToolSettings(
         names=tuple(name.strip() for name in config.names.split(",") if name.strip()),
         mcp=path(config.mcp),
+        mcp_limits=McpLimits(sessions=config.mcp_sessions, idle=config.mcp_idle_timeout),
         corpus=path(config.pages),
         web=config.web,
         searxng=config.search or None,
@@ -68,7 +70,8 @@ async def open_toolbox(
             sets.append(await stack.enter_async_context(aclosing(_open(name, settings, tools))))
         if settings.mcp is not None:
             for name, server in read_mcp_config(_read(settings.mcp)).items():
-                sets.append(await stack.enter_async_context(aclosing(await McpToolSet.connect(name, server))))
+                connected = await McpToolSet.connect(name, server, settings.mcp_limits)
+                sets.append(await stack.enter_async_context(aclosing(connected)))
         try:
             toolbox = Toolbox(sets, settings.limits)
         except ValueError as error:

@@ -5,6 +5,7 @@ from .kind import EngineSettings, ModelSpec
 from .proxy import EngineProxy
 from .registry import EngineKinds, engine_kind, engine_kinds
 from .scripted import Scripted, ScriptedEngine
+from .turns import embed_in_turns
 
 __all__ = [
     "Embeddings",
@@ -22,4 +23,5 @@ __all__ = [
     "Step",
     "engine_kind",
     "engine_kinds",
+    "embed_in_turns",
 ]

@@ -2,8 +2,7 @@
 
 from .cell import Cell, SandboxLimits
 from .interpreter import Interpreter
-from .pool import PoolLimits
 from .sandbox import Bubblewrap, installed_bubblewraps
-from .tool import PythonTool
+from .tool import PoolLimits, PythonTool
 
 __all__ = ["Bubblewrap", "Cell", "Interpreter", "PoolLimits", "PythonTool", "SandboxLimits", "installed_bubblewraps"]

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from antiphon.conversation import PYTHON, JsonSchema, OpaquePart, ToolNamespace, ToolSpec
 from antiphon.tools.call import TOOL_FAILED, TOOL_TIMEOUT, ToolCall, ToolError, ToolOutput
+from antiphon.tools.pool import PoolSize, Session, SessionPool
 from antiphon.tools.tool import Tool, ToolFailure
 
 from .cell import Cell
-from .pool import InterpreterPool, PoolLimits, Session
+from .interpreter import Interpreter
 from .sandbox import Bubblewrap
+
+_BUSY = "all interpreters are at work; the code did not run. Call again a little later."
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """``interpreters`` in all and ``per_owner``; ``wait`` is for how many seconds a call waits for room.
+
+    The nameless owner (a server without keys, a program of its own) may have them all.
+    """
+
+    interpreters: int = 8
+    per_owner: int = 4
+    wait: float = 10.0
+
+    @property
+    def size(self) -> PoolSize:
+        return PoolSize(total=self.interpreters, per_owner=self.per_owner, wait=self.wait)
 
 
 class PythonTool:
@@ -27,7 +47,7 @@ class PythonTool:
 
     def __init__(self, sandbox: Bubblewrap, pool: PoolLimits | None = None) -> None:
         self._output = sandbox.limits.output
-        self._pool = InterpreterPool(sandbox.start, pool or PoolLimits())
+        self._pool: SessionPool[Interpreter] = SessionPool(sandbox.start, (pool or PoolLimits()).size, busy=_BUSY)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -43,7 +63,7 @@ class PythonTool:
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
         async with self._pool.borrow(Session(call.owner, call.session)) as borrowed:
-            cell = await borrowed.interpreter.run(call.body)
+            cell = await borrowed.content.run(call.body)
         return self._answer(cell, borrowed.lost)
 
     def _answer(self, cell: Cell, lost_before: str | None) -> ToolOutput:
