@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +18,7 @@ import pytest
 
 from antiphon.tools import Router, ToolCall, ToolLimits, ToolResult
 from antiphon.tools.mcp import McpLimits, McpServer, McpToolSet
-from kit import mcp_counter
+from kit import mcp_counter, mcp_http
 from kit.waiting import PATIENCE, turns, until
 
 STDIO = McpServer(command=sys.executable, args=(str(Path(mcp_counter.__file__)),))
@@ -38,8 +39,7 @@ class Calls:
     async def number(self, name: str, owner: str = "", **arguments: Any) -> int:
         result = await self.result(name, owner, **arguments)
         assert result.output is not None, result.error
-        content = result.output.content
-        return int(content["result"] if isinstance(content, dict) else content)
+        return int(result.output.content)
 
     async def code(self, name: str, owner: str) -> str:
         error = (await self.result(name, owner)).error
@@ -65,14 +65,27 @@ async def connect() -> AsyncIterator[Connect]:
 
 
 @pytest.fixture
-def sessions() -> mcp_counter.Sessions:
-    return mcp_counter.Sessions()
+def sessions() -> mcp_http.Sessions:
+    return mcp_http.Sessions()
 
 
 @pytest.fixture(params=["stdio", "http"])
-async def server(request: pytest.FixtureRequest, sessions: mcp_counter.Sessions) -> AsyncIterator[McpServer]:
-    async with mcp_counter.serving(sessions) as url:
+async def server(request: pytest.FixtureRequest, sessions: mcp_http.Sessions) -> AsyncIterator[McpServer]:
+    async with mcp_http.serving(sessions) as url:
         yield STDIO if request.param == "stdio" else McpServer(url=url)
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    """What ``wait_for`` waits for; it goes on when something is written there."""
+    pipe = tmp_path / "go"
+    os.mkfifo(pipe)
+    return pipe
+
+
+async def begun(pipe: Path) -> None:
+    """Until a call waits there."""
+    await until(pipe.with_suffix(".begun").exists)
 
 
 def processes() -> list[psutil.Process]:
@@ -113,32 +126,30 @@ async def test_there_are_no_more_sessions_than_the_bound_and_the_one_unused_for_
     assert await calls.number("count", "ann") == 3
     result = await calls.result("count", "bob")
     assert result.output is not None
-    assert result.output.content == {"result": 1}
+    assert result.output.content == "1"
     assert "no room" in result.output.provenance["session"], "that it forgot is said"
 
 
-async def test_a_session_at_work_is_never_closed_for_another(connect: Connect, tmp_path: Path) -> None:
+async def test_a_session_at_work_is_never_closed_for_another(connect: Connect, pipe: Path) -> None:
     calls = await connect(STDIO, sessions=1, wait=0.1)
-    file = tmp_path / "go"
     assert await calls.number("count", "ann") == 1
-    busy = asyncio.create_task(calls.number("wait_for", "ann", path=str(file)))
-    await until((tmp_path / "go.begun").exists)
+    busy = asyncio.create_task(calls.number("wait_for", "ann", path=str(pipe)))
+    await begun(pipe)
     assert await calls.code("count", "bob") == "E-TOOL-BUSY"
     assert await calls.number("count", "ann") == 2, "the owner's own calls go on beside it"
-    file.touch()
+    pipe.write_bytes(b"go")
     assert await busy == 3
     assert await calls.number("count", "bob") == 1
 
 
-async def test_who_waits_has_its_session_when_there_is_room(connect: Connect, tmp_path: Path) -> None:
+async def test_who_waits_has_its_session_when_there_is_room(connect: Connect, pipe: Path) -> None:
     calls = await connect(STDIO, sessions=1, wait=PATIENCE)
-    file = tmp_path / "go"
-    busy = asyncio.create_task(calls.number("wait_for", "ann", path=str(file)))
-    await until((tmp_path / "go.begun").exists)
+    busy = asyncio.create_task(calls.number("wait_for", "ann", path=str(pipe)))
+    await begun(pipe)
     waiting = asyncio.create_task(calls.number("count", "bob"))
     await turns(20)
     assert not waiting.done()
-    file.touch()
+    pipe.write_bytes(b"go")
     assert (await busy, await waiting) == (1, 1)
     assert len(processes()) == 1
 
@@ -149,25 +160,24 @@ async def test_a_session_that_is_not_used_is_closed_and_the_next_call_begins_ano
     await until(lambda: not psutil.pid_exists(first))
     second = await calls.result("process", "ann")
     assert second.output is not None
-    assert second.output.content["result"] != first
+    assert second.output.content != str(first)
     assert "not used" in second.output.provenance["session"]
 
 
-async def test_a_session_is_not_unused_while_a_call_of_it_works(connect: Connect, tmp_path: Path) -> None:
+async def test_a_session_is_not_unused_while_a_call_of_it_works(connect: Connect, pipe: Path) -> None:
     calls = await connect(STDIO, idle=0.0)
-    file = tmp_path / "go"
-    busy = asyncio.create_task(calls.number("wait_for", "ann", path=str(file)))
-    await until((tmp_path / "go.begun").exists)
+    busy = asyncio.create_task(calls.number("wait_for", "ann", path=str(pipe)))
+    await begun(pipe)
     assert await calls.number("count", "ann") == 1
     await turns(20)
-    file.touch()
+    pipe.write_bytes(b"go")
     assert await busy == 2
 
 
 async def test_an_http_session_that_is_closed_is_ended_at_the_server(
-    connect: Connect, sessions: mcp_counter.Sessions
+    connect: Connect, sessions: mcp_http.Sessions
 ) -> None:
-    async with mcp_counter.serving(sessions) as url:
+    async with mcp_http.serving(sessions) as url:
         calls = await connect(McpServer(url=url), idle=0.05)
         assert await calls.number("count", "ann") == 1
         await until(lambda: sessions.ended)
@@ -187,9 +197,9 @@ async def test_a_process_that_is_killed_costs_its_owner_one_call_and_others_noth
 
 
 async def test_an_http_server_that_forgot_a_session_costs_its_owner_one_call(
-    connect: Connect, sessions: mcp_counter.Sessions
+    connect: Connect, sessions: mcp_http.Sessions
 ) -> None:
-    async with mcp_counter.serving(sessions) as url:
+    async with mcp_http.serving(sessions) as url:
         calls = await connect(McpServer(url=url))
         assert [await calls.number("count", owner) for owner in ("ann", "bob")] == [1, 1]
         ann = list(sessions.calls)[-2]
@@ -198,11 +208,18 @@ async def test_an_http_server_that_forgot_a_session_costs_its_owner_one_call(
         assert [await calls.number("count", owner) for owner in ("ann", "bob")] == [1, 2]
 
 
-async def test_a_call_that_is_given_up_leaves_the_session_as_it_was(connect: Connect, tmp_path: Path) -> None:
+async def test_a_call_that_is_given_up_leaves_the_session_as_it_was(connect: Connect, pipe: Path) -> None:
     calls = await connect(STDIO)
     assert await calls.number("count", "ann") == 1
-    given_up = asyncio.create_task(calls.number("wait_for", "ann", path=str(tmp_path / "never")))
-    await until((tmp_path / "never.begun").exists)
+    given_up = asyncio.create_task(calls.number("wait_for", "ann", path=str(pipe)))
+    await begun(pipe)
     given_up.cancel()
     await asyncio.gather(given_up, return_exceptions=True)
+    assert await calls.number("count", "ann") == 2
+
+
+async def test_an_error_that_answers_one_call_leaves_the_session_as_it_was(connect: Connect) -> None:
+    calls = await connect(STDIO)
+    assert await calls.number("count", "ann") == 1
+    assert await calls.code("refuse", "ann") == "E-TOOL-FAILED"
     assert await calls.number("count", "ann") == 2
