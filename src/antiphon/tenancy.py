@@ -44,6 +44,8 @@ NOBODY = Tenant()
 
 
 _ALL = 1 << 30
+_MOST_REMEMBERED = 4096
+"""Owners whose last turn is remembered."""
 
 
 class DisplacedError(Exception):
@@ -60,14 +62,18 @@ class _Waiting:
 class FairRoom:
     """A bounded room. Who finds it full waits; what is free goes to the owner that has the fewest places in it.
 
-    Among owners with as many it goes turn by turn, and among an owner's own requests by their arrival. ``size`` is
-    looked up each time, so it may change; `let_in` makes use of more room.
+    Among owners with as many, the one whose last turn is longest ago is next, and among an owner's own requests the one
+    that came first: who asks one after the other has as many turns as who asks for all at once. ``size`` is looked up
+    each time, so it may change; `let_in` makes use of more room.
     """
 
     def __init__(self, size: Callable[[], int]) -> None:
         self._size = size
         self._lines: dict[str, deque[_Waiting]] = {}
         self._taken: Counter[str] = Counter()
+        self._turns: dict[str, int] = {}
+        """When each owner last had a turn, the latest last; a newcomer comes before who had the latest of all."""
+        self._turn = 0
         self.running = 0
 
     @property
@@ -94,12 +100,10 @@ class FairRoom:
     def let_in(self) -> None:
         """Those whose turn it is enter, as far as there is room."""
         while self._lines:
-            owner = min(self._lines, key=self._taken.__getitem__)
+            owner = min(self._lines, key=lambda owner: (self._taken[owner], self._turns[owner]))
             if not self._fits(self._lines[owner][0].places):
                 return
             waiting = self._take_out(owner, self._lines[owner][0])
-            if owner in self._lines:  # Behind the others, who come first when they have as many.
-                self._lines[owner] = self._lines.pop(owner)
             if not waiting.turn.done():  # Else it was cancelled in this moment.
                 waiting.entered = True
                 self._take(owner, waiting.places)
@@ -132,6 +136,7 @@ class FairRoom:
             return
         waiting = _Waiting(count, asyncio.get_running_loop().create_future())
         self._lines.setdefault(owner, deque()).append(waiting)
+        self._turns.setdefault(owner, self._turn - 1)
         try:
             async with asyncio.timeout(patience):
                 await waiting.turn
@@ -160,6 +165,17 @@ class FairRoom:
     def _take(self, owner: str, count: int) -> None:
         self.running += count
         self._taken[owner] += count
+        self._turn += 1
+        self._turns.pop(owner, None)
+        self._turns[owner] = self._turn
+        while len(self._turns) > _MOST_REMEMBERED + len(self._lines):
+            self._forget(next(iter(self._turns)))
+
+    def _forget(self, owner: str) -> None:
+        """Forgets when the owner had a turn; one who waits is looked at again after all others."""
+        turn = self._turns.pop(owner)
+        if owner in self._lines:
+            self._turns[owner] = turn
 
     def _leave(self, owner: str, count: int) -> None:
         self.running -= count

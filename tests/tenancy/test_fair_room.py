@@ -57,9 +57,38 @@ async def test_an_owner_with_fewer_places_goes_before_all_who_came_earlier() -> 
 async def test_owners_with_as_many_take_turns_and_each_owner_s_own_keep_their_order() -> None:
     visitors = room(1)
     await visitors.come("a1", "a2", "a3", "b1", "b2", "c1")
-    for name in ("a1", "a2", "b1", "c1", "a3"):
+    for name in ("a1", "b1", "c1", "a2", "b2"):
         await visitors.go(name)
-    assert visitors.entered == ["a1", "a2", "b1", "c1", "a3", "b2"]
+    assert visitors.entered == ["a1", "b1", "c1", "a2", "b2", "a3"]
+
+
+async def test_who_asks_one_after_the_other_has_as_many_turns_as_who_asks_for_all_at_once() -> None:
+    visitors = room(1)
+    await visitors.come("a1", "a2", "a3", "a4", "b1")
+    await visitors.go("a1", "b1")
+    await visitors.come("b2")
+    await visitors.go("a2", "b2")
+    await visitors.come("b3")
+    await visitors.go("a3", "b3")
+    assert visitors.entered == ["a1", "b1", "a2", "b2", "a3", "b3", "a4"]
+
+
+async def test_newcomers_do_not_pass_who_waits_longer() -> None:
+    """Each new owner comes while the one before it runs; one that was there before them all has its turn."""
+    visitors = room(1)
+    await visitors.come("a1", "a2", "b1")
+    for name, newcomer in (("a1", "c1"), ("b1", "d1"), ("c1", "e1")):
+        await visitors.come(newcomer)
+        await visitors.go(name)
+    assert "a2" in visitors.entered[:5]
+
+
+async def test_no_more_owners_are_remembered_than_some_thousands() -> None:
+    visitors = FairRoom(lambda: 1)
+    for i in range(10_000):
+        async with visitors.places(str(i)):
+            pass
+    assert len(visitors._turns) < 5000
 
 
 async def test_who_gives_up_leaves_no_trace_also_in_the_moment_of_entering() -> None:
@@ -113,7 +142,7 @@ async def test_the_queue_s_last_of_the_longest_line_gives_way_to_an_owner_with_f
     assert visitors.room.waiting == 3
     assert not visitors.room.displace("b")
     await visitors.go("a1", "b1")
-    assert visitors.entered == ["a1", "a2"]
+    assert visitors.entered == ["a1", "b1", "a2"]
 
 
 async def test_waiting_is_bounded_by_patience() -> None:
