@@ -34,6 +34,7 @@ class Budget:
     def __init__(self, steps: int, output: int) -> None:
         self.steps = steps
         self.output = output
+        self._own: dict[int, object] = {}
 
     def charge(self, steps: int = 1) -> None:
         self.steps -= steps
@@ -50,9 +51,14 @@ class Budget:
         self.output -= len(text)
 
     def value(self, value: object, depth: int = 0) -> None:
-        """A new value with all that is in it, each time anew: so no value can outgrow the budget."""
+        """A new value with all that is in it, each time anew: so no value can outgrow the budget.
+
+        What lies in another value can no longer be changed: it would grow without being charged for each place.
+        """
         if depth > _MAX_DEPTH:
             raise Exhausted("the chat template nests values too deeply")
+        if depth:
+            self._own.pop(id(value), None)
         if isinstance(value, str):
             self.chars(len(value))
         elif isinstance(value, Mapping):
@@ -66,6 +72,16 @@ class Budget:
                 self.value(inner, depth + 1)
         else:
             self.charge()
+
+    def made(self, value: object) -> None:
+        """A new value, which the template may change as long as it lies in no other."""
+        self.value(value)
+        if isinstance(value, (list, dict)):
+            self._own[id(value)] = value
+
+    def owns(self, value: object) -> bool:
+        """Whether the template made this list or dictionary itself and has put it into no other value."""
+        return self._own.get(id(value)) is value
 
     def each(self, values: Iterable[Any], weight: int = 1) -> Iterator[Any]:
         for value in values:

@@ -8,85 +8,38 @@ from __future__ import annotations
 
 import json
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from types import CodeType
 from typing import Any
 
 import jinja2
-from jinja2 import nodes, pass_context
-from jinja2.ext import Extension
+from jinja2 import pass_context
+from jinja2.exceptions import SecurityError
 from jinja2.meta import find_undeclared_variables
-from jinja2.parser import Parser
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.visitor import NodeTransformer
 
 from antiphon.errors import Position, TemplateError
 
 from .budget import CHARS_A_STEP, Budget, Exhausted, Limits
+from .rewriting import Charged, Generation
 
 _CALL_STEPS = 5
+_CHANGES: dict[type, tuple[str, ...]] = {
+    list: ("append", "clear", "extend", "insert", "pop", "remove", "reverse"),
+    dict: ("clear", "pop", "setdefault", "update"),
+}
+"""Methods that a template may call on a list or a dictionary of its own."""
+_SCOPES = ("_loop_vars", "_block_vars")
+"""What Jinja itself adds to the arguments of a call."""
+REFUSED = "This is a rule of the model's own chat template: change the messages, or configure another chat_template."
 _FILTERS = (
     *("abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "format", "groupby"),
     *("indent", "int", "items", "join", "last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr"),
     *("replace", "reverse", "round", "safe", "select", "selectattr", "sort", "string", "sum", "title", "trim"),
     *("truncate", "unique", "upper", "wordcount"),
 )
-
-
-class _Generation(Extension):
-    """`{% generation %}` … `{% endgeneration %}` marks what the assistant wrote; a prompt shows it as it is."""
-
-    tags = {"generation"}  # noqa: RUF012 - declared so by the base class
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-class _Charged(NodeTransformer):
-    """Rewrites a template so that what it does without a call is charged too."""
-
-    def visit_For(self, node: nodes.For) -> nodes.Node:
-        self.generic_visit(node)
-        text = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
-        node.iter = _filtered(node.iter, "_each", nodes.Const(1 + text // CHARS_A_STEP))
-        return node
-
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
-        self.generic_visit(node)
-        return _filtered(nodes.List(node.nodes), "_concat")
-
-    def visit_Output(self, node: nodes.Output) -> nodes.Node:
-        self.generic_visit(node)
-        expressions = [n for n in node.nodes if isinstance(n, nodes.Expr)]
-        node.nodes = [n if isinstance(n, nodes.TemplateData) else _filtered(n, "_out") for n in expressions]
-        return node
-
-    def visit_List(self, node: nodes.List) -> nodes.Node:
-        self.generic_visit(node)
-        return _filtered(node, "_made")
-
-    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:
-        self.generic_visit(node)
-        return _filtered(node, "_made")
-
-    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:
-        self.generic_visit(node)
-        return _filtered(node, "_made") if node.ctx == "load" else node
-
-    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
-        self.generic_visit(node)
-        return _filtered(node, "_made") if isinstance(node.arg, nodes.Slice) else node
-
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)
-        node.expr = _filtered(node.expr, "_seen")
-        return node
-
-
-def _filtered(node: nodes.Node, name: str, *args: nodes.Expr) -> nodes.Filter:
-    return nodes.Filter(node, name, list(args), [], None, None, lineno=node.lineno)
 
 
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
@@ -100,13 +53,13 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             optimized=False,
             cache_size=0,
-            extensions=["jinja2.ext.loopcontrols", _Generation],
+            extensions=["jinja2.ext.loopcontrols", Generation],
         )
         self.budget = Budget(0, 0)
         charged = {name: _charged(name, self.filters[name]) for name in _FILTERS}
         self.filters.clear()
         self.filters.update(charged)
-        self.filters.update(_each=_each, _concat=_concat, _out=_out, _made=_made, _seen=_made, tojson=_tojson)
+        self.filters.update(_each=_each, _concat=_concat, _out=_out, _made=_made, _seen=_seen, tojson=_tojson)
         self.globals.pop("lipsum", None)
         self.globals["raise_exception"] = _raise_exception
 
@@ -115,16 +68,34 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         budget.charge(_CALL_STEPS + sum(len(arg) // CHARS_A_STEP for arg in args if isinstance(arg, str)))
         budget.charge(sum(len(arg) for arg in args if isinstance(arg, (list, tuple, range, dict))))
         budget.method(__obj, args)
+        __self._check_change(__obj, (*args, *(kwargs[name] for name in kwargs if name not in _SCOPES)))
         made = super().call(__context, __obj, *args, **kwargs)
         if isinstance(made, (str, list, tuple, dict)):
             budget.value(made)
         return made
 
+    def _check_change(self, function: object, args: Sequence[object]) -> None:
+        """A method that changes a value is called only on the template's own, and pays for what it adds."""
+        value = getattr(function, "__self__", None)
+        name = getattr(function, "__name__", "")
+        if not isinstance(value, (list, dict)) or name not in _CHANGES[type(value)]:
+            return
+        for arg in args:
+            self.budget.value(arg, depth=1)
+            self.budget.charge(len(arg) if isinstance(arg, Sized) else 0)
+        if not self.budget.owns(value):
+            raise SecurityError(f"{name} of a {type(value).__name__} that is not the template's own is unsafe")
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Methods that change a list or a dictionary are there for those that the template itself made."""
+        changes = attr in _CHANGES.get(type(obj), ()) and self.budget.owns(obj)
+        return changes or super().is_safe_attribute(obj, attr, value)
+
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         self.budget.binop(operator, left, right)
         made = super().call_binop(context, operator, left, right)
         if isinstance(made, (list, tuple)):
-            self.budget.value(made)
+            self.budget.made(made)
         return made
 
 
@@ -136,13 +107,16 @@ def _budget(context: Context) -> Budget:
 
 @pass_context
 def _each(context: Context, values: Any, weight: int) -> Any:
-    """What a loop runs over. Undefined stays, so that its own error is raised; sized things keep their length."""
+    """What a loop runs over. Undefined stays, so that its own error is raised; sized things keep their length.
+
+    A list that may grow meanwhile is gone through as it was: each turn is charged beforehand.
+    """
     budget = _budget(context)
     if isinstance(values, (Undefined, str)):
         return values if isinstance(values, Undefined) else list(budget.each(values, weight))
     if isinstance(values, Sized) and not isinstance(values, Mapping):
         budget.charge(len(values) * weight)
-        return values
+        return list(values) if isinstance(values, list) and budget.owns(values) else values
     return budget.each(values, weight)
 
 
@@ -162,6 +136,13 @@ def _out(context: Context, value: Any) -> str:
 
 @pass_context
 def _made(context: Context, value: Any) -> Any:
+    """A value that the template wrote: a literal or a part of a sequence."""
+    _budget(context).made(value)
+    return value
+
+
+@pass_context
+def _seen(context: Context, value: Any) -> Any:
     _budget(context).value(value)
     return value
 
@@ -250,10 +231,9 @@ class CompiledTemplate:
             )
         self._environment = TemplateEnvironment()
         try:
-            parsed = self._environment.parse(source)
-            self.variables = frozenset(find_undeclared_variables(parsed))
-            parsed = _Charged().visit(parsed)
+            parsed = Charged().visit(self._environment.parse(source))
             self._code: CodeType = self._environment.compile(parsed)
+            self.variables = frozenset(find_undeclared_variables(parsed))  # last: it folds constants in the tree
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(
                 f"the chat template is malformed: {error.message}",
@@ -263,27 +243,41 @@ class CompiledTemplate:
         except (RecursionError, MemoryError, ValueError, OverflowError, SyntaxError) as error:
             raise TemplateError("the chat template cannot be compiled", code="bad_template") from error
 
-    def render(self, variables: Mapping[str, Any], *, size: int = 0) -> str:
+    def render(self, variables: Mapping[str, Any], *, size: int = 0, steps: int | None = None) -> str:
         """The text. ``size``: how many characters are in the variables, for which more work is allowed.
 
-        Raises `TemplateError`: code ``template_limit`` for too much work, ``template_refused`` when the template itself
-        raised, ``template_failed`` otherwise.
+        ``steps`` in place of the template's own limit. Raises `TemplateError` with the line where the template stopped:
+        code ``template_limit`` for too much work, ``template_refused`` when the template itself raised,
+        ``template_failed`` otherwise.
         """
         environment = self._environment.overlay()
-        environment.budget = Budget(self.limits.steps + size, self.limits.output + 4 * size)
+        environment.budget = Budget(
+            (self.limits.steps if steps is None else steps) + size, self.limits.output + 4 * size
+        )
         template = environment.template_class.from_code(environment, self._code, environment.make_globals(None))
         try:
             return "".join(template.root_render_func(template.new_context(dict(variables))))
-        except (Exhausted, OverflowError, MemoryError, RecursionError) as error:
-            reason = str(error) if isinstance(error, Exhausted) else "the chat template asks for too much"
-            raise TemplateError(reason, code="template_limit") from error
-        except jinja2.TemplateError as error:
-            refused = type(error) is jinja2.TemplateError
-            raise TemplateError(
-                f"the chat template {'refuses this' if refused else 'failed'}: {error.message or error}",
-                code="template_refused" if refused else "template_failed",
-            ) from error
         except Exception as error:
-            raise TemplateError(
-                f"the chat template failed: {type(error).__name__}: {error}", code="template_failed"
-            ) from error
+            raise _stopped(error, _line(template, error)) from error
+
+
+def _line(template: jinja2.Template, error: BaseException) -> int | None:
+    """The innermost line of the template's source at which it stopped."""
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_code.co_filename == "<template>"]
+    return template.get_corresponding_lineno(lines[-1]) if lines else None
+
+
+def _stopped(error: Exception, line: int | None) -> TemplateError:
+    """What the caller is told: the template's own words, and where in it they stand."""
+    if isinstance(error, TemplateError):
+        return error
+    position = Position(line=line) if line is not None else None
+    if isinstance(error, (Exhausted, OverflowError, MemoryError, RecursionError)):
+        reason = str(error) if isinstance(error, Exhausted) else "the chat template asks for too much"
+        return TemplateError(reason, code="template_limit", position=position)
+    if type(error) is jinja2.TemplateError:
+        message = f"the chat template refuses this: {error.message}"
+        return TemplateError(message, code="template_refused", position=position, hint=REFUSED)
+    named = str(error) if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: {error}"
+    return TemplateError(f"the chat template failed: {named}", code="template_failed", position=position)
