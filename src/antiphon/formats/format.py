@@ -16,7 +16,8 @@ class HistoryPolicy(StrEnum):
     """Which earlier reasoning a prompt keeps (resolution A-H03).
 
     GUIDE: everything after the last final answer, and no analysis before it. REFERENCE: what `openai-harmony` does.
-    KEEP_ALL and DROP_ALL: all of it, none of it. The stored conversation is never changed.
+    KEEP_ALL and DROP_ALL: all of it, none of it. The stored conversation is never changed. A model's own Jinja template
+    decides by itself, so it is given all of it under every policy but DROP_ALL.
     """
 
     GUIDE = "guide"

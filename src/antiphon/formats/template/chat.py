@@ -48,7 +48,7 @@ def chat_messages(messages: Sequence[Message], history: HistoryPolicy) -> list[C
         else:
             new = ChatMessage(role=message.role.value, content=message.text, name=message.name, call_id=message.call_id)
         previous = chat[-1] if chat else None
-        if previous and previous.role == new.role == "assistant" and _one_turn(messages, i):
+        if previous and previous.role == new.role == "assistant" and _one_turn(messages[i - 1], message):
             chat[-1] = _bundled(previous, new)
         elif message.role is Role.DEVELOPER:
             chat[-1:] = _developer(previous, new)
@@ -58,7 +58,7 @@ def chat_messages(messages: Sequence[Message], history: HistoryPolicy) -> list[C
 
 
 def without_dropped_reasoning(messages: Sequence[Message], history: HistoryPolicy) -> Iterator[tuple[int, Message]]:
-    """The messages that the policy keeps, by place (resolution A-H03). REFERENCE keeps all: the template decides."""
+    """The messages that the policy keeps, by place (resolution A-H03). REFERENCE keeps all, as KEEP_ALL does."""
     final = max((i for i, m in enumerate(messages) if is_answer(m)), default=-1)
     for i, message in enumerate(messages):
         reasoning = message.role is Role.ASSISTANT and message.channel == Channel.ANALYSIS and not message.is_call
@@ -67,9 +67,9 @@ def without_dropped_reasoning(messages: Sequence[Message], history: HistoryPolic
             yield i, message
 
 
-def _one_turn(messages: Sequence[Message], i: int) -> bool:
-    """Frames of one turn follow each other, and a final one ends it."""
-    return messages[i - 1].role is Role.ASSISTANT and not is_answer(messages[i - 1])
+def _one_turn(first: Message, second: Message) -> bool:
+    """Frames of one turn follow each other; a final one ends it, unless the calls that it announces follow."""
+    return first.role is Role.ASSISTANT and (second.is_call or not is_answer(first))
 
 
 def _assistant(message: Message, *, open: bool) -> ChatMessage:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import date
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from antiphon.conversation import Conversation, Role, Settings
@@ -14,18 +12,22 @@ from antiphon.formats import HistoryPolicy, SamplingDefaults
 from antiphon.tokens import Control, Piece
 
 from .budget import Limits
+from .capabilities import fitted
 from .chat import ChatMessage, chat_messages
-from .jinja_values import chat_texts, protected, strftime_for, texts_of, tool_value
+from .jinja_values import chat_texts, message_value, protected, strftime_for, texts_of, tool_value
 from .reply_format import ReplyFormat, require_assistant
 from .sandbox import CompiledTemplate
 from .tags import ReplyTags, detect_tags
-from .user_text import ControlSpellings, MarkedText, unused
+from .trials import Trials, find_capabilities
+from .user_text import ControlSpellings, MarkedText, aligned, unused
 
 RESERVED = frozenset(
     ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "strftime_now",
      "raise_exception", "chat_template", "tokenize", "range", "namespace", "dict")
 )  # fmt: skip
 """Names that a request's template arguments may not take."""
+_POLICIES = {HistoryPolicy.GUIDE: HistoryPolicy.KEEP_ALL, HistoryPolicy.REFERENCE: HistoryPolicy.KEEP_ALL}
+"""A-H03: a model's own template is given all reasoning, and drops what the model was trained to see dropped."""
 
 
 class JinjaCache:
@@ -66,7 +68,7 @@ class JinjaFormat(ReplyFormat):
         self._template = template
         self._special = dict(special_tokens or {})
         self._spellings = ControlSpellings(self.controls)
-        self.arguments_as_text = self._takes_text_arguments()
+        self.capabilities = find_capabilities(template, self._special)
         self.stops = self._find_stops()
 
     def render(
@@ -77,7 +79,7 @@ class JinjaFormat(ReplyFormat):
         history: HistoryPolicy = HistoryPolicy.GUIDE,
     ) -> Iterator[Piece]:
         require_assistant(reply_as)
-        chat = chat_messages(conversation.messages, history)
+        chat = fitted(chat_messages(conversation.messages, _POLICIES.get(history, history)), self.capabilities)
         offered = [tool_value(tool) for tool in conversation.tools]
         kwargs = self._checked(conversation.settings)
         try:
@@ -89,9 +91,16 @@ class JinjaFormat(ReplyFormat):
             ]
             return iter(self._pieces(chat, offered, kwargs, conversation, texts, opens_reply=reply_as is not None))
         except TemplateError as error:
-            raise RenderError(error.message, code=error.code, hint=error.hint) from error
+            line = error.position.line if error.position is not None else None
+            where = f" (line {line} of the template)" if line is not None else ""
+            raise RenderError(error.message + where, code=error.code, hint=error.hint) from error
         except RecursionError as error:
             raise RenderError("a tool or an argument is nested too deeply", code="template_limit") from error
+
+    @property
+    def arguments_as_text(self) -> bool:
+        """Whether the template is given the arguments of earlier calls as the text that the model wrote."""
+        return self.capabilities.arguments_as_text
 
     @property
     def arguments(self) -> frozenset[str]:
@@ -120,24 +129,28 @@ class JinjaFormat(ReplyFormat):
         *,
         opens_reply: bool,
     ) -> list[Piece]:
-        """The pieces; rendered twice where a text contains the beginning of a control, and the safer reading taken.
+        """The pieces; rendered anew where a text spells a control or its beginning, and the safer reading taken.
 
-        A template that cuts texts apart may join such a beginning to another text's end. MarkedText that break every
-        beginning prevent that; they are taken unless the template looked at them and wrote something else.
+        A template that cuts texts apart may join such a beginning to another text's end. Marks that break every
+        beginning prevent that; they are taken unless the template looked at them and wrote something else. Marks also
+        stand between a text and a template that would trim it: then the blanks are those of a rendering without marks.
         """
-
         size = sum(map(len, texts))
 
-        def rendered(*, thorough: bool) -> tuple[str, list[Piece]]:
-            marked_text = MarkedText(self._spellings, texts, thorough=thorough)
+        def rendered(marked_text: MarkedText) -> tuple[str, list[Piece]]:
             text = self._text(chat, offered, kwargs, conversation, marked_text, opens_reply=opens_reply, size=size)
             return marked_text.plain(text), marked_text.pieces(text)
 
-        plain, pieces = rendered(thorough=False)
-        if not any(self._spellings.suspicious(text) for text in texts):
+        marked_text = MarkedText(self._spellings, texts)
+        plain, pieces = rendered(marked_text)
+        if any(self._spellings.suspicious(text) for text in texts):
+            again, safer = rendered(MarkedText(self._spellings, texts, thorough=True))
+            if again == plain or _controls(safer) < _controls(pieces):
+                plain, pieces = again, safer
+        elif not marked_text.marks:
             return pieces
-        again, safer = rendered(thorough=True)
-        return safer if again == plain or _controls(safer) < _controls(pieces) else pieces
+        exact, _ = rendered(MarkedText(ControlSpellings(()), texts))
+        return pieces if exact == plain else aligned(pieces, exact) or pieces
 
     def _text(
         self,
@@ -151,16 +164,17 @@ class JinjaFormat(ReplyFormat):
         size: int,
     ) -> str:
         continues = bool(chat) and chat[-1].open
-        messages = [self._message(message, marked_text.protect) for message in chat]
         cut = marked_text.cut if continues else ""
-        if continues:
-            last = messages[-1]
-            last["content" if last["content"] or "reasoning_content" not in last else "reasoning_content"] += cut
+        tails = [*[""] * (len(chat) - 1), cut]
+        messages = [
+            message_value(message, self.capabilities, marked_text.protect, tail=tail)
+            for message, tail in zip(chat, tails, strict=False)
+        ]
         variables = {
             **self._special,
             **protected(dict(kwargs), marked_text.protect),
             "messages": messages,
-            "tools": protected(offered, marked_text.protect) or None,
+            "tools": protected(offered, marked_text.protect) or ([] if self.capabilities.tools_as_list else None),
             "documents": protected(conversation.extra.get("documents"), marked_text.protect),
             "add_generation_prompt": opens_reply and not continues,
             "continue_final_message": continues,
@@ -178,61 +192,11 @@ class JinjaFormat(ReplyFormat):
             )
         return text[:end]
 
-    def _message(self, message: ChatMessage, protect: Callable[[str], str]) -> dict[str, Any]:
-        """The message as templates of the Hugging Face kind take it: plain JSON values, content never null."""
-        entry: dict[str, Any] = {"role": message.role, "content": protect(message.content)}
-        if message.name:
-            entry["name"] = protect(message.name.removeprefix("functions.") if message.role == "tool" else message.name)
-        if message.reasoning:
-            entry["reasoning_content"] = protect(message.reasoning)
-        if message.call_id is not None:
-            entry["tool_call_id"] = protect(message.call_id)
-        if message.calls:
-            entry["tool_calls"] = [
-                {
-                    "id": protect(call.call_id or ""),
-                    "type": "function",
-                    "function": {"name": protect(call.name), "arguments": self._arguments(call.arguments, protect)},
-                }
-                for call in message.calls
-            ]
-        return entry
-
-    def _arguments(self, arguments: str, protect: Callable[[str], str]) -> Any:
-        if self.arguments_as_text:
-            return protect(arguments)
-        try:
-            return protected(json.loads(arguments or "{}"), protect)
-        except (ValueError, RecursionError) as error:
-            raise TemplateError(
-                f"this model's template needs the arguments of an earlier call as JSON, and they are none: {error}",
-                code="invalid_arguments",
-            ) from None
-
-    def _takes_text_arguments(self) -> bool:
-        """Whether the template writes a call's arguments as they are, or wants them parsed: found by trying both."""
-        raw = '{"probe": "p"}'
-        texts = [self._probe(raw), self._probe(json.loads(raw))]
-        return raw in texts[0] or "probe" not in texts[1] or "{'probe'" in texts[1]
-
-    def _probe(self, arguments: object) -> str:
-        function = {"name": "f", "arguments": arguments}
-        call = {"id": "call00000", "type": "function", "function": function}
-        answer = {"role": "assistant", "content": "", "tool_calls": [call]}
-        return self._try([{"role": "user", "content": "U"}, answer])
-
-    def _try(self, messages: list[dict[str, Any]]) -> str:
-        strftime = strftime_for(date(2000, 1, 1))
-        variables = {**self._special, "messages": messages, "tools": None, "documents": None, "strftime_now": strftime}
-        try:
-            return self._template.render({**variables, "add_generation_prompt": False})
-        except TemplateError:
-            return ""
-
     def _find_stops(self) -> tuple[Control, ...]:
         """The control that the template writes after an answer, and the model's end token."""
         answer = unused(1)[0]
-        text = self._try([{"role": "user", "content": "U"}, {"role": "assistant", "content": answer}])
+        chat = [ChatMessage(role="user", content="U"), ChatMessage(role="assistant", content=answer)]
+        text = Trials(self._template, self._special).text(chat, self.capabilities)
         after = self._spellings.scan(text.rpartition(answer)[2]) if answer in text else ()
         found = [piece for piece in after if isinstance(piece, Control)][:1]
         end = Control(self._special.get("eos_token", ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from antiphon.conversation import ToolSpec
 from antiphon.errors import TemplateError
 
-from .chat import ChatMessage
+from .capabilities import TemplateCapabilities
+from .chat import ChatCall, ChatMessage
 
 
 def strftime_for(today: date | None) -> Callable[[str], str]:
@@ -27,6 +29,47 @@ def tool_value(tool: ToolSpec) -> dict[str, Any]:
     function: dict[str, Any] = {"name": tool.name, "description": tool.description}
     function["parameters"] = tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}
     return {"type": "function", "function": function}
+
+
+def message_value(
+    message: ChatMessage, takes: TemplateCapabilities, protect: Callable[[str], str], *, tail: str = ""
+) -> dict[str, Any]:
+    """The message as templates of the Hugging Face kind take it: plain JSON values, content never null.
+
+    Reasoning stands under every name that templates read it under; which of it is written is the template's decision.
+    ``tail`` is put behind the text that the model is to continue. Raises `TemplateError` for arguments that are no JSON
+    where the template wants an object.
+    """
+    reasons = bool(message.reasoning and not message.content)
+    content = protect(message.content) + ("" if reasons else tail)
+    entry: dict[str, Any] = {"role": message.role, "content": content}
+    if takes.content_as_parts:
+        entry["content"] = [{"type": "text", "text": content}] if content else []
+    if message.name:
+        entry["name"] = protect(message.name.removeprefix("functions.") if message.role == "tool" else message.name)
+    if message.reasoning:
+        entry |= dict.fromkeys(takes.reasoning_names, protect(message.reasoning) + (tail if reasons else ""))
+    if message.call_id is not None:
+        entry["tool_call_id"] = protect(message.call_id)
+    if message.calls:
+        entry["tool_calls"] = [_call_value(call, takes, protect) for call in message.calls]
+    return entry
+
+
+def _call_value(call: ChatCall, takes: TemplateCapabilities, protect: Callable[[str], str]) -> dict[str, Any]:
+    arguments = protect(call.arguments) if takes.arguments_as_text else _object(call.arguments, protect)
+    function = {"name": protect(call.name), "arguments": arguments}
+    return {"id": protect(call.call_id or ""), "type": "function", "function": function}
+
+
+def _object(arguments: str, protect: Callable[[str], str]) -> Any:
+    try:
+        return protected(json.loads(arguments or "{}"), protect)
+    except (ValueError, RecursionError) as error:
+        raise TemplateError(
+            f"this model's template needs the arguments of an earlier call as JSON, and they are none: {error}",
+            code="invalid_arguments",
+        ) from None
 
 
 def chat_texts(chat: Sequence[ChatMessage]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from antiphon.tokens import Control, Piece, SampledText
 
@@ -30,6 +30,35 @@ def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
         yield piece
     if text := "".join(run):
         yield text
+
+
+def aligned(pieces: Sequence[Piece], text: str) -> list[Piece] | None:
+    """The pieces with the blanks of ``text``, which says the same without some of theirs; None when it says more.
+
+    Controls stay what they are, so no spelling in a text can become one by being taken from ``text``.
+    """
+    found: list[Piece] = []
+    at = 0
+    for piece in pieces:
+        if isinstance(piece, Control):
+            if not text.startswith(piece.spelling, at):
+                return None
+            at += len(piece.spelling)
+            found.append(piece)
+            continue
+        start = at
+        if text.startswith(piece, at):
+            at += len(piece)
+            found.append(piece)
+            continue
+        for char in piece:
+            if text.startswith(char, at):
+                at += 1
+            elif not char.isspace():
+                return None
+        if at > start:
+            found.append(text[start:at])
+    return found if at == len(text) else None
 
 
 class ControlSpellings:
@@ -103,9 +132,16 @@ class MarkedText:
         self._thorough = thorough
         self._open, self._close, self._break, self.cut = unused(4, *texts)
         self._drop = str.maketrans("", "", self._open + self._close + self._break + self.cut)
+        self.marks = False
+        """Whether any text was given a mark."""
         self._marked = re.compile(f"({self._open}[^{self._open}{self._close}]*{self._close})")
 
     def protect(self, text: str) -> str:
+        marked = self._mark(text)
+        self.marks = self.marks or marked != text
+        return marked
+
+    def _mark(self, text: str) -> str:
         end = self._spellings.open_end(text)
         if end >= 0:
             text = text[:end] + self._break + text[end:]

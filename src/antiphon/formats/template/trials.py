@@ -1,0 +1,135 @@
+"""Finds out what a chat template takes by rendering small conversations with it, once, when its format is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from antiphon.conversation import ToolSpec
+from antiphon.errors import TemplateError
+
+from .capabilities import REASONING_NAMES, IdForm, TemplateCapabilities, fitted
+from .chat import ChatCall, ChatMessage
+from .jinja_values import message_value, strftime_for, tool_value
+from .sandbox import CompiledTemplate
+
+_STEPS = 100_000
+_SIMPLE = {"probekey": "probevalue"}
+_RICH = {"probekey": "probevalue", "b": [1, 2.5, True, None, {"c": "é<&'\"\n\\"}], "d": {}}
+_ID = "abcdefghi"
+_USER = ChatMessage(role="user", content="probeuser")
+_ANSWER = ChatMessage(role="assistant", content="probeanswer")
+_SYSTEM = ChatMessage(role="system", content="probesystem")
+_TOOL = ToolSpec("probetool", "Tool.", {"type": "object", "properties": {"probekey": {"type": "string"}}})
+
+
+def _called(*arguments: object, ids: Sequence[str] = (_ID,)) -> ChatMessage:
+    texts = [json.dumps(value, ensure_ascii=False) for value in arguments]
+    calls = (ChatCall("probecall", text, id) for text, id in zip(texts, ids, strict=True))
+    return ChatMessage(role="assistant", calls=tuple(calls))
+
+
+def _result(id: str = _ID) -> ChatMessage:
+    return ChatMessage(role="tool", content="proberesult", name="probecall", call_id=id)
+
+
+class Trials:
+    """Renders conversations with a template in a tenth of the work that a request may do."""
+
+    def __init__(self, template: CompiledTemplate, special_tokens: Mapping[str, str]) -> None:
+        self._template = template
+        self._special = special_tokens
+
+    def text(self, chat: Sequence[ChatMessage], takes: TemplateCapabilities, tools: Sequence[ToolSpec] = ()) -> str:
+        """What the template writes; empty when it fails."""
+        offered = [tool_value(tool) for tool in tools]
+        variables: dict[str, Any] = {
+            **self._special,
+            "messages": [message_value(message, takes, str) for message in fitted(chat, takes)],
+            "tools": offered or ([] if takes.tools_as_list else None),
+            "documents": None,
+            "add_generation_prompt": False,
+            "strftime_now": strftime_for(date(2000, 1, 1)),
+        }
+        try:
+            return self._template.render(variables, steps=_STEPS)
+        except TemplateError:
+            return ""
+
+    def first(
+        self,
+        candidates: Sequence[TemplateCapabilities],
+        chat: Sequence[ChatMessage],
+        *words: str,
+        tools: Sequence[ToolSpec] = (),
+    ) -> TemplateCapabilities:
+        """The first with which the template writes all the words; the very first when there is none."""
+        fit = (takes for takes in candidates if all(word in self.text(chat, takes, tools) for word in words))
+        return next(fit, candidates[0])
+
+
+def find_capabilities(template: CompiledTemplate, special_tokens: Mapping[str, str]) -> TemplateCapabilities:
+    """What the template takes: the usual form where it works, else the first form that does."""
+    trials = Trials(template, special_tokens)
+    takes = TemplateCapabilities()
+    for step in (_base, _system, _arguments, _calls, _reasoning):
+        takes = step(trials, takes)
+    return takes
+
+
+def _base(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities:
+    forms = [(False, False), (True, False), (False, True), (True, True)]
+    candidates = [replace(takes, tools_as_list=as_list, content_as_parts=parts) for as_list, parts in forms]
+    return trials.first(candidates, [_USER], _USER.content)
+
+
+def _system(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities:
+    takes = trials.first([takes, replace(takes, system=False)], [_SYSTEM, _USER], _SYSTEM.content)
+    later = [_USER, _ANSWER, _SYSTEM, _USER]
+    return trials.first([takes, replace(takes, later_system=False)], later, _SYSTEM.content)
+
+
+def _arguments(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities:
+    """An object where it works; text where only that works, or the object comes out as Python and the text as JSON.
+
+    Where both come out the same, text: it is what the model wrote, to the last blank, and the cached prompt holds it.
+    """
+    as_text = replace(takes, arguments_as_text=True)
+    for chat in ([_USER, _called(_SIMPLE), _result()], [_USER, _called(_SIMPLE)]):
+        given, spelled = (trials.text(chat, form, [_TOOL]) for form in (takes, as_text))
+        if "probevalue" not in given + spelled:
+            continue
+        python = str(_SIMPLE) in given and json.dumps(_SIMPLE) in spelled
+        rich = [chat[0], _called(_RICH), *chat[2:]]
+        same = given == spelled and trials.text(rich, takes, [_TOOL]) == trials.text(rich, as_text, [_TOOL])
+        return as_text if "probevalue" not in given or python or same else takes
+    return takes
+
+
+def _calls(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities:
+    odd = "call_0"
+    one = [_USER, _called(_SIMPLE, ids=[odd]), _result(odd)]
+    takes = trials.first([takes, replace(takes, ids=IdForm.SHORT)], one, "probevalue")
+    takes = trials.first([takes, replace(takes, ids=IdForm.NAMED)], one[:2], "probevalue", "probecall")
+    ids = ("abcdefgh1", "abcdefgh2")
+    two = [_USER, _called(_SIMPLE, {"probekey": "probesecond"}, ids=ids), *map(_result, ids)]
+    single = replace(takes, parallel_calls=False)
+    return trials.first([takes, single], two, "probevalue", "probesecond")
+
+
+def _reasoning(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities:
+    """All names at once, unless a template reads several and would write the reasoning twice."""
+
+    def most(form: TemplateCapabilities) -> int:
+        thought = "probethought"
+        answer, call = replace(_ANSWER, reasoning=thought), replace(_called(_SIMPLE), reasoning=thought)
+        texts = [trials.text([_USER, answer], form), trials.text([_USER, call, _result()], form, [_TOOL])]
+        return max(text.count(thought) for text in texts)
+
+    if most(takes) <= 1:
+        return takes
+    single = (replace(takes, reasoning_names=(name,)) for name in REASONING_NAMES)
+    return next((form for form in single if most(form) == 1), takes)
