@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.conversation import JsonSchema, Message, Role
+from antiphon.conversation import JsonSchema, Message, OpaquePart, Role
 from antiphon.tools import (
     FunctionTool,
     Router,
@@ -24,6 +24,7 @@ from antiphon.tools import (
     ToolOutput,
     ToolStarted,
 )
+from antiphon.tools.python.reply import IMAGE_BYTES, IMAGES
 from kit.waiting import PATIENCE
 
 
@@ -183,6 +184,51 @@ async def test_a_result_that_is_too_long_is_cut_and_says_so() -> None:
     assert result.output is not None
     assert result.output.content.startswith("ab" * 500 + "\n[cut: 1,999,000 of 2,000,000 characters left out]")
     assert result.envelope()["provenance"] == {"truncated": True, "characters": 2_000_000}
+
+
+def pictures(*sizes: int) -> FunctionTool:
+    def draw() -> ToolOutput:
+        """Draws."""
+        media = tuple(OpaquePart("image", {"mime": "image/png", "base64": "A" * size}) for size in sizes)
+        return ToolOutput(content="Drawn.", media=media)
+
+    return FunctionTool(draw)
+
+
+async def test_media_that_are_too_large_are_left_out_and_that_is_said() -> None:
+    """A picture is whole or not there; those that fit stay, in their order."""
+    result = await Router([pictures(500, 2000, 300)], ToolLimits(media=1000)).call(call("draw"))
+    shown = [part.data for part in result.message().parts if isinstance(part, OpaquePart)]
+    assert [len(picture["base64"]) for picture in shown] == [500, 300]
+    assert result.text(envelope=False) == "Drawn.\n[too large: 1 of 3 images or other media left out]"
+    assert result.envelope()["provenance"] == {"truncated": True, "media_left_out": 1}
+
+
+@pytest.mark.parametrize(
+    "data", ["A" * 1001, b"A" * 1001, {"A" * 1001: ""}, ["AAAA"] * 201, {"parts": [{"a": "A" * 999}]}]
+)
+async def test_media_of_any_shape_are_measured(data: object) -> None:
+    def show() -> ToolOutput:
+        """Shows."""
+        return ToolOutput(content={"shown": 1}, media=(OpaquePart("image", data),))
+
+    result = await Router([FunctionTool(show)], ToolLimits(media=1000)).call(call("show"))
+    assert result.output is not None
+    assert result.output.media == ()
+    assert result.text(envelope=False) == '{"shown": 1}\n[too large: 1 of 1 images or other media left out]'
+
+
+async def test_media_that_fit_stay_as_they_are() -> None:
+    result = await Router([pictures(400, 400)], ToolLimits(media=1000)).call(call("draw"))
+    assert result.output is not None
+    assert (result.output.content, len(result.output.media), result.output.provenance) == ("Drawn.", 2, {})
+
+
+async def test_the_pictures_that_code_may_draw_fit() -> None:
+    most = -(-IMAGE_BYTES // 3) * 4
+    result = await Router([pictures(*[most] * IMAGES)]).call(call("draw"))
+    assert result.output is not None
+    assert len(result.output.media) == IMAGES
 
 
 @pytest.mark.spec("OCM-93")

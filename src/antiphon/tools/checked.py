@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from antiphon.conversation import OpaquePart
 
 from .arguments import ArgumentReader, Arguments, BadArguments
 from .call import TOOL_BUSY, TOOL_FAILED, ToolCall, ToolError, ToolOutput, dump
@@ -35,24 +37,58 @@ class CheckedTool:
         except Exception as error:
             raise ToolFailure(ToolError(TOOL_FAILED, described(error))) from error
 
-    def begin(self, call: ToolCall, arguments: Arguments, *, characters: int, abandoned: int) -> ToolWork:
+    def begin(self, call: ToolCall, arguments: Arguments, *, characters: int, media: int, abandoned: int) -> ToolWork:
         """Begin the call. Raises `ToolFailure` when ``abandoned`` calls that were given up still go on."""
         if len(self.abandoned) >= abandoned:
             message = f"{len(self.abandoned)} earlier calls of this tool were given up and have not ended"
             raise ToolFailure(ToolError(TOOL_BUSY, message, retryable=True))
 
         async def output() -> ToolOutput:
-            return bounded(await self.tool.run(call, arguments.values), characters)
+            return bounded(await self.tool.run(call, arguments.values), characters, media)
 
         return ToolWork(output, self.abandoned)
 
 
-def bounded(output: ToolOutput, limit: int) -> ToolOutput:
-    """The output, cut where it is too long, with a note that says so (and never a broken JSON value)."""
+def bounded(output: ToolOutput, characters: int, media: int) -> ToolOutput:
+    """The output, cut where it is too long, with a note that says so (and never a broken JSON value or picture).
+
+    Of its media those stay that have ``media`` characters together, the first ones first; the others are left out.
+    """
     text = output.content if isinstance(output.content, str) else dump(output.content)
     dump(output.provenance)  # what cannot be written is an error here, and not in the reply
-    if len(text) <= limit:
+    fitting = _fitting(output.media, media)
+    note, provenance = "", dict(output.provenance)
+    if len(text) > characters:
+        note += f"\n[cut: {len(text) - characters:,} of {len(text):,} characters left out]"
+        provenance |= {"truncated": True, "characters": len(text)}
+    if len(fitting) < len(output.media):
+        missing = len(output.media) - len(fitting)
+        note += f"\n[too large: {missing:,} of {len(output.media):,} images or other media left out]"
+        provenance |= {"truncated": True, "media_left_out": missing}
+    if not note:
         return output
-    note = f"\n[cut: {len(text) - limit:,} of {len(text):,} characters left out]"
-    provenance: Mapping[str, Any] = {**output.provenance, "truncated": True, "characters": len(text)}
-    return replace(output, content=text[:limit] + note, provenance=provenance)
+    return replace(output, content=text[:characters] + note, media=fitting, provenance=provenance)
+
+
+def _fitting(media: Sequence[OpaquePart], most: int) -> tuple[OpaquePart, ...]:
+    """The media that together have no more than ``most`` characters."""
+    fitting: list[OpaquePart] = []
+    for part in media:
+        size = _characters(part.data)
+        if size <= most:
+            fitting.append(part)
+            most -= size
+    return tuple(fitting)
+
+
+def _characters(value: Any) -> int:
+    """How long a value is, about, without writing it: its texts and bytes, and one for whatever else is in it."""
+    match value:
+        case str() | bytes() | bytearray():
+            return len(value)
+        case Mapping():
+            return sum(_characters(key) + _characters(item) for key, item in value.items())
+        case list() | tuple():
+            return len(value) + sum(map(_characters, value))
+        case _:
+            return 1

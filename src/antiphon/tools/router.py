@@ -26,14 +26,16 @@ Notify = Callable[[ToolEvent], None]
 class ToolLimits:
     """``deadline`` seconds for a call that names none, ``longest`` for one that does, both from its arrival.
 
-    ``result``: characters of a result. ``concurrent``: calls of one `Router.run` at once. ``remembered``: results of
-    sessions' calls. ``abandoned``: calls of one tool that were given up and have not ended; a tool that has so many
-    gets no further ones (``E-TOOL-BUSY``).
+    ``result``: characters of a result. ``media``: characters of the pictures and other media beside it, as they are
+    sent (base64). ``concurrent``: calls of one `Router.run` at once. ``remembered``: results of sessions' calls.
+    ``abandoned``: calls of one tool that were given up and have not ended; a tool that has so many gets no further ones
+    (``E-TOOL-BUSY``).
     """
 
     deadline: float = 30.0
     longest: float = 300.0
     result: int = 100_000
+    media: int = 24_000_000
     concurrent: int = 16
     remembered: int = 1024
     abandoned: int = 16
@@ -186,7 +188,7 @@ class Router:
     async def _outcome(self, tool: CheckedTool, call: ToolCall, arguments: Arguments) -> ToolOutcome:
         limits = self.limits
         try:
-            work = tool.begin(call, arguments, characters=limits.result, abandoned=limits.abandoned)
+            work = tool.begin(call, arguments, characters=limits.result, media=limits.media, abandoned=limits.abandoned)
         except ToolFailure as refusal:
             return refusal.error
         return await work.outcome()
