@@ -160,8 +160,20 @@ async def exchange(
     key: str | None = None,
     method: str = "POST",
 ) -> Got:
-    """A request without a socket, with an API key or none: the application's own three calls."""
-    body = json.dumps(fields).encode()
+    """A request without a socket, with an API key or none."""
+    return await exchange_bytes(application, path, json.dumps(fields).encode(), answered, key=key, method=method)
+
+
+async def exchange_bytes(
+    application: ASGIApp,
+    path: str,
+    body: bytes,
+    answered: Answered,
+    *,
+    key: str | None = None,
+    method: str = "POST",
+) -> Got:
+    """The same for a body of any kind: the application's own three calls."""
     incoming = [{"type": "http.request", "body": body, "more_body": False}]
     never = asyncio.Event()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Self
 
 from antiphon.conversation import End
 from antiphon.tokens import Control, Piece
@@ -13,9 +14,6 @@ from .head import Head
 from .head_reader import HeadReader
 from .machine import TRANSCRIPT, Action, FrameState, Input, Table, whole_frame
 from .spelling import BY_SPELLING, ENDLITERAL, START, is_utf8, next_control, open_tail
-
-Handler = Callable[[str], None]
-"""An action's method: gets the text, or the control's spelling, that came in."""
 
 WHOLE_FRAME = whole_frame(TRANSCRIPT)
 
@@ -38,29 +36,33 @@ class FrameReader:
         self._table = table
         self.actions = self._handlers()
 
-    def _handlers(self) -> Mapping[Action, Handler]:
-        """The method of each action."""
+    @classmethod
+    def _handlers(cls) -> Mapping[Action, Callable[[Self, str], None]]:
+        """The method of each action, which gets the text, or the control's spelling, that came in.
+
+        Functions of the class: methods of a reader would refer to it, and what it has read would outlive it.
+        """
         return {
-            Action.SKIP_TEXT: self._skip_text,
-            Action.SKIP_CONTROL: self._skip_control,
-            Action.SKIP_HEAD: self._skip_head,
-            Action.REPORT_SKIPPED: self._report_skipped,
-            Action.OPEN_HEAD: self._open_head,
-            Action.ADD_TO_HEAD: self._add_to_head,
-            Action.ADD_SECTION: self._add_section,
-            Action.DROP_HEAD: self._drop_head,
-            Action.REOPEN_HEAD: self._reopen_head,
-            Action.TRUNCATE_HEAD: self._truncate_head,
-            Action.OPEN_BODY: self._open_body,
-            Action.ADD_TEXT: self._add_text,
-            Action.ADD_ESCAPED: self._add_escaped,
-            Action.ADD_STRAY: self._add_stray,
-            Action.OPEN_LITERAL: self._open_literal,
-            Action.ADD_LITERAL: self._add_literal,
-            Action.CLOSE_LITERAL: self._close_literal,
-            Action.END_FRAME: self._end_frame,
-            Action.TRUNCATE_BODY: self._truncate_body,
-            Action.TRUNCATE_LITERAL: self._truncate_literal,
+            Action.SKIP_TEXT: cls._skip_text,
+            Action.SKIP_CONTROL: cls._skip_control,
+            Action.SKIP_HEAD: cls._skip_head,
+            Action.REPORT_SKIPPED: cls._report_skipped,
+            Action.OPEN_HEAD: cls._open_head,
+            Action.ADD_TO_HEAD: cls._add_to_head,
+            Action.ADD_SECTION: cls._add_section,
+            Action.DROP_HEAD: cls._drop_head,
+            Action.REOPEN_HEAD: cls._reopen_head,
+            Action.TRUNCATE_HEAD: cls._truncate_head,
+            Action.OPEN_BODY: cls._open_body,
+            Action.ADD_TEXT: cls._add_text,
+            Action.ADD_ESCAPED: cls._add_escaped,
+            Action.ADD_STRAY: cls._add_stray,
+            Action.OPEN_LITERAL: cls._open_literal,
+            Action.ADD_LITERAL: cls._add_literal,
+            Action.CLOSE_LITERAL: cls._close_literal,
+            Action.END_FRAME: cls._end_frame,
+            Action.TRUNCATE_BODY: cls._truncate_body,
+            Action.TRUNCATE_LITERAL: cls._truncate_literal,
         }
 
     # -- in and out ---------------------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ class FrameReader:
     def _step(self, key: str, text: str) -> None:
         """One cell of the table: the state that follows, then the action, which may take further steps."""
         action, self._state = self._table[self._state][key]
-        self.actions[action](text)
+        self.actions[action](self, text)
 
     def _text(self, text: str) -> None:
         if text:

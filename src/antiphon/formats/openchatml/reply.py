@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Self
 
 from antiphon.conversation import End, Incident, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
 from antiphon.tokens import Control, Piece, spell
@@ -11,7 +12,7 @@ from antiphon.tokens import Control, Piece, spell
 from .body import constraint_problem
 from .finding import E_HEADER, E_TRUNCATED, Finding, Place
 from .frame import Frame, OpenFrame
-from .frame_reader import FrameReader, Handler
+from .frame_reader import FrameReader
 from .head import ATTRIBUTES, Head
 from .machine import REPLY, Action, FrameState, Input
 from .rules import in_body
@@ -38,17 +39,18 @@ class ReplyReader(FrameReader):
         self.ended: str | None = None
         self._role = ""
 
-    def _handlers(self) -> Mapping[Action, Handler]:
+    @classmethod
+    def _handlers(cls) -> Mapping[Action, Callable[[Self, str], None]]:
         return {
             **super()._handlers(),
-            Action.REPORT_STRAY: self._report_stray,
-            Action.IMPLY_HEAD: self._imply_head,
-            Action.INSERT_MESSAGE: self._insert_message,
-            Action.LEAVE_HEAD: self._leave_head,
-            Action.SKIP_FRAME: self._skip_frame,
-            Action.IMPLY_END: self._imply_end,
-            Action.STOP_FRAME: self._stop_frame,
-            Action.END_TURN: self._end_turn,
+            Action.REPORT_STRAY: cls._report_stray,
+            Action.IMPLY_HEAD: cls._imply_head,
+            Action.INSERT_MESSAGE: cls._insert_message,
+            Action.LEAVE_HEAD: cls._leave_head,
+            Action.SKIP_FRAME: cls._skip_frame,
+            Action.IMPLY_END: cls._imply_end,
+            Action.STOP_FRAME: cls._stop_frame,
+            Action.END_TURN: cls._end_turn,
         }
 
     def begin(self, opened: Sequence[Piece], *, spelled: bool) -> None:

@@ -1,0 +1,149 @@
+"""What a large body leaves behind: nothing, not even circles of objects that wait for the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.formats import Format
+from antiphon.formats.harmony import Harmony
+from antiphon.formats.openchatml import OpenChatML
+from antiphon.formats.template import template_format
+from antiphon.generation import Model
+from antiphon.store.sqlite import SqliteStore
+from antiphon.tokens import ByteTokenizer
+from kit.api import END, START, exchange_bytes, ids, scripted
+from kit.waiting import until
+
+SIZE = 300_000
+"""Characters; above the limit beyond which a body is worked on beside the event loop."""
+LITTLE = SIZE // 4
+"""Bytes of small things: what a request logs, counts and caches."""
+
+MESSAGES = '"messages":[{"role":"user","content":@}]'
+SAID = '{"max_tokens":1,"messages":[{"role":"user","content":"a"}],'
+HEAD = 'version: "2.2"\n---\n<|start|>'
+ROUTES: dict[str, list[str]] = {
+    "/v1/chat/completions": [
+        '{"max_tokens":1,' + MESSAGES + "}",
+        '{"max_tokens":1,"stream":true,' + MESSAGES + "}",
+        '{"max_tokens":1,"session_id":7,' + MESSAGES + "}",
+        '{"error_behavior":"truncate","max_tokens":1,' + MESSAGES + "}",
+        '{"messages":[{"role":@,"content":"a"}]}',
+        "{" + MESSAGES,
+        "@",
+        SAID + '"unknown":@}',
+        SAID + '"model":@}',
+        SAID + '"stop":@}',
+        SAID + '"tools":[{"type":"function","function":{"name":"f","description":@}}]}',
+        SAID + '"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"string","enum":[@]}}}]}',
+        SAID + '"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"const":@}}}}',
+    ],
+    "/v1/chat/interactive": ['{"session_id":3,"request_output_len":1,"prompt":@}'],
+    "/v1/completions": ['{"max_tokens":1,"prompt":@}', '{"max_tokens":1,"prompt":["a",@]}'],
+    "/v1/embeddings": ['{"input":@}', '{"input":["a",@],"error_behavior":"truncate"}'],
+    "/v1/tokenize": ['{"prompt":@}', "{" + MESSAGES + "}"],
+    "/v1/detokenize": ['{"tokens":@}'],
+    "/v1/render": ["{" + MESSAGES + "}"],
+    "/v1/parse": ['{"text":@}', '{"ids":@}'],
+    "/v1/openchatml": [
+        HEAD + "user<|message|>@<|end|>\n",
+        HEAD + "user<|message|>@",
+        HEAD + "user<|message|><|literal|>@<|endliteral|><|end|>",
+        HEAD + "user<|message|>a<|end|>@",
+        HEAD + "@",
+        HEAD + "user<|constrain|>json<|message|>[@<|end|>",
+        HEAD + "assistant to=functions.f call_id=a<|channel|>commentary<|constrain|>json<|message|>{@<|call|>",
+        'version: "2.2"\nmodel: @\n---\n<|start|>user<|message|>a<|end|>',
+        "@",
+    ],
+    "/v1/responses": [
+        '{"max_output_tokens":1,"store":false,"input":@}',
+        '{"max_output_tokens":1,"store":false,"input":[{"type":"reasoning","summary":[],"encrypted_content":@}]}',
+        '{"max_output_tokens":1,"store":false,"input":"a","instructions":@}',
+        '{"max_output_tokens":1,"store":false,"input":"a","metadata":{"a":@}}',
+    ],
+    "/v1/responses/input_tokens": ['{"input":@}'],
+    "/v1/conversations": ['{"items":[{"role":"user","content":@}]}', '{"metadata":{"a":@}}'],
+    "/v1/conversations/{id}": ['{"metadata":{"a":@}}'],
+    "/v1/conversations/{id}/items": ['{"items":[{"role":"user","content":@}]}'],
+}
+"""Bodies of each route, with ``@`` for what is large."""
+VALUES: dict[str, Callable[[int], str]] = {
+    "a text": lambda size: '"' + "a" * size + '"',
+    "characters of four bytes": lambda size: '"' + "😀" * (size // 4) + '"',
+    "spelled controls": lambda size: '"' + "<|im_start|>" * (size // 12) + '"',
+    "ids": lambda size: "[" + ",".join(["17"] * (size // 3)) + "]",
+}
+FORMATS: dict[str, Callable[[], Format]] = {
+    "chatml": lambda: template_format("chatml", [START, END]),
+    "harmony": Harmony,
+    "openchatml": OpenChatML,
+}
+
+
+@contextmanager
+def nothing_collected() -> Iterator[None]:
+    """What is in a circle stays, and every allocation is counted."""
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+@asynccontextmanager
+async def application(name: str, context: int, path: Path) -> AsyncIterator[Starlette]:
+    """Over a store on disk: what is stored there is not in memory."""
+    format, store = FORMATS[name](), SqliteStore(path)
+    tokenizer = ByteTokenizer([START, END, *format.controls])
+    engine = scripted(ids("ok"), context=context)
+    model = Model(name="small", engine=engine, tokenizer=tokenizer, format=format)
+    yield create_app(StaticCatalog({"small": model}), store=store)
+    await store.aclose()
+
+
+def test_every_route_that_takes_a_body_is_tried(tmp_path: Path) -> None:
+    app = create_app(StaticCatalog({}))
+    posts = {route.path for route in app.routes if isinstance(route, Route) and "POST" in (route.methods or ())}
+    own = {path for path in posts if path.startswith("/v1/") and not path.startswith("/v1/v1/")}
+    assert own - {"/v1/responses/{id}/cancel"} == set(ROUTES)
+
+
+@pytest.mark.parametrize("path", ROUTES)
+async def test_a_large_body_is_gone_when_it_is_answered(path: str, tmp_path: Path) -> None:
+    async with application("chatml", 4096, tmp_path / "store.db") as app:
+        for body in ROUTES[path]:
+            for value in VALUES.values():
+                await _leaves_nothing(app, path, body, value)
+
+
+@pytest.mark.parametrize("path", ["/v1/render", "/v1/parse", "/v1/openchatml"])
+@pytest.mark.parametrize("name", FORMATS)
+async def test_a_large_body_that_is_read_through_is_gone_too(path: str, name: str, tmp_path: Path) -> None:
+    """Of a model that has room for it."""
+    async with application(name, 4 * SIZE, tmp_path / "store.db") as app:
+        for value in VALUES.values():
+            await _leaves_nothing(app, path, ROUTES[path][0], value)
+
+
+async def _leaves_nothing(app: Starlette, path: str, body: str, value: Callable[[int], str]) -> None:
+    await exchange_bytes(app, path, body.replace("@", value(5_000)).encode(), [])
+    large = body.replace("@", value(SIZE)).encode()
+    with nothing_collected():
+        got = await exchange_bytes(app, path, large, [])
+        # The thread that worked on it lets go of it a moment after its result is here.
+        await until(lambda: tracemalloc.get_traced_memory()[0] < LITTLE + 2 * len(got.body))
+    assert got.status < 500
