@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -102,6 +104,37 @@ def nothing_collected() -> Iterator[None]:
     finally:
         tracemalloc.stop()
         gc.enable()
+
+
+KEPT = """
+import threading
+from pathlib import Path
+from antiphon.api import Limits
+from antiphon.api.gate.large import LargeWork
+from antiphon.api.rules import Rules
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+def work(left):
+    first = b"a" * 20_000_000
+    del first
+    second = b"b" * 16_000_000
+    left.append(b"c" * 5_000)
+
+LargeWork(Rules(Limits()))
+before, left = resident(), []
+thread = threading.Thread(target=work, args=(left,))
+thread.start()
+thread.join()
+print(resident() - before)
+"""
+
+
+def test_a_thread_that_worked_on_a_large_body_keeps_none_of_its_memory() -> None:
+    """In a process of its own: how memory is allocated is a setting of the process."""
+    printed = subprocess.run([sys.executable, "-c", KEPT], capture_output=True, text=True, check=True).stdout
+    assert int(printed) < 4_000_000
 
 
 @asynccontextmanager

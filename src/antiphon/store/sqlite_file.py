@@ -55,7 +55,8 @@ def open_file(path: Path, *, check: bool) -> sqlite3.Connection:
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
-    connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
+    # No statements are cached: SQLite keeps the values that were last written with each, and they may be large.
+    connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False, cached_statements=0)
     try:
         connection.text_factory = bytes  # A damaged text must not raise before its checksum is seen.
         for pragma in _PRAGMAS:

@@ -48,6 +48,7 @@ class LargeWork:
     """Bounds what large bodies take together: memory while they are here, and threads while they are worked on."""
 
     def __init__(self, rules: Rules) -> None:
+        _return_large_blocks()
         self._rules = rules
         self._one = ThreadPoolExecutor(1, thread_name_prefix="large-request")
         self.bytes = 0
@@ -102,17 +103,28 @@ class LargeWork:
         self._one.shutdown(wait=False, cancel_futures=True)
 
 
-def _malloc_trim() -> Callable[[], object]:
-    """glibc keeps what is freed for later, in the heap of each thread. `malloc_trim` gives all of it back."""
-    if sys.platform != "linux":
-        return lambda: None
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other libraries than glibc have none
-    return (lambda: None) if trim is None else (lambda: trim(0))
+def _glibc(name: str) -> Callable[..., int] | None:
+    """A function of glibc's; other libraries have none of them."""
+    found: Callable[..., int] | None = getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
+    return found
 
 
-_TRIM = _malloc_trim()
+_TRIM, _MALLOPT = _glibc("malloc_trim"), _glibc("mallopt")
+_M_MMAP_THRESHOLD = -3
+
+
+def _return_large_blocks() -> None:
+    """Blocks beyond `HUGE` go back to the system as they are freed, in this process from now on.
+
+    Else glibc learns from the first large body to take such blocks from a thread's heap, and `malloc_trim` does not
+    give back the end of one: each thread that ever worked on a large body, the store's too, kept 16 to 64 MB.
+    """
+    if _MALLOPT is not None:
+        _MALLOPT(_M_MMAP_THRESHOLD, HUGE)
 
 
 def _give_back() -> None:
-    gc.collect(1)  # young readers that refer to themselves, and so hold a body; a look at all objects takes too long
-    _TRIM()
+    """What glibc keeps of smaller blocks, in the heap of each thread. Our readers leave no circles; others' may."""
+    gc.collect(1)  # a look at all objects takes too long
+    if _TRIM is not None:
+        _TRIM(0)
