@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -84,4 +85,4 @@ def test_parsing_a_reply_leaves_no_circles(name: str, *, strict: bool) -> None:
         parser = format.parser(strict=strict)
         return [parser.feed(reply), parser.close()]
 
-    assert [circles(lambda reply=reply: parse(reply)) for reply in REPLIES] == [0] * len(REPLIES)
+    assert [circles(partial(parse, reply)) for reply in REPLIES] == [0] * len(REPLIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -20,8 +21,11 @@ from antiphon.wire.responses.schema import Response, ResponseError
 
 DAY = 24 * 3600.0
 SWEEP = 3600.0
+MUCH = 2**18
+"""Characters of items that take long to write or to read."""
 
 Stored = TypeVar("Stored", bound=msgspec.Struct)
+Result = TypeVar("Result")
 
 
 class StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -88,7 +92,7 @@ class Archive:
         """Writes a response and appends its items; when this returned, a crash does not lose them."""
         now = self.clock()
         await self._sweep()
-        entries = [_packed(entry, output=False) for entry in inputs] + [_packed(e, output=True) for e in outputs]
+        entries = [*await _all_packed(tuple(inputs), output=False), *await _all_packed(tuple(outputs), output=True)]
         record = Record(encode(stored), now, now + self.lifetime)
         await self.store.put(Key("response", owner, stored.response.id), record, *entries)
 
@@ -148,7 +152,7 @@ class Archive:
     async def create_conversation(self, owner: str, id: str, metadata: dict[str, str], entries: Sequence[Entry]) -> int:
         """Writes a new conversation; the time of its making."""
         now = self.clock()
-        packed = [_packed(entry, output=False) for entry in entries]
+        packed = await _all_packed(entries, output=False)
         await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), now), *packed)
         return int(now)
 
@@ -173,12 +177,13 @@ class Archive:
         await self.conversation(owner, id)
         stored = await self._entries(Key("conversation", owner, id))
         gone = {entry.gone for entry in stored if entry.gone}
-        entries = (_unpacked(entry) for entry in stored if not entry.gone)
+        size = sum(len(message) for entry in stored for message in entry.messages)
+        entries = await _off_loop(lambda: [_unpacked(entry) for entry in stored if not entry.gone], size)
         return [entry for entry in entries if not entry.id or entry.id not in gone]
 
     async def add_items(self, owner: str, id: str, entries: Sequence[Entry], *, output: bool = False) -> None:
         metadata, created = await self.conversation(owner, id)
-        packed = [_packed(entry, output=output) for entry in entries]
+        packed = await _all_packed(entries, output=output)
         await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), created), *packed)
 
     async def delete_item(self, owner: str, id: str, item: str) -> None:
@@ -224,7 +229,8 @@ class Archive:
         return None if record is None or self.expired(record, self.lifetime) else record
 
     async def _entries(self, key: Key) -> list[StoredEntry]:
-        return [_entry(stored) for stored in await self.store.entries(key)]
+        stored = await self.store.entries(key)
+        return await _off_loop(lambda: [_entry(one) for one in stored], sum(map(len, stored)))
 
 
 @contextmanager
@@ -254,6 +260,16 @@ def _entry(stored: bytes) -> StoredEntry:
 def _packed(entry: Entry, *, output: bool) -> bytes:
     item = None if entry.item is None else dict(entry.item)
     return msgspec.msgpack.encode(StoredEntry(item, [pack(message) for message in entry.messages], output))
+
+
+async def _all_packed(entries: Sequence[Entry], *, output: bool) -> list[bytes]:
+    size = sum(len(message.text) for entry in entries for message in entry.messages)
+    return await _off_loop(lambda: [_packed(entry, output=output) for entry in entries], size)
+
+
+async def _off_loop(work: Callable[[], Result], size: int) -> Result:
+    """The result of ``work`` on ``size`` characters; of many, beside the event loop."""
+    return work() if size <= MUCH else await asyncio.to_thread(work)
 
 
 def _unpacked(stored: StoredEntry) -> Entry:

@@ -19,6 +19,8 @@ from .yaml_header import MAX_HEADER, HeaderScanner, frames_behind, read_header
 
 Read = Message | Finding
 
+STEP = 2**17
+"""Bytes that are decoded at once."""
 MAX_PENDING = 1000
 """Findings about one frame that are sorted by their place before they are given."""
 
@@ -69,7 +71,7 @@ class Reader:
 
     def feed(self, text: str | bytes) -> list[Read]:
         if isinstance(text, bytes):
-            text = self._utf8.decode(text)
+            text = self._decoded(text)
         return self._open(text) + self._settle()
 
     def feed_pieces(self, pieces: Iterable[Piece]) -> list[Read]:
@@ -97,6 +99,10 @@ class Reader:
     @property
     def envelope(self) -> TranscriptEnvelope:
         return TranscriptEnvelope(self.header, self.header_text, self._frames.tail)
+
+    def _decoded(self, data: bytes) -> str:
+        """Step by step, so that none holds other threads up: bytes that are no UTF-8 take long."""
+        return "".join([self._utf8.decode(data[start : start + STEP]) for start in range(0, len(data), STEP)])
 
     # -- the header ---------------------------------------------------------------------------------------------------
 
