@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from antiphon.errors import AntiphonError
 from antiphon.grammar.schema import compile_schema
 from kit.api import Got, post_in_process
-from kit.hostile_schemas import HOSTILE, schemas
+from kit.hostile_schemas import HOSTILE, HOSTILE_PATTERNS, schemas
 from kit.masked import FORMATS, masked_app
 
 WAYS = ("answer", "strict answer", "optional tool", "required tool", "strict tool")
@@ -84,6 +84,15 @@ def test_a_hostile_schema_is_honoured_or_refused_in_every_format(loop: asyncio.A
     for format in FORMATS:
         for way in ("strict answer", "optional tool", "required tool"):
             checked(loop.run_until_complete(answer(schema, (format, way))), schema, way)
+
+
+@pytest.mark.parametrize("name", HOSTILE_PATTERNS)
+def test_a_hostile_pattern_is_honoured_or_refused_wherever_it_stands(
+    loop: asyncio.AbstractEventLoop, name: str
+) -> None:
+    schema = HOSTILE_PATTERNS[name]
+    for asked in (("chatml", "strict answer"), ("harmony", "answer"), ("chatml, spelled out", "required tool")):
+        checked(loop.run_until_complete(answer(schema, asked)), schema, asked[1])
 
 
 @settings(max_examples=250, derandomize=True)

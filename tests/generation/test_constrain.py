@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from random import Random
 from typing import Any, get_type_hints
 
 import pytest
@@ -38,6 +40,7 @@ from antiphon.generation import (
 )
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.generation.turn import steps
+from antiphon.grammar import Json, Limits, lark
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary
 from antiphon.grammar.schema import compile_schema
 from antiphon.tokens import ByteTokenizer, Control
@@ -109,12 +112,49 @@ async def test_a_grammar_that_leads_nowhere_is_the_schemas_fault_and_not_the_eng
     """The engine takes a step between bounds for what no number meets, once it has begun the number."""
     schema = '{"type": "number", "minimum": 0.3, "maximum": 0.35, "multipleOf": 0.1}'
     text = f'%llguidance {{}}\nstart: "[" number <[{END}]>\nnumber: %json {schema}\n'
-    grammar = CompiledGrammar(text, "", LLMatcher(Vocabulary(TOKENIZER, {END}).tokens, text, log_level=0), {})
+    tokens = Vocabulary(TOKENIZER, {END}).tokens
+    grammar = CompiledGrammar(text, "", tokens, LLMatcher(tokens, text, log_level=0), {})
     asked = TurnRequest(conversation=replace(HI, response_format=ResponseFormat("json_object")))
     plan = replace(await prepare_turn(model("[0.3]"), asked), constraint=grammar)
     with pytest.raises(RequestError) as caught:
         await collect(run_turn(plan))
     assert (caught.value.code, caught.value.param) == ("invalid_grammar", "response_format")
+
+
+COSTLY = f"^(?:{'|'.join(f'.*{chr(97 + i % 3)}.{{{60 + i}}}{chr(97 + i // 3 % 3)}' for i in range(27))})*$"
+COSTLY_FORM = ResponseFormat("json_schema", schema={"type": "string", "pattern": COSTLY}, strict=True)
+
+
+@cache
+def until_a_mask_fails() -> str:
+    """A reply to `COSTLY_FORM` up to where an engine goes on without a grammar, for its matcher gives up."""
+    tokens, text, random = Vocabulary(TOKENIZER, {END}).tokens, '"', Random(0)
+    matcher = LLMatcher(tokens, lark(Json(COSTLY_FORM.schema or {}), controls={}, end_ids=[END]), log_level=0)
+    matcher.consume_token(ord('"'))
+    while matcher.compute_bitmask() and not matcher.is_error():
+        text += random.choice("abcxyz")
+        matcher.consume_token(ord(text[-1]))
+    return text
+
+
+@pytest.mark.parametrize("more", ["", "abc" * 20, "z" * 200 + '"'])
+async def test_a_pattern_that_no_engine_can_follow_is_the_requests_fault(more: str) -> None:
+    answering = model(until_a_mask_fails() + more)
+    replies = ReplyCompiler(CHATML, TOKENIZER, {END}, limits=Limits(mask_seconds=1000))
+    with pytest.raises(RequestError) as caught:
+        await ask(replace(answering, compiler=replies), conversation=replace(HI, response_format=COSTLY_FORM))
+    assert (caught.value.code, caught.value.param) == ("invalid_grammar", "response_format")
+
+
+async def test_a_reply_that_came_to_a_limit_of_its_grammar_spoils_it_for_no_other() -> None:
+    said = [until_a_mask_fails() + "abc" * 20, '""']
+    engine = ScriptedEngine(lambda *_: [*TOKENIZER.encode(said.pop(0)), END], end_ids=frozenset({END}), chunk=1)
+    replies = ReplyCompiler(CHATML, TOKENIZER, {END}, limits=Limits(mask_seconds=1000))
+    answering = replace(model(""), engine=engine, compiler=replies)
+    costly = replace(HI, response_format=COSTLY_FORM)
+    with pytest.raises(RequestError):
+        await ask(answering, conversation=costly)
+    assert (await ask(answering, conversation=costly)).messages[0].text == '""'
 
 
 async def test_a_reply_that_stops_before_its_grammar_ends_is_caught() -> None:

@@ -114,6 +114,51 @@ SHAPES: dict[str, Any] = {
     "many states": closed({"x": {"type": "string", "pattern": "^(?:a|b)*a(?:a|b){25}$"}}),
     "three hundred properties": closed({f"p{i}": {"type": "null"} for i in range(300)}, optional=True),
 }
+PATTERNS: dict[str, str] = {
+    "two wildcards with counts": "^(?:.*a.{100}|.*b.{99}c)*$",
+    "many wildcards with counts": f"^(?:{'|'.join(f'.*{chr(97 + i % 3)}.{{{30 + i}}}' for i in range(40))})*$",
+    "counts of counts": "^(?:(?:.{0,60}a){1,60}|(?:.{0,59}b){1,60})*$",
+    "nested quantifiers": "^(((a+)+)+)+$",
+    "what may each be left out": "^" + "a?b?c?" * 300 + "$",
+    "options, then as many": "^(a?){500}a{500}$",
+    "ranges beside ranges": "^(?:[a-c]{1,120}[b-d]{1,120}[a-b]{1,120}){1,40}$",
+    "a suffix of many": "^.*(?:foo.{40}|bar.{41}|baz.{42}|a.{90})$",
+    "lengths without a common factor": "^(?:(?:[ab]{3})*|(?:[ab]{5})*|(?:[ab]{7})*|(?:[ab]{11})*|(?:[ab]{13})*)$",
+    "classes of Unicode": r"^(?:\p{L}*\p{Lu}\p{L}{80}|\p{N}*.{70}\p{N})*$",
+    "scripts": r"^\p{Script=Greek}+\P{L}*$",
+    "a look ahead": "^(?=a)[ab]*$",
+    "a look ahead that denies": "^(?!.*aa)[ab]*$",
+    "a look behind": "(?<=a)b",
+    "a reference back": r"^(a|b)\1$",
+    "a named reference back": r"^(?<x>a|b)\k<x>$",
+    "the edge of a word": r"^\ba\b$",
+    "a flag": "^(?i:a)b$",
+    "an atomic group": "^(?>a*)b$",
+    "a possessive count": "^a*+b$",
+    "anchors inside": "^a$|b^c|$",
+    "a control by its number": r"^\cA\x07\u0000?\u{41}$",
+    "half a character": r"^[\ud83d\ude00]$",
+    "not in any line": "^.*$",
+    "a class without any": "^[]$",
+    "a class of all": "^[^]$",
+    "digits": r"^\d\w\s\D\W\S$",
+}
+"""Patterns whose automata grow as they are followed, and what only some dialects have."""
+
+
+def _in_places(pattern: str) -> dict[str, Any]:
+    """A schema for each place that a pattern may have."""
+    names = {"type": "object", "minProperties": 1}
+    return {
+        "of a text": closed({"x": {"type": "string", "pattern": pattern}}),
+        "of names": {**names, "patternProperties": {pattern: {"type": "null"}}, "additionalProperties": False},
+        "of all names": {**names, "propertyNames": {"pattern": pattern}, "additionalProperties": {"type": "null"}},
+    }
+
+
+HOSTILE_PATTERNS: dict[str, Any] = {
+    f"{name}, {place}": schema for name, pattern in PATTERNS.items() for place, schema in _in_places(pattern).items()
+}
 HOSTILE: dict[str, Any] = {
     **_wrapped(NUMBERS | VALUES | CONTRADICTIONS),
     **{f"reference to {name}": schema for name, schema in REFERENCES.items()},

@@ -107,10 +107,13 @@ class MaskedEngine(ScriptedEngine):
         while not matcher.is_stopped() and len(said) < min(most, 600):
             id = self._sampled(allowed(matcher.compute_bitmask(), self._vocabulary.size), random, len(said))
             if id is None or not matcher.consume_token(id):
-                break
+                return [*said, *self._unconstrained(random, most - len(said))]
             said.append(id)
-        # Nothing can follow, or the grammar broke: llama.cpp goes on without it.
         return said if said and said[-1] == self._end else [*said, self._end]
+
+    def _unconstrained(self, random: Random, most: int) -> list[int]:
+        """What follows where nothing can follow, or where the grammar broke: llama.cpp goes on without it."""
+        return [*random.choices(b"abc", k=min(most, random.randrange(200))), *b'"}', self._end]
 
     def _sampled(self, ids: Collection[int], random: Random, place: int) -> int | None:
         if not ids:

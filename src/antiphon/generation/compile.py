@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import msgspec
 
@@ -19,8 +20,22 @@ log = logging.getLogger("antiphon.generation")
 
 MOST_LOGGED = 500
 """Characters of what the engine's compiler says of a schema that go into a line of the log."""
+USES = 256
+"""Replies that are followed by one grammar before it is compiled anew: what they have come to takes room."""
 TAIL = 256
 """How many characters of a prompt's end decide where a reply begins."""
+
+_Key = tuple[str, str, bytes]
+
+
+@dataclass(slots=True)
+class _Known:
+    grammar: CompiledGrammar
+    uses: int = 0
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.uses >= USES or self.grammar.spent
 
 
 class ReplyCompiler:
@@ -46,7 +61,7 @@ class ReplyCompiler:
         self._limits = limits
         self._seconds = seconds
         self._capacity = capacity
-        self._known: dict[tuple[str, str, bytes], CompiledGrammar] = {}
+        self._known: dict[_Key, _Known] = {}
         self._vocabulary: Vocabulary | None = None
         self._threads = ThreadPoolExecutor(2, "compile")
         self._building = asyncio.Lock()
@@ -61,25 +76,30 @@ class ReplyCompiler:
         Errors: `RequestError` for a schema, a pattern or a choice of tools that no grammar can enforce, with its place.
         """
         key = (domain, spell(tuple(prompt[-4:]))[-TAIL:], msgspec.json.encode(shape))
-        found = None if continues else self._known.pop(key, None)
-        if found is None:
-            vocabulary = await self.vocabulary()
-            work = asyncio.get_running_loop().run_in_executor(
-                self._threads, self._compiled, shape, tuple(prompt), vocabulary
-            )
-            try:
-                found = await asyncio.wait_for(work, self._seconds)
-            except TimeoutError:
-                raise RequestError(
-                    f"tools and response format take more than {self._seconds} seconds to compile",
-                    code="invalid_grammar",
-                    hint="Ask for less at once: fewer tools, smaller schemas, simpler patterns.",
-                ) from None
-        if not continues:
-            self._known[key] = found
-            while len(self._known) > self._capacity:
-                self._known.pop(next(iter(self._known)))
-        return found
+        if continues:
+            return await self._compile(shape, prompt)
+        known = self._known.pop(key, None)
+        if known is None or known.is_used_up:
+            known = _Known(await self._compile(shape, prompt))
+        known.uses += 1
+        self._known[key] = known
+        while len(self._known) > self._capacity:
+            self._known.pop(next(iter(self._known)))
+        return known.grammar
+
+    async def _compile(self, shape: ReplyShape, prompt: Sequence[Piece]) -> CompiledGrammar:
+        vocabulary = await self.vocabulary()
+        work = asyncio.get_running_loop().run_in_executor(
+            self._threads, self._compiled, shape, tuple(prompt), vocabulary
+        )
+        try:
+            return await asyncio.wait_for(work, self._seconds)
+        except TimeoutError:
+            raise RequestError(
+                f"tools and response format take more than {self._seconds} seconds to compile",
+                code="invalid_grammar",
+                hint="Ask for less at once: fewer tools, smaller schemas, simpler patterns.",
+            ) from None
 
     async def vocabulary(self) -> Vocabulary:
         """The model's vocabulary as llguidance sees it, built once; await it early to have it warm."""

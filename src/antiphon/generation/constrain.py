@@ -10,10 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
-from antiphon.errors import AntiphonError, EngineError, Position, RequestError
+from antiphon.errors import EngineError, RequestError
 from antiphon.grammar import ReplyShape
 
 from .call_ids import free_ids
+from .departure import Departure
 from .mask_watch import MaskWatch
 from .model import Model
 from .plan import Draft, Plan, compiler_of, plan_turn
@@ -21,7 +22,6 @@ from .request import TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
-    from antiphon.grammar.following import Violation
 
 log = logging.getLogger("antiphon.generation")
 
@@ -100,43 +100,29 @@ class ReplyGuard:
     def __init__(self, compiled: CompiledGrammar, plan: Plan) -> None:
         self._compiled = compiled
         self._matcher = compiled.matcher()
-        self._watch = MaskWatch(compiled.mask_seconds)
-        self._ids: list[int] = []
         self._shape = shape_of(plan)
+        self._watch = MaskWatch(compiled.mask_seconds, path=self._constrained_by)
+        self._ids: list[int] = []
         self._reword = plan.request.reword
 
     def follow(self, ids: Sequence[int]) -> None:
-        """Raises `EngineError` (``grammar_broken``) at the first id that the grammar does not allow.
+        """Raises `Departure` at the first id that the grammar does not allow; it knows the error to raise instead.
 
-        Raises `RequestError` where the grammar is at fault: nothing more fits it, or its masks take too long.
+        Raises `RequestError` where the grammar's masks take too long.
         """
         violation = self._matcher.consume(ids)
+        if violation is not None:
+            raise self._left([*self._ids, *ids], violation.position, violation.reason)
+        self._ids += ids
         try:
-            if violation is not None:
-                raise self._broken(violation, ids)
-            self._ids += ids
             self._watch.look(self._matcher)
         except RequestError as error:
             self._reword(error)
             raise
 
-    def _broken(self, violation: Violation, ids: Sequence[int]) -> AntiphonError:
-        place = violation.position
-        log.warning("id %d at token %d is not in the grammar: %s", violation.id, place, violation.reason)
-        before = self._compiled.matcher()
-        before.consume([*self._ids, *ids][:place])
-        if before.stuck:
-            return RequestError(
-                f"after {place} tokens of the reply nothing fits its schema or pattern any more",
-                code="invalid_grammar",
-                position=Position(path=self._constrained_by),
-                hint="Look for bounds, types or patterns that contradict each other.",
-            )
-        return EngineError(
-            f"the engine left the grammar at token {place}",
-            code="grammar_broken",
-            hint="Nothing after that point can be trusted; try again.",
-        )
+    def _left(self, ids: Sequence[int], place: int, reason: str) -> Departure:
+        log.warning("the reply left its grammar at token %d: %s", place, reason)
+        return Departure(self._compiled, ids, place, self._constrained_by, self._reword)
 
     @property
     def _constrained_by(self) -> str | None:
@@ -145,11 +131,9 @@ class ReplyGuard:
         return self._shape.tools_param if self._shape.tools else None
 
     def finish(self) -> None:
-        """The engine says that the reply is whole: it must be."""
+        """The engine says that the reply is whole. Raises `Departure` where it is not."""
         if not self._matcher.accepting:
-            raise EngineError(
-                "the engine ended the reply before its grammar did", code="grammar_broken", hint="Try again."
-            )
+            raise self._left(self._ids, len(self._ids), "it ended before its grammar did")
 
     def faults(self, messages: Sequence[Message]) -> list[Incident]:
         """What finished values lack that no grammar could enforce; a strict value that lacks it is an error."""

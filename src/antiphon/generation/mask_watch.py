@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from antiphon.errors import RequestError
+from .departure import too_costly
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.following import Matcher
@@ -20,9 +20,13 @@ LOOKS = 4
 class MaskWatch:
     """Computes a mask now and then, as the engine does at each token, and ends replies whose masks take too long."""
 
-    def __init__(self, most: float, clock: Callable[[], float] = time.thread_time) -> None:
-        """``most`` are seconds of processor time for one mask, in the mean of `LOOKS`."""
+    def __init__(self, most: float, clock: Callable[[], float] = time.thread_time, *, path: str | None = None) -> None:
+        """``most`` are seconds of processor time for one mask, in the mean of `LOOKS`.
+
+        ``path`` is of what the request constrains the reply by.
+        """
         self._most = most
+        self._path = path
         self._clock = clock
         self._next = EVERY
         self._spent: list[float] = []
@@ -36,8 +40,4 @@ class MaskWatch:
         matcher.mask()
         self._spent = [*self._spent, self._clock() - began][-LOOKS:]
         if matcher.failed or (len(self._spent) == LOOKS and sum(self._spent) > LOOKS * self._most):
-            raise RequestError(
-                f"the reply's schema or pattern takes too long to follow, after {matcher.position} tokens of it",
-                code="invalid_grammar",
-                hint="Use simpler patterns: fewer alternatives, and fewer counted repetitions after a wildcard.",
-            )
+            raise too_costly(matcher.position, self._path)

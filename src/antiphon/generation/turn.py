@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from types import TracebackType
 from typing import TypeVar
 
 from antiphon.conversation import Event, Incident, Message, MessageEnded, TextDelta, TurnEnded
 
 from .constrain import guard_of
+from .departure import Departure
 from .event import ChoiceEvent, StepEvents
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
 from .plan import Plan
@@ -67,8 +69,7 @@ async def steps(
     plan: Plan, meter: Meter = UNMETERED, deadline: Deadline | None = None, *, first_choice: int = 0
 ) -> AsyncGenerator[StepEvents[Event], None]:
     """The events of a turn, step by step of its engine; its choices are numbered from ``first_choice`` on."""
-    metering = Metering(plan, meter, deadline)
-    try:
+    async with Metering(plan, meter, deadline) as metering:
         readers = [ChoiceReader(plan, choice, guard_of(plan)) for choice in range(plan.request.n)]
         if plan.sampling.max_tokens > 0:
             sampling = plan.model.engine.generate(
@@ -99,14 +100,13 @@ async def steps(
                 metering.note(events, choice)
                 metering.tokens[choice] = reader.counts.completion
                 yield StepEvents(choice, events, reader.counts.completion)
-    except BaseException as error:
-        metering.end(error)
-        raise
-    metering.end(None)
 
 
 class Metering:
-    """Reports one turn to the meter and the deadline."""
+    """Reports one turn to the meter and the deadline. It ends with the context, by what is raised there if anything is.
+
+    Instead of a `Departure` its cause is raised.
+    """
 
     def __init__(self, plan: Plan, meter: Meter, deadline: Deadline | None) -> None:
         self._meter = meter.begin(len(plan.prompt_ids))
@@ -129,6 +129,25 @@ class Metering:
                 self._meter.incident(event.code)
             elif isinstance(event, TurnEnded):
                 self._meter.ended(choice, event)
+
+    async def __aenter__(self) -> Metering:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if not isinstance(error, Departure):
+            self.end(error)
+            return
+        ended: BaseException = error
+        try:
+            ended = cause = await error.cause()
+        except BaseException as cancelled:
+            ended = cancelled
+            raise
+        finally:
+            self.end(ended)
+        raise cause from None
 
     def end(self, error: BaseException | None) -> None:
         self._meter.end(self.tokens, None if error is None else self._deadline.cause(error))

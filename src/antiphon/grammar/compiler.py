@@ -67,18 +67,34 @@ class CompiledGrammar:
     """A grammar that is known to compile: ``lark`` is for the engine, `matcher` for what the engine says.
 
     ``digest`` is the same for equal texts. ``schemas`` are those within it, by their path in the request: with them
-    finished values are checked. ``mask_seconds`` is what a mask may cost. One value serves any number of requests.
+    finished values are checked. ``mask_seconds`` is what a mask may cost. One value serves many requests.
     """
 
     lark: str
     digest: str
+    tokens: LLTokenizer
     start: LLMatcher
     schemas: Mapping[str, CompiledSchema]
     mask_seconds: float = LIMITS.mask_seconds
 
     def matcher(self) -> Matcher:
-        """A new matcher at the beginning of a reply; one for each choice."""
+        """A new matcher at the beginning of a reply; one for each choice.
+
+        All of them share the states that they have come to, and llguidance's limits count these for all together: where
+        one has reached a limit, the others are at it too.
+        """
         return Matcher(self.start.deep_copy())
+
+    def alone(self) -> Matcher:
+        """A new matcher that shares nothing, as an engine has one. It is compiled anew, which takes milliseconds."""
+        return Matcher(LLMatcher(self.tokens, self.lark, log_level=0))
+
+    @property
+    def spent(self) -> bool:
+        """Whether a reply has come to a limit of the grammar, so that no other can be followed by it."""
+        matcher = self.matcher()
+        matcher.mask()
+        return matcher.failed
 
 
 def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = LIMITS) -> CompiledGrammar:
@@ -113,7 +129,8 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
     start = LLMatcher(vocabulary.tokens, text, log_level=0)
     _check(start, leaves(grammar), FaultFinder(vocabulary.tokens, shown))
     by_path = {schema.path: schema for schema in schemas.values()}
-    return CompiledGrammar(text, hashlib.sha256(text.encode()).hexdigest(), start, by_path, limits.mask_seconds)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return CompiledGrammar(text, digest, vocabulary.tokens, start, by_path, limits.mask_seconds)
 
 
 def _check(start: LLMatcher, parts: Sequence[Json | Regex], finder: FaultFinder) -> None:
