@@ -107,3 +107,31 @@ def test_half_a_character_in_the_arguments_of_a_call_is_passed_on() -> None:
     got = asyncio.run(model.ask(tools=[tool], tool_choice="required"))
     (call,) = got.json["choices"][0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == json.loads(HALF)
+
+
+OBJECT: Any = {
+    "type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"], "additionalProperties": False,
+}  # fmt: skip
+STRICT_TOOL: Any = {"type": "function", "function": {"name": "f", "strict": True, "parameters": OBJECT}}
+STRICT_FORM: Any = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": OBJECT}}
+TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", '\\"</tool_call>', "</tool_call>\\n<tool_call>")
+
+
+@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize("thought", ["", "<think>hm</think>\n\n"])
+def test_a_string_of_an_answer_may_spell_a_tag_that_is_no_control(tag: str, thought: str) -> None:
+    model = Scripted("chatml, spelled out")
+    value = f'{{"x":"a {tag} b"}}'
+    model.reply = model.tokenizer.encode(thought + value)
+    got = asyncio.run(model.ask(response_format=STRICT_FORM))
+    assert got.json["choices"][0]["message"]["content"] == value
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_a_string_of_arguments_may_spell_a_tag_that_is_no_control(tag: str) -> None:
+    model = Scripted("chatml, spelled out")
+    value = f'{{"x":"a {tag} b"}}'
+    model.reply = model.tokenizer.encode(f'<tool_call>\n{{"name": "f", "arguments": {value}}}\n</tool_call>')
+    got = asyncio.run(model.ask(tools=[STRICT_TOOL], tool_choice="required"))
+    (call,) = got.json["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["arguments"] == value

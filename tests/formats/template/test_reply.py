@@ -71,6 +71,13 @@ REPLIES: list[tuple[ReplyTags, str, list[Read]]] = [
         [final("Wait."), call("f", '{"a": "</tool_call>", "b": [1, {"c": "}"}]}'), call("g", "{}")],
     ),
     (QWEN, '<tool_call>{"arguments": {"a": 1}, "name": "f"}</tool_call>', [call("f", '{"a": 1}')]),
+    (QWEN, '<tool_call>{"id": null, "name": "f", "arguments": {}}</tool_call>', [call("f", "{}")]),
+    (QWEN, '{"a": "<think> \\"</tool_call>", "b": [1,\n "<tool_call>"]}',
+     [final('{"a": "<think> \\"</tool_call>", "b": [1,\n "<tool_call>"]}')]),
+    (QWEN, '<think>hm</think>\n"a  <tool_call>{"', [thought("hm"), final('"a  <tool_call>{"')]),
+    (QWEN, '"Let me see.\n<tool_call>{"name": "f"}</tool_call>', [final('"Let me see.'), call("f", "{}")]),
+    (QWEN, '["a"] is <tool_call>{"name": "f"}</tool_call>', [final('["a"] is'), call("f", "{}")]),
+    (LLAMA, '{"x": "<function=f>{}"}', [final('{"x": "<function=f>{}"}')]),
     (QWEN, '<tool_call>{"name": "f", "arguments": "{\\"a\\": 1}"}</tool_call>', [call("f", '{"a": 1}')]),
     (QWEN, '<tool_call>{"name": "f"}</tool_call>', [call("f", "{}")]),
     (LLAMA, '{"name": "f", "parameters": {"a": 1}}', [call("f", '{"a": 1}')]),
@@ -170,6 +177,13 @@ def test_the_deltas_are_the_text(tags: ReplyTags, reply: str, expected: list[Rea
             case _:
                 pass
     assert texts == [text for _, _, text, _ in expected]
+
+
+@pytest.mark.parametrize("id", ["null", "7", "{}", "true"])
+def test_an_id_that_is_no_text_is_none(id: str) -> None:
+    events = read(QWEN, f'<tool_call>{{"id": {id}, "name": "f", "arguments": {{}}}}</tool_call>')
+    (started,) = [event.message for event in events if isinstance(event, MessageStarted)]
+    assert started.call_id is None
 
 
 def test_arguments_stream_as_soon_as_the_name_is_known() -> None:

@@ -188,7 +188,8 @@ class CallReader:
                 raise _Malformed
             self.name = name
         elif self._key == "id":
-            self.call_id = str(_loads(value))
+            id = _loads(value)
+            self.call_id = id if isinstance(id, str) else None
         elif self._key in _ARGUMENTS and value[0] == '"':
             self.saw_arguments = True
             self._new.append(str(_loads(value)))

@@ -69,3 +69,27 @@ class JsonValue:
                 self.depth -= 1
                 self.done = self.depth <= 0
         return found.end()
+
+
+class JsonAnswer:
+    """Follows an answer that may be a JSON text, to tell whether it stands inside a string of it."""
+
+    def __init__(self) -> None:
+        self._value: JsonValue | None = None
+        self._began = False
+
+    @property
+    def in_string(self) -> bool:
+        return self._value is not None and self._value.in_string
+
+    def feed(self, text: str) -> None:
+        """Text after a line break inside a string is no JSON, whatever it looked like before."""
+        if not self._began and text.strip():
+            self._began = True
+            self._value = JsonValue() if text.lstrip()[0] in '"{[' else None
+            text = text.lstrip()
+        for i, line in enumerate(text.split("\n")):
+            if self._value is None or self._value.done or (i and self._value.in_string):
+                self._value = None
+                return
+            self._value.feed(line, 0)

@@ -22,6 +22,7 @@ from antiphon.errors import ParseError, Position
 from antiphon.tokens import Control, ControlScanner, Piece
 
 from .calls import Arguments, CallEnded, CallPart, CallsReader, CallStarted, Leftover, NotCall
+from .json_value import JsonAnswer
 from .tags import ReplyTags
 
 _FINAL = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
@@ -31,8 +32,10 @@ _ANALYSIS = Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS)
 class TaggedParser:
     """One reply: analysis between the reasoning tags, calls between theirs, the rest final.
 
-    A tag that the vocabulary has as a control counts only as that control, never when the model spells it out. Blanks
-    beside a tag belong to the tag. ``begins_in_reasoning``: the prompt opened the reasoning tag already.
+    A tag that the vocabulary has as a control counts only as that control, never when the model spells it out; one that
+    it lacks is text inside a string of arguments, and of an answer that is JSON. Blanks beside a tag belong to the tag.
+
+    ``begins_in_reasoning``: the prompt opened the reasoning tag already.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class TaggedParser:
         self._texts: list[str] = []
         self._blanks = ""
         self._calls: CallsReader | None = None
+        self._answer = JsonAnswer()
         self._position = 0
         self._began = False
         self._events: list[ParserEvent] = []
@@ -103,7 +107,7 @@ class TaggedParser:
     def _marker(self, marker: str) -> None:
         """A control, or a tag or stop word that was spelled out."""
         reasoning = self._tags.reasoning
-        if self._calls is not None and self._calls.in_string and marker in self._spelled_out:
+        if marker in self._spelled_out and (self._calls or self._answer).in_string:
             self._text(marker)
         elif marker in self._stops:
             self._finish(End.END)
@@ -123,7 +127,7 @@ class TaggedParser:
     def _switch(self, *, reasoning: bool) -> None:
         """A tag: what was open ends, and what follows begins without blanks."""
         self._end_calls()
-        self._blanks = ""
+        self._blanks, self._answer = "", JsonAnswer()
         self._end_message(End.END)
         self._reasoning, self._after_tag, self._begins = reasoning, True, self._begins and self._bare is not None
 
@@ -150,6 +154,8 @@ class TaggedParser:
 
     def _answer_text(self, text: str) -> None:
         """Text outside calls; blanks at its end wait, because a tag may follow, to which they belong."""
+        if not self._reasoning:
+            self._answer.feed(text)
         text = self._blanks + text
         solid = text.rstrip() if self._waits_with_blanks else text
         self._blanks = text[len(solid) :]
