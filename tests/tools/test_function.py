@@ -81,6 +81,7 @@ async def test_arguments_reach_the_function_as_its_own_types() -> None:
         ('{"place": ', "not JSON"),
         ("[1]", "must be a JSON object"),
         ('{"days": NaN}', "NaN is not JSON"),
+        ('{"days": -1e999}', "-1e999 is too large"),
         ("[" * 100_000, "nested too deeply"),
         (r'{"place": {"name": "x"}, "mode": "\udedd"}', "lone surrogate"),
         ('{"days": ' + "1" * 5000 + "}", "cannot be read"),

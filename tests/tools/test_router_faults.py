@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.conversation import JsonSchema
@@ -535,3 +536,30 @@ async def test_what_a_tool_says_can_be_written_whatever_it_is(said: ToolOutput |
     for envelope in (False, True):
         result.text(envelope=envelope).encode()
     assert result.error is None or result.error.message.encode()
+
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ToolOutput(content={"a": [NAN, 1], "b": {NAN: -INFINITY}}),
+        ToolOutput(content=INFINITY),
+        ToolOutput(content="", provenance={"score": NAN}),
+        ToolFailure(ToolError("E-X", "no", details={"limit": INFINITY})),
+    ],
+    ids=repr,
+)
+async def test_numbers_that_json_does_not_have_are_given_as_text(said: ToolOutput | Exception) -> None:
+    async def does(call: ToolCall) -> ToolOutput:
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    result = await Router([Tool(does)]).call(call())
+    assert result.ok is isinstance(said, ToolOutput)
+    envelope = msgspec.json.decode(result.text(envelope=True))  # which takes no NaN
+    assert "NaN" in str(envelope) or "Infinity" in str(envelope)
+    if said == ToolOutput(content=INFINITY):
+        assert result.text(envelope=False) == '"Infinity"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,7 @@ def _parse(body: str) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        values = json.loads(body, object_pairs_hook=_unique, parse_constant=_no_constant)
+        values = json.loads(body, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_number)
     except json.JSONDecodeError as error:
         raise BadArguments(f"the arguments are not JSON: {error.msg}", line=error.lineno, column=error.colno) from error
     except RecursionError as error:
@@ -88,6 +89,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise BadArguments(f"{name} is not JSON")
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise BadArguments(f"the number {text[:80]} is too large")
+    return number
 
 
 def _deadline(value: Any) -> int:

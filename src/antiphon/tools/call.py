@@ -136,5 +136,13 @@ def without_surrogates(text: str) -> str:
 
 
 def dump(value: Any) -> str:
-    """JSON for a model: one line, other scripts as they are."""
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)
+    """JSON for a model: one line, other scripts as they are, and what JSON does not have as text (``"NaN"``)."""
+    try:
+        return _line(value)
+    except ValueError:
+        text = json.dumps(value, default=str)
+        return _line(json.loads(text, parse_constant=str))
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str, allow_nan=False)

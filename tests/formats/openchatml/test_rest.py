@@ -164,6 +164,7 @@ def test_validating_with_tools_finds_calls_that_their_schema_refuses() -> None:
 
 @pytest.mark.spec("OCM-94", "OCM-113", "OCM-114", "OCM-95", "OCM-137", "OCM-138")
 def test_a_reply_is_an_envelope_or_plain_content() -> None:
+    assert read_tool_reply('{"t": NaN}') == ToolReply(True, '{"t": NaN}')
     assert read_tool_reply("sunny") == ToolReply(True, "sunny")
     assert read_tool_reply('{"t": 20}') == ToolReply(True, {"t": 20})
     assert read_tool_reply('{"ok": true, "content": 1, "provenance": {"source": "s"}}') == ToolReply(

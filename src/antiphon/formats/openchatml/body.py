@@ -126,7 +126,7 @@ class ToolReply:
 def read_tool_reply(text: str) -> ToolReply:
     """What a reply's body says; a body that is no envelope is content, and all went well (A-O17)."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return ToolReply(True, text)
     if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
