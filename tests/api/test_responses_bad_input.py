@@ -47,6 +47,8 @@ def base() -> Iterator[str]:
         ({"input": [USER, {"type": "function_call", "call_id": "c", "name": "f"}]}, "input[1].arguments"),
         ({"input": [USER, OUTPUT]}, "input[1].call_id"),
         ({"input": [USER, CALL, OUTPUT, OUTPUT]}, "input[3].call_id"),
+        ({"input": [USER, CALL, CALL]}, "input[2].call_id"),
+        ({"input": [USER, CALL, {"type": "mcp_call", "id": "c1", "name": "g"}]}, "input[2].call_id"),
         ({"input": [USER, CALL, {**OUTPUT, "output": None}]}, "input[2].output"),
         ({"input": [USER, CALL, {**OUTPUT, "output": 5}]}, "input[2].output"),
         ({"input": [{"type": "item_reference", "id": "msg_0"}]}, "input[0].id"),

@@ -100,6 +100,23 @@ def test_a_call_without_an_id_and_its_answer_get_the_same_one() -> None:
     assert calling["tool_calls"][0]["id"] == answering["tool_call_id"] == "call_0"
 
 
+def test_two_calls_that_wait_under_one_id_are_refused_and_an_answered_one_frees_it() -> None:
+    called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    calling = {"role": "assistant", "tool_calls": [called]}
+    result = {"role": "tool", "tool_call_id": "c", "content": "1"}
+    with pytest.raises(RequestError) as caught:
+        read_chat([{"role": "assistant", "tool_calls": [called, called]}, result, result])
+    assert (caught.value.code, caught.value.param) == ("invalid_value", "messages[0].tool_calls[1].id")
+    assert caught.value.hint
+    with pytest.raises(RequestError) as caught:
+        read_chat([calling, calling])
+    assert caught.value.param == "messages[1].tool_calls[0].id"
+    with pytest.raises(RequestError) as caught:
+        read_chat([calling, result, result])
+    assert caught.value.param == "messages[2].tool_call_id"
+    assert len(read_chat([calling, result, calling, result]).messages) == 4
+
+
 def test_content_that_only_harmony_has_is_refused() -> None:
     with pytest.raises(RenderError):
         write_messages([Message(role=Role.DEVELOPER, parts=(DeveloperContent(instructions="x"),))])

@@ -14,6 +14,7 @@ from .schema import ChatMessage, Content, FunctionCall
 
 NAMELESS = "tool"
 """Who speaks where a tool's message answers no call that this conversation has."""
+OWN_ID = "Give each call an id of its own."
 TEXT_PARTS = ("text", "input_text", "output_text")
 
 
@@ -91,9 +92,8 @@ def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Messa
             parts=parts if len(parts) > 1 else (),
         )
     for i, call in enumerate(tool_calls):
-        yield _call(
-            call.function, f"{path}.tool_calls[{i}].function", call_id=calls.opened(call.id, call.function.name)
-        )
+        at = f"{path}.tool_calls[{i}]"
+        yield _call(call.function, f"{at}.function", call_id=calls.opened(call.id, call.function.name, f"{at}.id"))
     if message.function_call is not None:
         yield _call(message.function_call, f"{path}.function_call", call_id=None)
 
@@ -158,11 +158,14 @@ class _Calls:
         self._in_order = in_order
         for message in earlier:
             if message.is_call and message.call_id:
-                self.opened(message.call_id, (message.recipient or "").removeprefix(f"{FUNCTIONS}."))
+                self._open[message.call_id] = (message.recipient or "").removeprefix(f"{FUNCTIONS}.")
             elif message.call_id:
                 self._open.pop(message.call_id, None)
 
-    def opened(self, id: str, name: str) -> str:
+    def opened(self, id: str, name: str, path: str) -> str:
+        """Two calls that wait under one id could not be told apart by their answers."""
+        if id in self._open:
+            raise refused(path, f"another call {id[:80]!r} waits for its answer.", hint=OWN_ID)
         self._open[id] = name
         return id
 
@@ -175,7 +178,7 @@ class _Calls:
         id = id or next(iter(self._open))
         name = self._open.pop(id, None)
         if name is None:
-            raise refused(path, f"no call {id!r} before this message waits for an answer.")
+            raise refused(path, f"no call {id[:80]!r} before this message waits for an answer.")
         return name, id
 
 

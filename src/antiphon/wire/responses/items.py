@@ -11,7 +11,7 @@ import msgspec
 
 from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
 from antiphon.errors import Position, UnsupportedError
-from antiphon.wire.chat.messages import recipient_of
+from antiphon.wire.chat.messages import OWN_ID, recipient_of
 from antiphon.wire.errors import refused
 
 from .item_schema import Content, InputItem, InputPart
@@ -74,6 +74,7 @@ class ItemReader:
             else:
                 messages = tuple(self._messages(item, path, calls, follower=items[i + 1 : i + 2]))
                 entry = Entry(_listed(item, f"{self.token}i{i:04x}"), messages)
+            calls.check(entry.messages, f"{path}.{'id' if item.type == 'item_reference' else 'call_id'}")
             calls.note(entry.messages)
             entries.append(entry)
         return entries
@@ -131,6 +132,12 @@ class _OpenCalls:
                 self._open[message.call_id] = message.recipient or ""
             elif message.role is Role.TOOL and message.call_id is not None:
                 self._open.pop(message.call_id, None)
+
+    def check(self, messages: Sequence[Message], path: str) -> None:
+        """Raises `RequestError` for a call under the id of one that waits: their outputs could not be told apart."""
+        for message in messages:
+            if message.is_call and message.call_id in self._open:
+                raise refused(path, f"another call {message.call_id[:80]!r} waits for its output.", hint=OWN_ID)
 
     def recipient(self, call_id: str, path: str) -> str:
         if call_id not in self._open:
