@@ -234,6 +234,28 @@ async def test_the_time_for_all_tools_of_a_request_is_limited() -> None:
     assert rounds.request.conversation.messages[-1].text == "late"
 
 
+async def test_calls_beside_each_other_use_up_the_time_for_all_tools_once() -> None:
+    call = '<tool_call>{"name": "wait", "arguments": {}}</tool_call>'
+    replies = [f"{call}{call}<|im_end|>", f"{call}<|im_end|>", "done<|im_end|>"]
+    served, _ = model(chatml(), lambda prompt, number: replies[number])
+    now, running, both = 0.0, 0, asyncio.Event()
+
+    async def wait() -> str:
+        """Takes forty seconds, beside the other of its turn."""
+        nonlocal now, running
+        running += 1
+        if running == 2:
+            now += 40
+            both.set()
+        await both.wait()
+        return "waited"
+
+    router = Router([FunctionTool(wait)], clock=lambda: now)
+    events = await run(Rounds(await prepare_turn(served, ask()), router, RoundLimits(tool_seconds=60)))
+    results = [event.result for event in events if isinstance(event, ToolEnded)]
+    assert [(result.ok, result.seconds) for result in results] == [(True, 40), (True, 40), (True, 0)]
+
+
 async def test_closing_the_rounds_stops_the_engine_and_the_tools() -> None:
     stopped = asyncio.Event()
 

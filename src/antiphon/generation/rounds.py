@@ -33,7 +33,7 @@ RoundEvent = Event | ToolEvent
 
 @dataclass(frozen=True, slots=True)
 class RoundLimits:
-    """``rounds`` turns at most, and ``tool_seconds`` for all calls of the request together."""
+    """``rounds`` turns at most, and ``tool_seconds`` for the calls of all turns; calls beside each other count once."""
 
     rounds: int = 16
     tool_seconds: float = 600.0
@@ -117,12 +117,13 @@ class Rounds:
                 yield self._step(replace(ended, usage=usage))
                 return
             results: list[Message] = []
+            began = self.router.clock()
             async with aclosing(self._results(served, seconds)) as tool_events:
                 async for tool_event in tool_events:
                     if isinstance(tool_event, ToolEnded):
                         results.append(tool_event.result.message(envelope=self.envelope))
-                        seconds -= tool_event.result.seconds
                     yield self._step(tool_event)
+            seconds -= self.router.clock() - began
             self._grow([*turn.messages, *_in_order(served, results)])
             if len(served) < len(calls):
                 yield self._step(replace(ended, usage=usage))

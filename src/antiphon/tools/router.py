@@ -73,7 +73,7 @@ class Router:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits or ToolLimits()
-        self._clock = clock
+        self.clock = clock
         self._tools: dict[str, CheckedTool] = {}
         self._results = ResultMemory(self.limits.remembered)
         self._pending: dict[tuple[str, str], list[PendingCall]] = {}
@@ -98,7 +98,7 @@ class Router:
         It shares the tools and their compiled schemas with this one, and the results of earlier calls: a call that was
         answered here is not run again there. The count of calls is its own, and so are the calls that `cancel` finds.
         """
-        narrowed = Router((), self.limits, clock=self._clock)
+        narrowed = Router((), self.limits, clock=self.clock)
         narrowed._tools = {name: tool for name, tool in self._tools.items() if name in recipients}
         narrowed._results = self._results
         narrowed._calls_left = most
@@ -117,10 +117,10 @@ class Router:
         """
         batch = Batch(calls, self.limits.concurrent)
         tasks = [asyncio.create_task(self._answer(batch, i), name=call.call_id) for i, call in enumerate(calls)]
-        end = None if seconds is None else self._clock() + seconds
+        end = None if seconds is None else self.clock() + seconds
         try:
             while batch.unanswered:
-                event = await batch.next(None if end is None else max(0.0, end - self._clock()))
+                event = await batch.next(None if end is None else max(0.0, end - self.clock()))
                 if event is None:
                     break
                 yield event
@@ -177,12 +177,12 @@ class Router:
         with self._cancellable(call, deadline) as pending:
             try:
                 async with pending.timer, gate:
-                    pending.started = self._clock()
+                    pending.started = self.clock()
                     notify(ToolStarted(call))
                     outcome = await self._outcome(tool, call, arguments)
             except TimeoutError:
                 outcome = _given_up(pending, deadline)
-        seconds = 0.0 if pending.started is None else self._clock() - pending.started
+        seconds = 0.0 if pending.started is None else self.clock() - pending.started
         return result_of(call, outcome, seconds)
 
     async def _outcome(self, tool: CheckedTool, call: ToolCall, arguments: Arguments) -> ToolOutcome:
