@@ -99,6 +99,39 @@ def test_nothing_of_a_turn_that_could_not_be_stored_is_there_later(base: str) ->
     assert len(request(base, "GET", f"/v1/conversations/{talk}/items").json["data"]) == 4
 
 
+@pytest.mark.parametrize("kind", ["response", "conversation"])
+def test_a_turn_of_a_conversation_is_stored_with_its_response_or_not_at_all(
+    base: str, tmp_path: Path, kind: str
+) -> None:
+    talk = post(base, "/v1/conversations").json["id"]
+    assert respond(base, {"conversation": talk}).status == 200
+    with refused_writes(tmp_path / "store.db", kind):
+        assert respond(base, {"conversation": talk}).status == 500
+        events = events_of(respond(base, {"conversation": talk, "stream": True}))
+    assert events[-1]["type"] == "response.failed"
+    id = events[-1]["response"]["id"]
+    stored = request(base, "GET", f"/v1/responses/{id}")
+    assert stored.status == 404 or stored.json["status"] == "failed"
+    assert len(request(base, "GET", f"/v1/conversations/{talk}/items").json["data"]) == 2
+    assert respond(base, {"conversation": talk}).status == 200
+    assert respond(base, {"conversation": talk, "store": False}).status == 200
+    assert len(request(base, "GET", f"/v1/conversations/{talk}/items").json["data"]) == 6
+
+
+@contextmanager
+def refused_writes(path: Path, kind: str) -> Iterator[None]:
+    """The file takes no record of the kind, new or replaced; others it takes."""
+    when = f"WHEN CAST(NEW.kind AS TEXT) = '{kind}' BEGIN SELECT RAISE(ABORT, 'no'); END"
+    with sqlite3.connect(path) as other:
+        for what in ("INSERT", "UPDATE"):
+            other.execute(f"CREATE TRIGGER no_{what} BEFORE {what} ON record {when}")
+    yield
+    with sqlite3.connect(path) as other:
+        for what in ("INSERT", "UPDATE"):
+            other.execute(f"DROP TRIGGER no_{what}")
+    other.close()
+
+
 def damage(path: Path, table: str, column: str) -> None:
     with sqlite3.connect(path) as other:
         other.execute(f"UPDATE {table} SET {column} = CAST(upper({column}) || 'X' AS BLOB)")

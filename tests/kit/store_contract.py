@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from antiphon.conversation import Message, Role
-from antiphon.store import Key, Record, Sessions, Store
+from antiphon.store import Key, Record, Sessions, Store, Write
 
 KEY = Key("response", "ann", "r1")
 
@@ -33,6 +33,15 @@ class StoreContract:
         await subject.put(KEY, Record(b"two", 2.0), b"b")
         assert await subject.get(KEY) == Record(b"two", 2.0)
         assert await subject.entries(KEY) == [b"b"]
+
+    async def test_several_writes_are_done_in_order(self, subject: Store) -> None:
+        other = Key("conversation", "ann", "c1")
+        await subject.put_all(Write(KEY, Record(b"one", 1.0), [b"a"]), Write(other, Record(b"two", 2.0), [b"b"]))
+        await subject.put_all(Write(other, Record(b"three", 3.0), [b"c"]), Write(other, Record(b"four", 4.0), [b"d"]))
+        assert await subject.get(KEY) == Record(b"one", 1.0)
+        assert await subject.get(other) == Record(b"four", 2.0)
+        assert await subject.entries(KEY) == [b"a"]
+        assert await subject.entries(other) == [b"b", b"c", b"d"]
 
     async def test_any_bytes_come_back(self, subject: Store) -> None:
         value = bytes(range(256))

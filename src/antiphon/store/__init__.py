@@ -4,7 +4,7 @@ from .codec import pack, unpack
 from .opening import MEMORY, StoreFactory, store_at, store_name
 from .sessions import OpenSession, SessionLimits, Sessions
 from .sqlite import SqliteStore
-from .store import Key, MemoryStore, Record, Store
+from .store import Key, MemoryStore, Record, Store, Write
 
 __all__ = [
     "MEMORY",
@@ -17,6 +17,7 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoreFactory",
+    "Write",
     "pack",
     "store_at",
     "store_name",

@@ -20,7 +20,7 @@ from antiphon.errors import ConfigError, StoreError
 from .checksum import NO_ENTRIES, chained, checksum, key_number
 from .faults import PASSING, damaged, store_fault
 from .sqlite_file import open_file
-from .store import Key, Record
+from .store import Key, Record, Write
 
 _COLUMNS = "id, value, created, expires, entries, chain, checksum"
 _AT = "kind = ? AND owner = ? AND name = ?"
@@ -72,10 +72,14 @@ class SqliteStore:
             raise
 
     async def put(self, key: Key, record: Record, *entries: bytes) -> None:
+        await self.put_all(Write(key, record, entries))
+
+    async def put_all(self, *writes: Write) -> None:
         def work(connection: sqlite3.Connection) -> None:
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
-                _put(connection, key, record, entries)
+                for write in writes:
+                    _put(connection, write.key, write.record, write.entries)
 
         await self._do(work)
 

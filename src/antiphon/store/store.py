@@ -25,11 +25,23 @@ class Record:
     expires: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A record to create or replace, and entries to append to it."""
+
+    key: Key
+    record: Record
+    entries: Sequence[bytes] = ()
+
+
 class Store(Protocol):
     """A durable store: once a call returned, what it wrote survives a crash of the process (memory stores aside)."""
 
     async def put(self, key: Key, record: Record, *entries: bytes) -> None:
         """Create or replace the record and append ``entries`` to it, in one transaction."""
+
+    async def put_all(self, *writes: Write) -> None:
+        """Do all of the writes, in order, in one transaction: all are there afterwards, or none."""
 
     async def get(self, key: Key) -> Record | None: ...
 
@@ -59,6 +71,13 @@ class MemoryStore:
     _records: dict[Key, tuple[Record, list[bytes]]] = field(default_factory=dict)
 
     async def put(self, key: Key, record: Record, *entries: bytes) -> None:
+        self._put(key, record, entries)
+
+    async def put_all(self, *writes: Write) -> None:
+        for write in writes:
+            self._put(write.key, write.record, write.entries)
+
+    def _put(self, key: Key, record: Record, entries: Sequence[bytes]) -> None:
         known = self._take(key)
         created = known[0].created if known else record.created
         self._records[key] = (replace(record, created=created), [*(known[1] if known else []), *entries])

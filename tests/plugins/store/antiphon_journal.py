@@ -12,11 +12,11 @@ from typing import BinaryIO
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.store import Key, Record, Store
+from antiphon.store import Key, Record, Store, Write
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One write. ``record`` None deletes what is at ``key``."""
+class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One write; a line has those of one transaction. ``record`` None deletes what is at ``key``."""
 
     key: Key
     record: Record | None = None
@@ -31,10 +31,13 @@ class JournalStore:
         self._records: dict[Key, tuple[Record, list[bytes]]] = {}
         file.seek(0)
         for line in file:
-            self._apply(msgspec.json.decode(line, type=Line))
+            self._apply(msgspec.json.decode(line, type=tuple[Change, ...]))
 
     async def put(self, key: Key, record: Record, *entries: bytes) -> None:
-        self._write(Line(key, record, entries))
+        self._write(Change(key, record, entries))
+
+    async def put_all(self, *writes: Write) -> None:
+        self._write(*(Change(write.key, write.record, tuple(write.entries)) for write in writes))
 
     async def get(self, key: Key) -> Record | None:
         return self._records[key][0] if key in self._records else None
@@ -44,7 +47,7 @@ class JournalStore:
 
     async def delete(self, key: Key) -> bool:
         known = key in self._records
-        self._write(Line(key))
+        self._write(Change(key))
         return known
 
     async def names(self, kind: str, owner: str) -> list[str]:
@@ -55,25 +58,26 @@ class JournalStore:
             key for key, (record, _) in self._records.items() if record.expires is not None and record.expires <= now
         ]
         for key in expired:
-            self._write(Line(key))
+            self._write(Change(key))
         return len(expired)
 
     async def aclose(self) -> None:
         self._file.close()
 
-    def _write(self, line: Line) -> None:
-        self._file.write(msgspec.json.encode(line) + b"\n")
+    def _write(self, *changes: Change) -> None:
+        self._file.write(msgspec.json.encode(changes) + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._apply(line)
+        self._apply(changes)
 
-    def _apply(self, line: Line) -> None:
-        if line.record is None:
-            self._records.pop(line.key, None)
-            return
-        first, entries = self._records.get(line.key, (line.record, []))
-        record = Record(line.record.value, first.created, line.record.expires)
-        self._records[line.key] = (record, [*entries, *line.entries])
+    def _apply(self, changes: tuple[Change, ...]) -> None:
+        for change in changes:
+            if change.record is None:
+                self._records.pop(change.key, None)
+                continue
+            first, entries = self._records.get(change.key, (change.record, []))
+            record = Record(change.record.value, first.created, change.record.expires)
+            self._records[change.key] = (record, [*entries, *change.entries])
 
 
 def open_journal(address: str) -> Store:

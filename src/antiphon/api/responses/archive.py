@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from antiphon.conversation import Message
 from antiphon.errors import ConflictError, NotFoundError, Position, RequestError, StoreError
-from antiphon.store import Key, Record, Store, pack, unpack
+from antiphon.store import Key, Record, Store, Write, pack, unpack
 from antiphon.store.clock import ConfirmedClock, steady_time
 from antiphon.wire.json import encode
 from antiphon.wire.responses.items import Entry
@@ -84,17 +84,31 @@ class Archive:
     async def store_response(
         self,
         owner: str,
-        stored: StoredResponse,
+        stored: StoredResponse | None,
         *,
-        inputs: Iterable[Entry] = (),
-        outputs: Iterable[Entry] = (),
+        inputs: Sequence[Entry] = (),
+        outputs: Sequence[Entry] = (),
+        conversation: str = "",
+        added: Sequence[Entry] = (),
     ) -> None:
-        """Writes a response and appends its items; when this returned, a crash does not lose them."""
-        now = self.clock()
+        """Writes a response, appends its items, and adds items to a conversation: all of it, or nothing.
+
+        When this returned, a crash does not lose them. ``stored`` None: the response itself is not stored.
+        """
         await self._sweep()
-        entries = [*await _all_packed(tuple(inputs), output=False), *await _all_packed(tuple(outputs), output=True)]
+        writes = [] if stored is None else [await self._response(owner, stored, inputs, outputs)]
+        if conversation:
+            writes.append(await self._added(owner, conversation, added))
+        if writes:
+            await self.store.put_all(*writes)
+
+    async def _response(
+        self, owner: str, stored: StoredResponse, inputs: Sequence[Entry], outputs: Sequence[Entry]
+    ) -> Write:
+        now = self.clock()
+        entries = [*await _all_packed(inputs, output=False), *await _all_packed(outputs, output=True)]
         record = Record(encode(stored), now, now + self.lifetime)
-        await self.store.put(Key("response", owner, stored.response.id), record, *entries)
+        return Write(Key("response", owner, stored.response.id), record, entries)
 
     async def response(self, owner: str, id: str) -> StoredResponse:
         record = await self._record(Key("response", owner, id))
@@ -181,10 +195,13 @@ class Archive:
         entries = await _off_loop(lambda: [_unpacked(entry) for entry in stored if not entry.gone], size)
         return [entry for entry in entries if not entry.id or entry.id not in gone]
 
-    async def add_items(self, owner: str, id: str, entries: Sequence[Entry], *, output: bool = False) -> None:
+    async def add_items(self, owner: str, id: str, entries: Sequence[Entry]) -> None:
+        await self.store.put_all(await self._added(owner, id, entries))
+
+    async def _added(self, owner: str, id: str, entries: Sequence[Entry]) -> Write:
         metadata, created = await self.conversation(owner, id)
-        packed = await _all_packed(entries, output=output)
-        await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), created), *packed)
+        packed = await _all_packed(entries, output=False)
+        return Write(Key("conversation", owner, id), Record(_metadata(metadata), created), packed)
 
     async def delete_item(self, owner: str, id: str, item: str) -> None:
         """Deletes one item. Entries are only ever appended, so the deletion is appended too."""

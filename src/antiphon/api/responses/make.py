@@ -108,7 +108,7 @@ class ResponseRecord:
         self._archive = archive
         self._plan = plan
         self._writer = writer
-        self._inputs = plan.inputs
+        self._unstored = plan.inputs
         self._settled = False
 
     async def settle(self, messages: Sequence[Message] = ()) -> None:
@@ -121,10 +121,9 @@ class ResponseRecord:
             return
         self._settled = True  # Before the writes: they end even where who waits for them is cancelled.
         plan, outputs = self._plan, [_entry(entry) for entry in self._writer.entries]
+        added = plan.conversation if self._writer.response.status in ("completed", "incomplete") else ""
         try:
-            if plan.conversation and self._writer.response.status in ("completed", "incomplete"):
-                await self._archive.add_items(plan.owner, plan.conversation, [*plan.inputs, *outputs])
-            await self.store(outputs)
+            await self.store(outputs, conversation=added)
         except Exception:
             self._settled = False
             self._writer.withdraw()
@@ -137,13 +136,21 @@ class ResponseRecord:
         except Exception:  # noqa: BLE001 - what is released after this must be released
             FAULTS.exception("%s is not stored", self._writer.response.id)
 
-    async def store(self, outputs: Sequence[Entry] = ()) -> None:
-        """Stores the response as it stands, unless its request has ``store: false``."""
-        if not self._writer.response.store:
-            return
-        stored = StoredResponse(self._writer.response, self._plan.thread, self._plan.conversation)
-        await self._archive.store_response(self._plan.owner, stored, inputs=self._inputs, outputs=outputs)
-        self._inputs = ()
+    async def store(self, outputs: Sequence[Entry] = (), *, conversation: str = "") -> None:
+        """Stores the response as it stands, unless its request has ``store: false``.
+
+        With it, or with nothing else, the items of the request and ``outputs`` are added to the conversation.
+        """
+        plan, response = self._plan, self._writer.response
+        await self._archive.store_response(
+            plan.owner,
+            StoredResponse(response, plan.thread, plan.conversation) if response.store else None,
+            inputs=self._unstored,
+            outputs=outputs,
+            conversation=conversation,
+            added=[*plan.inputs, *outputs],
+        )
+        self._unstored = ()
 
 
 def _entry(entry: ItemMessages) -> Entry:
