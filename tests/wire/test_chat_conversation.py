@@ -100,6 +100,22 @@ def test_a_call_without_an_id_and_its_answer_get_the_same_one() -> None:
     assert calling["tool_calls"][0]["id"] == answering["tool_call_id"] == "call_0"
 
 
+@pytest.mark.parametrize(
+    ("change", "path", "known"),
+    [
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role", "assistant, developer, function"),
+        ({"reasoning_effort": "extreme"}, "reasoning_effort", "high, low"),
+        ({"tool_choice": "never"}, "tool_choice", "auto, none, required"),
+        ({"tools": [{"type": "robot", "function": {"name": "f"}}]}, "tools[0].type", "function"),
+    ],
+)
+def test_an_error_about_a_value_lists_those_that_may_be(change: dict[str, Any], path: str, known: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        read_chat({"messages": [{"role": "user", "content": "x"}], **change})
+    assert caught.value.param == path
+    assert known in (caught.value.hint or "")
+
+
 def test_two_calls_that_wait_under_one_id_are_refused_and_an_answered_one_frees_it() -> None:
     called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     calling = {"role": "assistant", "tool_calls": [called]}

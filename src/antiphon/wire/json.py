@@ -15,6 +15,8 @@ import msgspec
 from antiphon.errors import Position, RequestError
 from antiphon.tokens import utf8
 
+from .allowed import allowed_values, known_values
+
 Wire = TypeVar("Wire", bound=msgspec.Struct)
 
 _PATH = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
@@ -68,7 +70,7 @@ def decode(body: bytes, kind: type[Wire]) -> tuple[Wire, list[str]]:
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         known = msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise _invalid(str(error)) from None
+        raise _invalid(str(error), kind) from None
     except RecursionError:
         raise _malformed("the body is nested too deeply") from None
     except msgspec.DecodeError as error:
@@ -94,7 +96,7 @@ def _names(kind: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
 
 
-def _invalid(reason: str) -> RequestError:
+def _invalid(reason: str, kind: type[msgspec.Struct]) -> RequestError:
     """msgspec's ``Expected `int`, got `str` - at `$.messages[0].role` ``, its path in this package's form."""
     found = _PATH.search(reason)
     message, path = (reason[: found.start()], found.group(1)) if found else (reason, "")
@@ -103,7 +105,8 @@ def _invalid(reason: str) -> RequestError:
         path = f"{path}.{missing.group(1)}" if path else missing.group(1)
     message = message if len(message) <= 300 else f"{message[:300]}…"
     where = f"{path}: " if path else ""
-    return RequestError(f"{where}{message}.", code=code, position=Position(path=path or None))
+    hint = known_values(allowed_values(kind, path)) if message.startswith("Invalid enum value") else None
+    return RequestError(f"{where}{message}.", code=code, position=Position(path=path or None), hint=hint)
 
 
 def _malformed(message: str, *, offset: int | None = None) -> RequestError:
