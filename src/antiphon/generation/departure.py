@@ -33,7 +33,7 @@ class Departure(Exception):
         ids: Sequence[int],
         place: int,
         path: str | None,
-        reword: Callable[[RequestError], None],
+        reword: Callable[[RequestError], object],
     ) -> None:
         super().__init__(place)
         self._compiled = compiled
