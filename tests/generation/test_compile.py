@@ -10,7 +10,7 @@ import pytest
 from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
 from antiphon.errors import RequestError
 from antiphon.formats.openchatml import openchatml
-from antiphon.generation.compile import ReplyCompiler
+from antiphon.generation.compile import USES, ReplyCompiler
 from antiphon.grammar import ReplyShape
 from antiphon.tokens import ByteTokenizer, Control
 
@@ -31,6 +31,14 @@ async def test_one_shape_is_compiled_once_whoever_asks() -> None:
     one = await replies.compile(shaped({"type": "integer"}))
     assert await replies.compile(shaped({"type": "integer"})) is one
     assert await replies.compile(shaped({"type": "boolean"})) is not one
+
+
+async def test_a_grammar_that_many_replies_were_followed_by_is_compiled_anew() -> None:
+    """What they have come to is held for all of them together."""
+    replies = compiler()
+    given = [await replies.compile(shaped({"type": "integer"})) for _ in range(USES + 1)]
+    assert {id(one) for one in given[:USES]} == {id(given[0])}
+    assert given[USES] is not given[0]
 
 
 async def test_where_the_reply_begins_is_part_of_what_is_kept() -> None:
