@@ -1,0 +1,18 @@
+"""A model's replies by a description of them: read, and constrained."""
+
+from .compiled import CompiledDescription
+from .description import PLAIN, CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
+from .reader import ReplyReader
+
+__all__ = [
+    "PLAIN",
+    "CallForm",
+    "CompiledDescription",
+    "Members",
+    "Pairs",
+    "Region",
+    "ReplyDescription",
+    "ReplyReader",
+    "Slot",
+    "Value",
+]

@@ -1,0 +1,37 @@
+"""Writes the arguments of a call as JSON while they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+
+class ArgumentsWriter:
+    """One JSON object, member by member."""
+
+    def __init__(self, put: Callable[[str], None]) -> None:
+        self._put = put
+        self._keys: set[str] = set()
+
+    def begin(self, key: str) -> bool:
+        """The key of the next member; False where there is one of that name already."""
+        if key in self._keys:
+            return False
+        self._put(("{" if not self._keys else ", ") + json.dumps(key, ensure_ascii=False) + ": ")
+        self._keys.add(key)
+        return True
+
+    def value(self, text: str) -> None:
+        """A member's whole value, as JSON."""
+        self._put(text)
+
+    def quote(self) -> None:
+        """A string begins, or ends."""
+        self._put('"')
+
+    def string(self, text: str) -> None:
+        """More of a string."""
+        self._put(json.dumps(text, ensure_ascii=False)[1:-1])
+
+    def close(self) -> None:
+        self._put("}" if self._keys else "{}")

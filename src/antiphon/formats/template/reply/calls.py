@@ -1,0 +1,280 @@
+"""Reads one tool call: one JSON object, or a name in markup with its arguments."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+from antiphon.conversation import End
+
+from .arguments import ArgumentsWriter
+from .compiled import CompiledForm, CompiledPairs, CompiledSlot
+from .json_text import JsonText
+from .marks import Marks
+from .messages import Messages, call_header
+from .source import Reading, Source
+from .typed import Schema
+from .values import ValueReader
+
+NAME = re.compile(r"[A-Za-z_][\w.:/-]{0,127}\Z")
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
+_IDS = ("id", "call_id", "tool_call_id")
+_NAMES = ("name", "tool_name")
+_MOST_HEAD = 256
+_FENCE = Marks(("```json", "```"))
+
+
+class Malformed(Exception):
+    """What was read is no call, and nothing of it was made a message."""
+
+
+class _Call:
+    """One call on its way into a message: it begins when its name is known, and what came before waits.
+
+    ``waits``: until all of it is there, because its id comes last.
+    """
+
+    def __init__(self, messages: Messages, *, waits: bool = False) -> None:
+        self.name: str | None = None
+        self.call_id: str | None = None
+        self.begun = False
+        self.has_arguments = False
+        self.extra: list[str] = []
+        self._messages = messages
+        self._waits = waits
+        self._waiting: list[str] = []
+
+    def put(self, text: str) -> None:
+        """More of the arguments, as JSON."""
+        self.has_arguments = True
+        if self.name is None or self._waits:
+            self._waiting.append(text)
+            return
+        self.begin()
+        self._messages.delta(text)
+
+    def begin(self) -> None:
+        if not self.begun:
+            self.begun = True
+            self._messages.begin(call_header(self.name or "", self.call_id))
+            for text in self._waiting:
+                self._messages.delta(text)
+
+    def named(self, text: object) -> None:
+        """The name, without the quotes that some models add. Raises `Malformed` for what is none."""
+        name = str(text).strip().strip("\"'").strip()
+        if not NAME.match(name):
+            raise Malformed
+        self.name = name
+        if self._waiting and not self._waits:
+            self.begin()
+
+    def end(self, *, whole: bool) -> None:
+        self._waits = False
+        if whole and not self.has_arguments:
+            self.put("{}")
+        self.begin()
+        self._messages.end(End.CALL if whole else End.NONE)
+
+
+class CallReader:
+    """Reads calls of one form from a source into messages."""
+
+    def __init__(self, source: Source, messages: Messages, schemas: dict[str, Schema], decode: Callable[[str], str]):
+        self._source = source
+        self._messages = messages
+        self._schemas = schemas
+        self._decode = decode
+
+    def read(self, form: CompiledForm) -> Reading[None]:
+        """Behind a form's opening mark: one call, or several objects, and the marks that close them.
+
+        Raises `Malformed` where there is no call.
+        """
+        while (yield from self._source.ahead(form.open_marks)):
+            pass  # what is left of the opening, or the same again
+        char = yield from self._source.after_blanks()
+        if form.members is not None or (char and char in "{["):
+            yield from self._objects(form)
+        else:
+            yield from self._tagged(form)
+        while (yield from self._source.ahead(form.close_marks)):
+            pass
+
+    def _objects(self, form: CompiledForm) -> Reading[None]:
+        """One object or several, listed or one after the other."""
+        count = 0
+        while char := (yield from self._source.after_blanks()):
+            if char == "{":
+                yield from self._object(form)
+                count += 1
+            elif char in "[`" if not count else char in ",;]`":
+                self._source.take(self._source.at + 1)
+                if char == "`":
+                    yield from self._source.ahead(_FENCE)
+            else:
+                break
+        if not count:
+            raise Malformed
+
+    def _object(self, form: CompiledForm) -> Reading[None]:
+        names = form.members
+        call = _Call(self._messages, waits=names is not None and bool(names.call_id) and not names.id_first)
+        try:
+            yield from self._members(form, call)
+            if call.name is None or (form.bare and not call.has_arguments):
+                raise Malformed
+        except Malformed:
+            if call.name is None or not (call.begun or call.has_arguments):
+                raise
+            call.end(whole=False)
+            return
+        call.end(whole=True)
+        if call.extra:
+            self._messages.incident("malformed_call", ", ".join(call.extra))
+
+    def _members(self, form: CompiledForm, call: _Call) -> Reading[None]:
+        self._source.take(self._source.at + 1)
+        while (char := (yield from self._source.after_blanks())) != "}":
+            if char == ",":
+                self._source.take(self._source.at + 1)
+                continue
+            key = yield from self._json_string()
+            if (yield from self._source.after_blanks()) != ":":
+                raise Malformed
+            self._source.take(self._source.at + 1)
+            yield from self._member(form, call, key)
+        self._source.take(self._source.at + 1)
+
+    def _member(self, form: CompiledForm, call: _Call, key: str) -> Reading[None]:
+        names = form.members
+        char = yield from self._source.after_blanks()
+        if names is not None and not names.name and char == "{" and call.name is None:
+            call.named(key)
+            yield from self._arguments(call)
+        elif char == "{" and key == "function":
+            yield from self._members(form, call)
+        elif key in _ARGUMENTS or (names is not None and key == names.arguments):
+            yield from self._arguments(call)
+        elif key in _NAMES or (names is not None and key == names.name) or (key == "function" and char == '"'):
+            call.named((yield from self._json_string()))
+        else:
+            value = yield from self._json_value()
+            if key in _IDS or (names is not None and key == names.call_id):
+                call.call_id = call.call_id or _id_of(value)
+            elif key != "type":
+                call.extra.append(f'"{key}": {value}')
+            if form.bare and call.name is None and not call.has_arguments and key not in (*_IDS, "type"):
+                raise Malformed
+
+    def _arguments(self, call: _Call) -> Reading[None]:
+        """An object as it comes; as a string too, as OpenAI's API spells arguments."""
+        char = yield from self._source.after_blanks()
+        if char == '"':
+            call.put((yield from self._json_string()) or "{}")
+        elif char == "n":
+            yield from self._json_value()
+        elif not (yield from self._json(call.put)):
+            raise Malformed
+
+    def _json(self, put: Callable[[str], None]) -> Reading[bool]:
+        """A JSON value, as it comes; whether it came whole."""
+        text, source = JsonText(), self._source
+        while True:
+            end = text.feed(source.text, source.at)
+            if end > source.at:
+                put(source.take(end))
+            if text.done:
+                return True
+            if text.broken or not (yield from source.more()):
+                return False
+
+    def _json_value(self) -> Reading[str]:
+        parts: list[str] = []
+        if not (yield from self._json(parts.append)):
+            raise Malformed
+        return "".join(parts)
+
+    def _json_string(self) -> Reading[str]:
+        if (yield from self._source.after_blanks()) != '"':
+            raise Malformed
+        try:
+            return str(json.loads((yield from self._json_value())))
+        except ValueError:
+            raise Malformed from None
+
+    def _tagged(self, form: CompiledForm) -> Reading[None]:
+        call = _Call(self._messages)
+        for slot in form.slots:
+            yield from self._slot(slot, call)
+        if call.name is None:
+            raise Malformed
+        call.begin()
+        if form.pairs is None:
+            whole = yield from self._plain_arguments(call)
+        else:
+            schema = self._schemas.get(call.name, Schema())
+            whole = yield from self._pairs(form, form.pairs, schema, call.put)
+        call.end(whole=whole)
+
+    def _slot(self, slot: CompiledSlot, call: _Call) -> Reading[None]:
+        parts: list[str] = []
+        yield from self._source.after_blanks()
+        mark = yield from self._source.until(slot.marks, parts.append)
+        text = "".join(parts).strip()
+        if len(text) > _MOST_HEAD:
+            raise Malformed
+        if mark and mark == slot.after:
+            for word in slot.rest:
+                yield from self._source.skip(word)
+        elif mark:
+            self._source.put_back(mark)
+        elif self._source.last and not slot.reads == "name":
+            return
+        if slot.reads == "name":
+            call.named(text)
+        elif slot.reads == "call_id" and text:
+            call.call_id = text
+            if slot.pattern:
+                call.named(name_in(text, slot.pattern))
+
+    def _plain_arguments(self, call: _Call) -> Reading[bool]:
+        """One JSON object, in a fence or not; none at all is an empty one."""
+        yield from self._source.ahead(_FENCE)
+        if (yield from self._source.after_blanks()) != "{":
+            return not self._source.last or bool(self._source.text[self._source.at :])
+        whole = yield from self._json(call.put)
+        yield from self._source.ahead(_FENCE)
+        return whole
+
+    def _pairs(
+        self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, put: Callable[[str], None]
+    ) -> Reading[bool]:
+        writer = ArgumentsWriter(put)
+        reader = ValueReader(self._source, self._messages, form, pairs, writer)
+        while (yield from reader.begins()):
+            if not (yield from reader.read(schema)):
+                return False
+        if self._source.at >= len(self._source.text) and self._source.last:
+            return False
+        writer.close()
+        return True
+
+
+def name_in(call_id: str, pattern: str) -> str:
+    """The name in an id like ``functions.get_weather:0``, by the pattern that such ids have."""
+    before, _, behind = pattern.partition("{name}")
+    name = call_id.removeprefix(before)
+    mark = behind.partition("{index}")[0]
+    head, found, index = name.rpartition(mark) if mark else (name, "", "")
+    return head if found and index.isdigit() else name
+
+
+def _id_of(value: str) -> str | None:
+    """The id that a JSON text spells; None for what is none."""
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return None
+    return str(found) if isinstance(found, (str, int)) and not isinstance(found, bool) and found != "" else None

@@ -1,0 +1,167 @@
+"""A description made ready for a vocabulary: its literals as marks, and what each mark means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from enum import Enum, auto
+
+from antiphon.tokens import Control
+
+from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
+from .marks import Alphabet, Marks
+
+_BETWEEN_TAGS = re.compile("(?<=[>\\]\ud800-\udfff])\\s+(?=[<\\[\ud800-\udfff])")
+
+
+_TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
+"""What looks like a tag by itself, so that it means something wherever it stands."""
+
+
+class Role(Enum):
+    """What a mark may mean between calls; one mark may have several roles."""
+
+    REASONING_OPEN = auto()
+    REASONING_CLOSE = auto()
+    CONTENT_OPEN = auto()
+    CONTENT_CLOSE = auto()
+    SECTION_OPEN = auto()
+    CALL_OPEN = auto()
+    CALL_CLOSE = auto()
+    LAYOUT = auto()
+    END = auto()
+
+
+class CompiledValue:
+    """One form of a value. ``marks`` end a raw one; with the literal's own blanks they are found first."""
+
+    def __init__(self, value: Value, alphabet: Alphabet) -> None:
+        before = alphabet.encode(value.before)
+        self.reads = value.reads
+        self.words = _words(before)
+        self.layout = before[len(before.rstrip()) :] if before.strip() else ""
+        after = alphabet.encode(value.after)
+        self.after = frozenset((after.rstrip() or after, _core(after)))
+        self.marks = Marks((*self.after, *alphabet.symbols))
+        self.after_key = after
+
+
+class CompiledPairs:
+    def __init__(self, pairs: Pairs, alphabet: Alphabet) -> None:
+        self.key = _core(alphabet.encode(pairs.key))
+        self.key_marks = Marks((self.key,))
+        self.quote = alphabet.encode(pairs.quote)
+        self.separator = pairs.separator.strip()
+        values = [CompiledValue(value, alphabet) for value in pairs.values]
+        self.values = {value.words[0]: value for value in values}
+        self.value_marks = Marks((*self.values, *alphabet.symbols))
+
+
+class CompiledSlot:
+    def __init__(self, slot: Slot, form: CallForm, alphabet: Alphabet) -> None:
+        self.reads = slot.reads
+        self.pattern = slot.pattern
+        words = _words(alphabet.encode(slot.after))
+        self.after, self.rest = words[0], words[1:]
+        pairs = _words(alphabet.encode(form.pairs.key)) if form.pairs else ()
+        close = _parts(alphabet.encode(form.close))
+        self.marks = Marks((*words[:1], *pairs[:1], *close[:1], "\n", *alphabet.symbols))
+
+
+class CompiledForm:
+    """A call's form; its literals as words, which blanks may part."""
+
+    def __init__(self, form: CallForm, alphabet: Alphabet) -> None:
+        self.members = form.members
+        self.bare = form.bare
+        section = form.section or Region()
+        self.section_open = _core(alphabet.encode(section.open)).rstrip("[{(").rstrip()
+        self.section_close = _core(alphabet.encode(section.close)).lstrip(")}]").lstrip()
+        self.open = _words(alphabet.encode(form.open))
+        self.close = _parts(alphabet.encode(form.close))
+        self.has_open = bool(form.open)
+        self.open_marks = Marks(self.open)
+        self.section_marks = Marks((*self.open, self.section_open))
+        self.close_marks = Marks(self.close)
+        self.section_close_marks = Marks((self.section_close,))
+        self._begins = re.compile(r"\{" if form.members is not None else r"\w")
+        self.slots = [CompiledSlot(slot, form, alphabet) for slot in form.head]
+        self.pairs = CompiledPairs(form.pairs, alphabet) if form.pairs else None
+
+    def may_begin(self, char: str) -> bool:
+        """Whether a call that has no opening of its own may begin so."""
+        return self._begins.match(char) is not None
+
+
+class CompiledDescription:
+    """Made once for a format, shared by its readers."""
+
+    def __init__(
+        self, description: ReplyDescription, controls: Collection[Control], stops: Sequence[Control | str]
+    ) -> None:
+        ends = [*description.ends, *map(str, stops)]
+        literals = [*description.literals, *ends, description.anchor]
+        self.alphabet = alphabet = Alphabet(controls, literals)
+        self.description = description
+        self.anchor = alphabet.encode(description.anchor)
+        self.forms = [CompiledForm(form, alphabet) for form in description.calls]
+        self.reasoning = _cores(description.reasoning, alphabet)
+        self.layout = Marks(_core(alphabet.encode(text)) for text in description.layout)
+        self.roles: dict[str, set[Role]] = {symbol: set() for symbol in alphabet.symbols}
+        self._give(self.reasoning, Role.REASONING_OPEN, Role.REASONING_CLOSE)
+        self._give(_cores(description.content, alphabet), Role.CONTENT_OPEN, Role.CONTENT_CLOSE)
+        for form in self.forms:
+            self._give((form.section_open, form.section_close), Role.SECTION_OPEN, Role.CALL_CLOSE)
+            for word in form.open:
+                self._give((word, ""), Role.CALL_OPEN, Role.CALL_OPEN)
+            for part in filter(_TAG.match, form.close):
+                self._give(("", part), Role.CALL_CLOSE, Role.CALL_CLOSE)
+        for literal in self.layout.literals:
+            self._give((literal, ""), Role.LAYOUT, Role.LAYOUT)
+        for end in ends:
+            self._give((alphabet.encode(end), ""), Role.END, Role.END)
+        self.top = Marks(self.roles)
+        self.marked = bool(description.literals)
+        self.stops = tuple(end for end in dict.fromkeys(ends) if not self._closes(alphabet.encode(end)))
+
+    def begun(self, prompt: str) -> str:
+        """What the prompt says of the reply: behind the anchor, else an opening or closing of reasoning at its end."""
+        _, found, begun = prompt.rpartition(self.anchor) if self.anchor else ("", "", "")
+        if found and not any(Role.END in self.roles[mark] for mark in self.top.all_in(begun)):
+            return begun
+        return next((mark for mark in self.reasoning if mark and prompt.rstrip().endswith(mark)), "")
+
+    def forms_of(self, mark: str) -> list[CompiledForm]:
+        """The forms of calls that the mark opens."""
+        return [form for form in self.forms if mark == form.section_open or mark in form.open]
+
+    def _closes(self, mark: str) -> bool:
+        return bool(self.roles[mark] & {Role.REASONING_CLOSE, Role.CONTENT_CLOSE})
+
+    def _give(self, marks: tuple[str, str], opens: Role, closes: Role) -> None:
+        for mark, role in zip(marks, (opens, closes), strict=True):
+            if mark:
+                self.roles.setdefault(mark, set()).add(role)
+
+
+def _cores(region: Region | None, alphabet: Alphabet) -> tuple[str, str]:
+    if region is None:
+        return "", ""
+    return _core(alphabet.encode(region.open)), _core(alphabet.encode(region.close))
+
+
+def _core(literal: str) -> str:
+    """The literal without its layout; blanks alone are what they are."""
+    return literal.strip() or literal
+
+
+def _words(literal: str) -> tuple[str, ...]:
+    """The literal's parts, between which any blanks may stand."""
+    core = _core(literal)
+    return tuple(_BETWEEN_TAGS.split(core)) if core else ("",)
+
+
+def _parts(literal: str) -> tuple[str, ...]:
+    """The literal's tags and what is between them: each may be missing in a reply."""
+    found = [part.strip() for part in re.split(f"({_TAG.pattern})", literal)]
+    return tuple(part for part in found if part)

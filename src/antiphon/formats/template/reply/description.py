@@ -1,0 +1,137 @@
+"""How a model writes its replies, as data: the reader reads by it, and a grammar is written from it.
+
+A literal is written exactly as the model writes it, blanks and all. Blanks at its outer ends, and between two tags in it
+(``<tool_call>\\n<function=``), are layout: a grammar writes them, and the reader takes any number of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """A stretch of a reply between two literals. An empty ``close``: it ends where another region begins."""
+
+    open: str = ""
+    close: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """What stands before a call's arguments, up to the literal ``after`` (empty: up to what follows).
+
+    ``call_id`` that spells the name too (``functions.NAME:0``) has a ``pattern`` with ``{name}`` and ``{index}``.
+    ``index``: the place of the call, read and left out.
+    """
+
+    reads: Literal["name", "call_id", "index"]
+    after: str = ""
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """One way to write an argument's value: between ``before``, which follows the key, and ``after``.
+
+    ``schema``: text of the type that the tool's schema says; ``text``: a string as it is; ``json``: JSON;
+    ``literal``: a literal that ends where it ends, with no ``after``; ``nested``: members as tags of their own.
+    """
+
+    before: str
+    after: str = ""
+    reads: Literal["schema", "text", "json", "literal", "nested"] = "schema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """Arguments as keys and values: ``key``, the key's name, a value in one of the ``values`` forms, ``separator``.
+
+    A value of several possible forms is known by its ``before``. ``python``: what is no string is written as Python
+    writes it (True, None, {'a': 1}); it is read either way.
+    """
+
+    key: str = ""
+    values: tuple[Value, ...]
+    separator: str = ""
+    python: bool = False
+    quote: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """The keys of a call that is one JSON object, in the order in which the model writes them.
+
+    ``name`` empty: the name is the only key, and the arguments its value. ``call_id`` empty: it has none; ``id_first``
+    puts it before the name, else it comes last. A dot leads into an object: ``function.name``.
+    """
+
+    name: str = "name"
+    arguments: str = "arguments"
+    call_id: str = ""
+    id_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallForm:
+    """How tool calls are written: ``section`` around all of them, ``separator`` between two.
+
+    With ``members`` a call is ``open``, one JSON object, ``close``. Without: ``open``, the ``head``, the arguments (one
+    JSON object, or ``pairs``), ``close``. Calls without any literal of their own are the whole reply.
+    """
+
+    section: Region | None = None
+    separator: str = ""
+    open: str = ""
+    close: str = ""
+    members: Members | None = None
+    head: tuple[Slot, ...] = ()
+    pairs: Pairs | None = None
+
+    @property
+    def bare(self) -> bool:
+        return not self.open and self.section is None
+
+    @property
+    def literals(self) -> Iterator[str]:
+        """Every literal that may not be empty."""
+        if self.section is not None:
+            yield from (self.section.open, self.section.close)
+        yield from (self.open, self.close, *(slot.after for slot in self.head))
+        if self.pairs is not None:
+            yield self.pairs.key
+            yield self.pairs.quote
+            for value in self.pairs.values:
+                yield from (value.before, value.after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyDescription:
+    """One model's replies.
+
+    ``anchor``: what the prompt ends with where a reply begins; text behind it in the prompt (an opened ``<think>``) is
+    the reply's beginning. ``calls``: the first form is the model's own, the others are read too. ``layout``: literals
+    between regions that say nothing. ``ends``: what ends a reply; a region's ``close`` among them ends the reply unless
+    ``layout`` follows.
+    """
+
+    anchor: str = ""
+    reasoning: Region | None = None
+    content: Region | None = None
+    calls: tuple[CallForm, ...] = ()
+    layout: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+
+    @property
+    def literals(self) -> frozenset[str]:
+        """Every literal of regions, calls and layout."""
+        regions = [region for region in (self.reasoning, self.content) if region is not None]
+        found = [text for region in regions for text in (region.open, region.close)]
+        found += [text for form in self.calls for text in form.literals]
+        return frozenset(text for text in (*found, *self.layout) if text)
+
+
+PLAIN = ReplyDescription()
+"""Replies in which nothing is marked."""

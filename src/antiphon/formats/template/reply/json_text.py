@@ -1,0 +1,81 @@
+"""Where a JSON value ends in a stream."""
+
+from __future__ import annotations
+
+import re
+
+
+class JsonText:
+    """Finds where a JSON value ends, fed in pieces; it looks at brackets and strings only.
+
+    ``broken``: a character that no JSON has outside strings, or a control token, which `feed` does not pass.
+    """
+
+    _outside = re.compile(r'["{}\[\]]|[^\w\s:,.+\-"{}\[\]]')
+    _inside = re.compile('["\\\\\ud800-\udfff]')
+    _scalar_end = re.compile(r"[^\w.+\-]")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.broken = False
+        self.in_string = False
+        self._depth = 0
+        self._escaped = False
+        self._started = False
+        self._scalar = False
+
+    def feed(self, text: str, start: int) -> int:
+        """How far the value reaches in ``text`` from ``start``."""
+        i = start
+        while i < len(text) and not self.done and not self.broken:
+            if not self._started:
+                i = self._begin(text, i)
+            elif self._scalar:
+                found = self._scalar_end.search(text, i)
+                self.done, i = found is not None, found.start() if found else len(text)
+            elif self.in_string:
+                i = self._in_string(text, i)
+            else:
+                i = self._between(text, i)
+        return i
+
+    def _begin(self, text: str, i: int) -> int:
+        self._started = True
+        if text[i] not in '"{[':
+            self._scalar = True
+            return i
+        return self._between(text, i)
+
+    def _in_string(self, text: str, i: int) -> int:
+        if self._escaped:
+            self._escaped = False
+            return i + 1
+        found = self._inside.search(text, i)
+        if found is None:
+            return len(text)
+        if found.group() == "\\":
+            self._escaped = True
+        elif found.group() == '"':
+            self.in_string = False
+            self.done = self._depth == 0
+        else:
+            self.broken = True
+            return found.start()
+        return found.end()
+
+    def _between(self, text: str, i: int) -> int:
+        found = self._outside.search(text, i)
+        if found is None:
+            return len(text)
+        match found.group():
+            case '"':
+                self.in_string = True
+            case "{" | "[":
+                self._depth += 1
+            case "}" | "]":
+                self._depth -= 1
+                self.done = self._depth <= 0
+            case _:
+                self.broken = True
+                return found.start()
+        return found.end()

@@ -1,0 +1,171 @@
+"""Values as models write them: JSON, Python's literals, and JSON with bare keys or other quotes.
+
+>>> as_json("{'a': [1, None, True]}")
+'{"a": [1, null, true]}'
+>>> as_json("it is text") is None
+True
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+MOST_DEEP = 64
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
+_WORDS = {"true": "true", "True": "true", "false": "false", "False": "false", "null": "null", "None": "null"}
+_WORD = re.compile(r"[A-Za-z_$][\w$.-]*")
+_BARE = re.compile(r"[^,{}\[\]()]+")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
+_BLANKS = re.compile(r"\s*")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_INSIDE = {quote: re.compile(rf"[{quote}\\]") for quote in ("'", '"')}
+_CLOSES = {"{": "}", "[": "]", "(": ")"}
+
+
+class _NoValue(Exception):
+    pass
+
+
+def as_json(text: str, *, quote: str = "") -> str | None:
+    """The literal as JSON, its numbers as they are spelled; None where the text is none.
+
+    ``quote`` stands round strings besides ``'`` and ``"``, with no escapes between; with one, a word that is no value is
+    a string too.
+    """
+    reader = _Literal(text, quote)
+    try:
+        value = reader.value(0)
+    except _NoValue:
+        return None
+    return value if reader.at_end else None
+
+
+class _Literal:
+    def __init__(self, text: str, quote: str) -> None:
+        self._text = text
+        self._quote = quote
+        self._at = 0
+
+    @property
+    def at_end(self) -> bool:
+        self._blanks()
+        return self._at == len(self._text)
+
+    def value(self, depth: int) -> str:
+        char = self._blanks()
+        if depth > MOST_DEEP or not char:
+            raise _NoValue
+        if char == "{":
+            return self._object(depth)
+        if char in "[(":
+            return self._array(depth)
+        if self._quoted():
+            return json.dumps(self._string(), ensure_ascii=False)
+        if number := _NUMBER.match(self._text, self._at):
+            self._at = number.end()
+            return number.group()
+        return self._word()
+
+    def _word(self) -> str:
+        word = _WORD.match(self._text, self._at)
+        if word is not None and word.group() in _WORDS:
+            self._at = word.end()
+            return _WORDS[word.group()]
+        bare = _BARE.match(self._text, self._at) if self._quote else None
+        if bare is None:
+            raise _NoValue
+        self._at = bare.end()
+        return json.dumps(bare.group().strip().removesuffix(self._quote), ensure_ascii=False)
+
+    def _object(self, depth: int) -> str:
+        members: dict[str, str] = {}
+        for _ in self._items("}"):
+            key = json.dumps(self._key(), ensure_ascii=False)
+            if self._blanks() != ":":
+                raise _NoValue
+            self._at += 1
+            members[key] = self.value(depth + 1)
+        return "{" + ", ".join(f"{key}: {value}" for key, value in members.items()) + "}"
+
+    def _array(self, depth: int) -> str:
+        items = [self.value(depth + 1) for _ in self._items(_CLOSES[self._text[self._at]])]
+        return "[" + ", ".join(items) + "]"
+
+    def _items(self, close: str) -> Iterator[None]:
+        """Once before each item; takes the brackets and the commas."""
+        self._at += 1
+        while self._blanks() != close:
+            yield
+            if self._blanks() == ",":
+                self._at += 1
+            elif self._blanks() != close:
+                raise _NoValue
+        self._at += 1
+
+    def _key(self) -> str:
+        if self._quoted():
+            return self._string()
+        word = _WORD.match(self._text, self._at) or _NUMBER.match(self._text, self._at)
+        if word is None:
+            raise _NoValue
+        self._at = word.end()
+        return word.group()
+
+    def _quoted(self) -> bool:
+        quotes = ("'", '"', self._quote) if self._quote else ("'", '"')
+        return self._text.startswith(quotes, self._at)
+
+    def _string(self) -> str:
+        if self._quote and self._text.startswith(self._quote, self._at):
+            text, close, _ = self._text[self._at + len(self._quote) :].partition(self._quote)
+            if not close:
+                raise _NoValue
+            self._at += len(text) + 2 * len(self._quote)
+            return text
+        found = string_end(self._text, self._at + 1, self._text[self._at], last=True)
+        if found is None:
+            raise _NoValue
+        inner = self._text[self._at + 1 : found]
+        self._at = found + 1
+        return whole_characters(_ESCAPE.sub(_unescaped, inner)) if "\\" in inner else inner
+
+    def _blanks(self) -> str:
+        """The next character that is no blank; empty at the end."""
+        found = _BLANKS.match(self._text, self._at)
+        self._at = found.end() if found else self._at
+        return self._text[self._at : self._at + 1]
+
+
+def string_end(text: str, start: int, quote: str, *, last: bool) -> int | None:
+    """Where the quote is that closes the string which begins at ``start``; None where the text has none yet.
+
+    A quote that no end of a value follows is a character of the string: models write them so. ``last``: no more text
+    comes, so a quote at its end closes.
+    """
+    at = start
+    while (found := _INSIDE[quote].search(text, at)) is not None:
+        if found.group() == "\\":
+            at = found.end() + 1
+            continue
+        behind = _BLANKS.match(text, found.end())
+        next_at = behind.end() if behind else found.end()
+        if next_at == len(text) and not last:
+            return None
+        if next_at == len(text) or text[next_at] in ",:)]}":
+            return found.start()
+        at = found.end()
+    return None
+
+
+def whole_characters(text: str) -> str:
+    """The text with pairs of surrogates joined, and those that stand alone replaced."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found.group(1) or found.group(2)
+    return chr(int(code, 16)) if code else _ESCAPES.get(found.group(3), found.group(3))

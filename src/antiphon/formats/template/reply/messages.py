@@ -1,0 +1,79 @@
+"""The events of a reply: messages that begin, go on and end, and incidents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from antiphon.conversation import (
+    Channel,
+    End,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    Role,
+    TextDelta,
+)
+from antiphon.errors import ParseError, Position
+
+FINAL = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
+ANALYSIS = Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS)
+
+
+def call_header(name: str, call_id: str | None) -> Message:
+    """The header of a call's message, which is addressed to the tool."""
+    return Message(
+        role=Role.ASSISTANT,
+        recipient=name if name.startswith("functions.") else f"functions.{name}",
+        channel=Channel.COMMENTARY,
+        content_type="json",
+        call_id=call_id,
+    )
+
+
+class Messages:
+    """Collects the events. ``strict``: an incident raises `ParseError`."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self.began = False
+        """There is a message."""
+        self.open: Message | None = None
+        self.position = 0
+        """In characters of text, a control counting as one."""
+        self.strict = strict
+        self._texts: list[str] = []
+        self._events: list[ParserEvent] = []
+
+    def taken(self) -> list[ParserEvent]:
+        events, self._events = self._events, []
+        return events
+
+    def begin_again(self) -> None:
+        """Forgets what was collected: it was the prompt's. A call that the prompt began goes on."""
+        header, self.open = self.open, None
+        self._texts, self._events, self.began, self.position = [], [], False, 0
+        if header is not None and header.recipient:
+            self.begin(header)
+
+    def begin(self, header: Message) -> None:
+        self.open, self._texts, self.began = header, [], True
+        self._events.append(MessageStarted(header))
+
+    def delta(self, text: str) -> None:
+        """More text of the open message."""
+        if text:
+            self._texts.append(text)
+            self._events.append(TextDelta(text))
+
+    def end(self, end: End) -> None:
+        """Ends the open message, if there is one."""
+        if self.open is not None:
+            self._events.append(MessageEnded(replace(self.open, text="".join(self._texts), end=end)))
+            self.open = None
+
+    def incident(self, code: str, text: str) -> None:
+        if self.strict:
+            message = f"{code.replace('_', ' ')}: {text[:80]!r}"
+            raise ParseError(message, code=code, position=Position(offset=self.position))
+        self._events.append(Incident(code, self.position, text))

@@ -1,0 +1,228 @@
+"""Reads a reply by its description: reasoning, answer, calls. Model output raises in strict mode only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from antiphon.conversation import End, ParserEvent, ToolSpec
+from antiphon.tokens import Control, Piece
+
+from .calls import CallReader, Malformed
+from .compiled import CompiledDescription, CompiledForm, Role
+from .marks import SYMBOL
+from .messages import ANALYSIS, FINAL, Messages
+from .source import Reading, Source
+from .typed import arguments_of
+
+
+class ReplyReader:
+    """One reply to ``prompt``: analysis between the reasoning marks, calls between theirs, the rest final.
+
+    A mark that the vocabulary has as a control counts only as that control, never when the model spells it out. Blanks
+    beside a mark belong to it. ``tools`` are those offered, with their schemas where they are known.
+    """
+
+    def __init__(
+        self,
+        description: CompiledDescription,
+        *,
+        prompt: Sequence[Piece] = (),
+        tools: Collection[ToolSpec | str] = (),
+        strict: bool = False,
+    ) -> None:
+        self.ended: str | None = None
+        self._description = description
+        self._alphabet = description.alphabet
+        self._source = Source()
+        self._messages = Messages(strict=False)
+        self._calls = CallReader(self._source, self._messages, arguments_of(tools), self._alphabet.decode)
+        self._bare = next((form for form in description.forms if form.bare), None) if tools else None
+        self._reasoning = False
+        self._in_content = False
+        self._after_mark = False
+        self._blanks = ""
+        self._reading = self._read()
+        next(self._reading, None)
+        self._begin_after(prompt)
+        self._messages.strict = strict
+
+    def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
+        for piece in pieces:
+            if self.ended is not None:
+                self._messages.incident("after_end", str(piece))
+            elif isinstance(piece, Control):
+                self._control(piece)
+            else:
+                plain = self._source.plain
+                # Nearly every piece of nearly every reply can be part of no mark.
+                if plain is not None and not plain[0].search(piece):
+                    plain[1](piece)
+                else:
+                    self._resume(piece if piece.isascii() else SYMBOL.sub("\ufffd", piece))
+            self._messages.position += 1 if isinstance(piece, Control) else len(piece)
+        return self._messages.taken()
+
+    def close(self) -> list[ParserEvent]:
+        """The reply is over: what was held back, and the end of the open message."""
+        if self.ended is None:
+            self._source.last = True
+            self._resume("")
+            if self.ended is None:
+                self._finish(End.NONE)
+        return self._messages.taken()
+
+    def _control(self, control: Control) -> None:
+        symbol = self._alphabet.symbol(control.spelling)
+        if symbol is None:
+            self._messages.incident("unexpected_control", control.spelling)
+        else:
+            self._resume(symbol)
+
+    def _resume(self, text: str) -> None:
+        self._source.feed(text)
+        next(self._reading, None)
+
+    def _begin_after(self, prompt: Sequence[Piece]) -> None:
+        """Reads what the prompt says behind its anchor: it begins the reply, and is none of its events."""
+        text = "".join(map(self._encoded, prompt))
+        begun = self._description.begun(text)
+        if begun:
+            self._resume(begun)
+            self._messages.begin_again()
+            self._blanks = ""
+
+    def _encoded(self, piece: Piece) -> str:
+        if isinstance(piece, Control):
+            return self._alphabet.symbol(piece.spelling) or "\udfff"
+        return SYMBOL.sub("\ufffd", piece)
+
+    def _read(self) -> Reading[None]:
+        yield from self._bare_call()
+        while mark := (yield from self._source.until(self._description.top, self._say)):
+            yield from self._mark(mark)
+            if self.ended is not None:
+                return
+
+    def _mark(self, mark: str) -> Reading[None]:
+        roles = self._description.roles[mark]
+        if self._reasoning and Role.REASONING_CLOSE in roles:
+            self._switch(reasoning=False)
+            yield from self._bare_call()
+        elif self._in_content and Role.CONTENT_CLOSE in roles:
+            self._switch(reasoning=False)
+            if Role.END in roles:
+                yield from self._maybe_end(mark)
+        elif Role.REASONING_OPEN in roles and not self._reasoning:
+            self._switch(reasoning=True)
+        elif Role.CONTENT_OPEN in roles:
+            self._switch(reasoning=False)
+            self._in_content = True
+        elif Role.SECTION_OPEN in roles or Role.CALL_OPEN in roles:
+            yield from self._call(mark)
+        elif Role.END in roles:
+            self._end(mark)
+        elif Role.CALL_CLOSE in roles or Role.LAYOUT in roles:
+            self._switch(reasoning=False)
+        else:
+            spelling = self._alphabet.decode(mark)
+            code = "unexpected_tag" if roles else "unexpected_control"
+            self._messages.incident(code, spelling)
+
+    def _end(self, mark: str) -> None:
+        self._finish(End.END)
+        self.ended = self._alphabet.decode(mark)
+
+    def _maybe_end(self, mark: str) -> Reading[None]:
+        """The close of the answer is the reply's end, unless another region follows."""
+        char = yield from self._source.after_blanks()
+        if (yield from self._source.ahead(self._description.layout)):
+            return
+        if not char or not SYMBOL.match(char):
+            self._end(mark)
+
+    def _bare_call(self) -> Reading[None]:
+        """The reply's beginning, where a call may stand without any mark: an object with the keys of one."""
+        if self._bare is None or (yield from self._source.after_blanks()) != "{":
+            return
+        self._source.record()
+        try:
+            yield from self._calls.read(self._bare)
+        except Malformed:
+            self._say(self._alphabet.decode(self._source.recorded()))
+
+    def _call(self, mark: str) -> Reading[None]:
+        was_reasoning = self._reasoning
+        self._switch(reasoning=False)
+        self._source.record(mark)
+        try:
+            yield from self._calls_of(mark)
+            self._source.recorded()
+        except Malformed:
+            self._not_call(self._source.recorded(), reasoning=was_reasoning)
+
+    def _calls_of(self, mark: str) -> Reading[None]:
+        forms = self._description.forms_of(mark)
+        form = yield from self._chosen(forms)
+        if mark not in form.open:
+            yield from self._section(form)
+        else:
+            yield from self._calls.read(form)
+
+    def _chosen(self, forms: Sequence[CompiledForm]) -> Reading[CompiledForm]:
+        """Of several forms with one opening: objects where one begins, else a name in markup."""
+        if len(forms) == 1:
+            return forms[0]
+        char = yield from self._source.after_blanks()
+        is_object = bool(char) and char in "{["
+        return next((form for form in forms if (form.members is not None) == is_object), forms[0])
+
+    def _section(self, form: CompiledForm) -> Reading[None]:
+        """The calls of a section, in a list or not, up to its close or what is no call."""
+        opens = form.section_marks
+        while char := (yield from self._source.after_blanks()):
+            if char in "[],;":
+                self._source.take(self._source.at + 1)
+            elif (mark := (yield from self._source.ahead(opens))) == form.section_open:
+                continue
+            elif mark or (not form.has_open and form.may_begin(char)):
+                yield from self._calls.read(form)
+                self._source.record()
+            else:
+                yield from self._source.ahead(form.section_close_marks)
+                return
+
+    def _not_call(self, text: str, *, reasoning: bool) -> None:
+        """What looked like a call and is none is said where it stands; cut off before its name, it says nothing."""
+        text = self._alphabet.decode(text)
+        self._messages.incident("malformed_call", text)
+        if not self._source.last:
+            self._reasoning, self._after_mark = reasoning, False
+            self._say(text)
+
+    def _switch(self, *, reasoning: bool) -> None:
+        """A mark: what was open ends, and what follows begins without blanks."""
+        self._blanks = ""
+        self._messages.end(End.END)
+        self._reasoning, self._after_mark, self._in_content = reasoning, True, False
+
+    def _say(self, text: str) -> None:
+        """Text outside calls; blanks at its end wait, because a mark may follow, to which they belong."""
+        if self._after_mark:
+            text = text.lstrip()
+            self._after_mark = not text
+        text = self._blanks + text
+        solid = text.rstrip() if self._description.marked else text
+        self._blanks = text[len(solid) :]
+        if not solid:
+            return
+        if self._messages.open is None:
+            self._messages.begin(ANALYSIS if self._reasoning else FINAL)
+        self._messages.delta(solid)
+
+    def _finish(self, end: End) -> None:
+        """The reply is over: by a stop, or because no more came. It has at least one message."""
+        blanks, self._blanks = self._blanks, ""
+        if self._messages.open is None and (blanks or not self._messages.began):
+            self._messages.begin(FINAL)
+        self._messages.delta(blanks)
+        self._messages.end(end)

@@ -1,0 +1,215 @@
+"""Reads arguments that are written as keys and values."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from .arguments import ArgumentsWriter
+from .compiled import CompiledForm, CompiledPairs, CompiledValue
+from .literal import MOST_DEEP, as_json
+from .marks import SYMBOL, Marks
+from .messages import Messages
+from .source import Reading, Source
+from .typed import Schema, typed
+
+_MOST_KEY = 256
+_KEY = re.compile(r"[A-Za-z_\"'$]")
+_BLANKS = re.compile(r"\s*")
+
+
+class ValueReader:
+    """Reads the pairs of one call into a writer."""
+
+    def __init__(
+        self, source: Source, messages: Messages, form: CompiledForm, pairs: CompiledPairs, writer: ArgumentsWriter
+    ) -> None:
+        self._source = source
+        self._messages = messages
+        self._form = form
+        self._pairs = pairs
+        self._writer = writer
+
+    def begins(self) -> Reading[bool]:
+        """Whether another pair begins, past separators."""
+        while True:
+            char = yield from self._source.after_blanks()
+            if not char:
+                return False
+            if char == self._pairs.separator:
+                self._source.take(self._source.at + 1)
+            elif not self._pairs.key:
+                return bool(
+                    _KEY.match(char) or self._source.text.startswith(self._pairs.quote or "\0", self._source.at)
+                )
+            else:
+                return bool((yield from self._source.ahead(self._pairs.key_marks)))
+
+    def read(self, schema: Schema) -> Reading[bool]:
+        """One pair, behind the mark of its key; False where the reply was cut in it."""
+        parts: list[str] = []
+        mark = yield from self._source.until(self._pairs.value_marks, parts.append)
+        value = self._pairs.values.get(mark)
+        key = "".join(parts).strip().strip("\"'")
+        if value is None or len(key) > _MOST_KEY:
+            if mark and value is None:
+                self._source.put_back(mark)
+            self._messages.incident("malformed_argument", "".join(parts))
+            return bool(mark)
+        for word in value.words[1:]:
+            yield from self._source.skip(word)
+        yield from self._source.skip_exactly(value.layout)
+        return (yield from self._member(value, key, schema.member(key)))
+
+    def _member(self, value: CompiledValue, key: str, schema: Schema) -> Reading[bool]:
+        fresh = self._writer.begin(key)
+        if fresh and (value.reads == "text" or (value.reads == "schema" and schema.kinds == {"string"})):
+            return (yield from self._string(value))
+        text, whole = yield from self._text(value, key, schema)
+        if not fresh:
+            self._messages.incident("duplicate_argument", f"{key}: {text}")
+        elif whole:
+            self._writer.value(text)
+        else:
+            self._writer.value(json.dumps(text, ensure_ascii=False)[:-1])
+        return whole
+
+    def _string(self, value: CompiledValue) -> Reading[bool]:
+        """A string as it comes."""
+        self._writer.quote()
+        mark = yield from self._source.until(value.marks, self._writer.string)
+        if mark:
+            self._close(mark, value)
+            self._writer.quote()
+        return bool(mark)
+
+    def _close(self, mark: str, value: CompiledValue) -> None:
+        """A mark that is not the value's own belongs to what is round it."""
+        if mark not in value.after:
+            self._source.put_back(mark)
+            self._messages.incident("unclosed_argument", "")
+
+    def _text(self, value: CompiledValue, key: str, schema: Schema) -> Reading[tuple[str, bool]]:
+        """The value as JSON, and whether it came whole; what came of it where it did not."""
+        if value.reads == "literal":
+            return (yield from self._literal(schema))
+        if value.reads == "nested":
+            text = yield from self._nested(value, key, schema, 0)
+            return (text or "", text is not None)
+        parts: list[str] = []
+        mark = yield from self._source.until(value.marks, parts.append)
+        text = "".join(parts)
+        if not mark:
+            return text, False
+        self._close(mark, value)
+        if mark not in value.after and self._form.close:
+            text = text.rstrip().removesuffix(self._form.close[0]).rstrip()
+        if value.reads == "json":
+            return as_json(text, quote=self._pairs.quote) or json.dumps(text, ensure_ascii=False), True
+        return typed(text, schema), True
+
+    def _literal(self, schema: Schema) -> Reading[tuple[str, bool]]:
+        """A value that ends where it ends: at a comma or a bracket that is not its own."""
+        scan = _LiteralScan(self._source, self._pairs.quote)
+        whole = yield from scan.read()
+        text = "".join(scan.parts)
+        if not whole:
+            return text.lstrip("\"'").removeprefix(self._pairs.quote), False
+        found = as_json(text, quote=self._pairs.quote)
+        return (typed(text.strip(), schema) if found is None else found), True
+
+    def _nested(self, value: CompiledValue, key: str, schema: Schema, depth: int) -> Reading[str | None]:
+        """A value whose members are tags of their own; None where the reply was cut in it."""
+        opens, closes = self._pairs.key, value.after_key.partition("{key}")[0]
+        marks = Marks((opens, closes))
+        texts: list[str] = []
+        members: list[tuple[str, str]] = []
+        while mark := (yield from self._source.until(marks, texts.append)):
+            name: list[str] = []
+            if not (yield from self._source.until(Marks((value.words[0],)), name.append)):
+                return None
+            if mark == closes or depth > MOST_DEEP:
+                return _joined(members, schema) if members else typed("".join(texts), schema)
+            child = schema.items if "".join(name) == "item" else schema.member("".join(name))
+            inner = yield from self._nested(value, "".join(name), child, depth + 1)
+            if inner is None:
+                return None
+            members.append(("".join(name), inner))
+        return None
+
+
+def _joined(members: list[tuple[str, str]], schema: Schema) -> str:
+    """Members as an object, or as an array where each is an item and the schema has no such member."""
+    if all(name == "item" for name, _ in members) and "array" in schema.kinds:
+        return "[" + ", ".join(value for _, value in members) + "]"
+    return "{" + ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {value}" for name, value in members) + "}"
+
+
+class _LiteralScan:
+    """Finds where a literal ends; strings in it may hold anything."""
+
+    def __init__(self, source: Source, quote: str) -> None:
+        self.parts: list[str] = []
+        self._source = source
+        self._quote = quote
+        self._special = re.compile("[\"'{}\\[\\](),\ud800-\udfff]" + (f"|{re.escape(quote)}" if quote else ""))
+
+    def read(self) -> Reading[bool]:
+        """Whether the literal came whole."""
+        source, depth = self._source, 0
+        while True:
+            found = self._special.search(source.text, source.at)
+            if found is None:
+                self.parts.append(source.take(len(source.text)))
+                if not (yield from source.more()):
+                    return False
+                continue
+            mark = found.group()
+            if (mark in ",}])" and not depth) or (SYMBOL.match(mark) and mark != self._quote):
+                self.parts.append(source.take(found.start()))
+                return True
+            self.parts.append(source.take(found.end()))
+            depth += (mark in "{[(") - (mark in "}])")
+            if mark == self._quote or mark in "\"'":
+                if not (yield from self._string(mark)):
+                    return False
+
+    def _string(self, quote: str) -> Reading[bool]:
+        if quote == self._quote:
+            mark = yield from self._source.until(Marks((quote,)), self.parts.append)
+            self.parts.append(mark)
+            return bool(mark)
+        inside = re.compile(f"[{quote}\\\\\ud800-\udfff]")
+        source = self._source
+        while True:
+            found = inside.search(source.text, source.at)
+            if found is None:
+                self.parts.append(source.take(len(source.text)))
+            elif SYMBOL.match(found.group()):
+                self.parts.append(source.take(found.start()))
+                return True
+            elif found.group() == "\\" and found.end() < len(source.text):
+                self.parts.append(source.take(found.end() + 1))
+                continue
+            elif found.group() == quote:
+                closes = yield from self._closes(found.start())
+                if closes is not None:
+                    self.parts.append(source.take(source.at + closes[0]))
+                    if closes[1]:
+                        return True
+                    continue
+            if not (yield from source.more()):
+                return False
+
+    def _closes(self, at: int) -> Reading[tuple[int, bool] | None]:
+        """How much to take with the quote, and whether it closes the string: where an end of a value follows."""
+        source = self._source
+        taken = at - source.at + 1
+        while True:
+            behind = _BLANKS.match(source.text, source.at + taken)
+            next_at = behind.end() if behind else len(source.text)
+            if next_at < len(source.text):
+                char = source.text[next_at]
+                return taken, char in ",:)]}" or bool(SYMBOL.match(char))
+            if not (yield from source.more()):
+                return taken, True
