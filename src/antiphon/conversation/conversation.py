@@ -41,10 +41,9 @@ class Conversation:
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
-    def recipients(self) -> tuple[str, ...]:
-        """The names that a call may be addressed to: those of ``tools``, then those of ``builtins``."""
-        builtin = (name for namespace in map(described, self.builtins) for name in namespace.recipients)
-        return (*(tool.recipient for tool in self.tools), *builtin)
+    def offered(self) -> tuple[ToolSpec | str, ...]:
+        """What a call may be addressed to: ``tools``, then the recipients of ``builtins``."""
+        return (*self.tools, *(name for namespace in map(described, self.builtins) for name in namespace.recipients))
 
     def add(self, *messages: Message) -> Conversation:
         """The same conversation with more messages at its end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,6 +30,11 @@ class ToolSpec:
     def recipient(self) -> str:
         """The qualified name that a call is addressed to, e.g. ``functions.get_weather``."""
         return f"{self.namespace}.{self.name}"
+
+
+def recipients_of(offered: Iterable[ToolSpec | str]) -> tuple[str, ...]:
+    """The qualified names of tools, of which some may be given by that name already."""
+    return tuple(tool if isinstance(tool, str) else tool.recipient for tool in offered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from antiphon.conversation import Conversation, ParserEvent, Role
+from antiphon.conversation import Conversation, ParserEvent, Role, ToolSpec
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
@@ -103,12 +103,12 @@ class Format(Protocol):
         reply_as: Role | None = Role.ASSISTANT,
         prompt: Sequence[Piece] = (),
         strict: bool = False,
-        tools: Collection[str] = (),
+        tools: Collection[ToolSpec | str] = (),
     ) -> Parser:
         """A reader for one reply to ``prompt``, whose tail decides where the reply begins (inside a think tag, say).
 
-        ``tools`` are the recipients that were offered (``functions.f``, ``python``); a format with loose headers
-        reads a bare name by them. ``strict`` raises `ParseError` where the default repairs and reports an
+        ``tools`` are those that were offered, a server's own by their recipients (``python``): a format with loose
+        headers reads a bare name by them, and one without types in its replies the arguments by their schemas. ``strict`` raises `ParseError` where the default repairs and reports an
         `Incident`.
         """
 

@@ -19,6 +19,7 @@ from antiphon.conversation import (
     ParserEvent,
     Role,
     TextDelta,
+    ToolSpec,
 )
 from antiphon.errors import ParseError, Position, UnsupportedError
 from antiphon.grammar import AnyText, Grammar, ReplyShape
@@ -73,7 +74,7 @@ class RawFormat:
         reply_as: Role | None = Role.ASSISTANT,
         prompt: Sequence[Piece] = (),
         strict: bool = False,
-        tools: Collection[str] = (),
+        tools: Collection[ToolSpec | str] = (),
     ) -> RawParser:
         return RawParser(self.stops, spelled=self._spelled, strict=strict)
 

@@ -51,7 +51,7 @@ class Draft:
 
     def parser(self) -> Parser:
         """A reader for one choice, which begins where the prompt's tail says."""
-        tools = self.request.conversation.recipients
+        tools = self.request.conversation.offered
         return self.format.parser(reply_as=Role.ASSISTANT, prompt=self.prompt, tools=tools)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -10,31 +11,33 @@ from hypothesis import strategies as st
 
 from antiphon.conversation import End, Incident, Message, MessageEnded, MessageStarted, ParserEvent, TextDelta
 from antiphon.errors import ParseError
-from antiphon.formats.template import ReplyTags, TaggedParser, template_format
-from antiphon.formats.template.tags import (
-    DEEPSEEK_CALLS,
-    DEEPSEEK_SECTION,
-    HERMES_CALL,
-    INTERNLM_CALL,
-    LLAMA_CALLS,
-    MISTRAL_CALLS,
-    PLAIN,
-    THINK,
-)
+from antiphon.formats.template import template_format
+from antiphon.formats.template.families import DEEPSEEK_CALLS, INTERNLM_CALL, LLAMA_CALLS, MISTRAL_CALLS, QWEN, THINK
+from antiphon.formats.template.reply import PLAIN, CompiledDescription, ReplyDescription, ReplyReader
 from antiphon.tokens import Control, Piece
 
 END = Control("<|im_end|>")
-QWEN = ReplyTags(reasoning=THINK, calls=(HERMES_CALL,))
-LLAMA = ReplyTags(calls=LLAMA_CALLS)
-MISTRAL = ReplyTags(calls=MISTRAL_CALLS)
-DEEPSEEK = ReplyTags(reasoning=THINK, calls=DEEPSEEK_CALLS, section=DEEPSEEK_SECTION)
-INTERNLM = ReplyTags(calls=(INTERNLM_CALL,))
+LLAMA = ReplyDescription(calls=LLAMA_CALLS)
+MISTRAL = ReplyDescription(calls=MISTRAL_CALLS)
+DEEPSEEK = ReplyDescription(reasoning=THINK, calls=DEEPSEEK_CALLS)
+INTERNLM = ReplyDescription(calls=(INTERNLM_CALL,))
+TOOLS = ("functions.f", "functions.g")
 
 Read = tuple[str, str | None, str, End]
 
 
-def read(tags: ReplyTags, *pieces: Piece, opened: bool = False, strict: bool = False) -> list[ParserEvent]:
-    parser = TaggedParser(tags, controls=[END], stops=[END], begins_in_reasoning=opened, strict=strict)
+def reader(
+    description: ReplyDescription,
+    *,
+    controls: Sequence[Control] = (END,),
+    stops: Sequence[Control | str] = (END,),
+    strict: bool = False,
+) -> ReplyReader:
+    return ReplyReader(CompiledDescription(description, controls, stops), tools=TOOLS, strict=strict)
+
+
+def read(description: ReplyDescription, *pieces: Piece, strict: bool = False) -> list[ParserEvent]:
+    parser = reader(description, strict=strict)
     events = [event for piece in pieces for event in parser.feed([piece])]
     return [*events, *parser.close()]
 
@@ -60,7 +63,7 @@ def thought(text: str, end: End = End.END) -> Read:
     return ("analysis", None, text, end)
 
 
-REPLIES: list[tuple[ReplyTags, str, list[Read]]] = [
+REPLIES: list[tuple[ReplyDescription, str, list[Read]]] = [
     (PLAIN, "Hello  <think> \n", [final("Hello  <think> \n")]),
     (QWEN, "<think>\nhm\n</think>\n\nYes.", [thought("hm"), final("Yes.")]),
     (QWEN, "<think>\n\n</think>\n\nYes.", [final("Yes.")]),
@@ -99,18 +102,20 @@ REPLIES: list[tuple[ReplyTags, str, list[Read]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tags", "reply", "expected"), REPLIES)
-def test_a_reply_is_read_as_its_messages(tags: ReplyTags, reply: str, expected: list[Read]) -> None:
-    events = read(tags, reply, END)
+@pytest.mark.parametrize(("description", "reply", "expected"), REPLIES)
+def test_a_reply_is_read_as_its_messages(description: ReplyDescription, reply: str, expected: list[Read]) -> None:
+    events = read(description, reply, END)
     assert messages(events) == expected
     assert set_aside(events) == ""
 
 
-@pytest.mark.parametrize(("tags", "reply", "expected"), REPLIES)
-def test_cutting_a_reply_anywhere_gives_the_same_messages(tags: ReplyTags, reply: str, expected: list[Read]) -> None:
+@pytest.mark.parametrize(("description", "reply", "expected"), REPLIES)
+def test_cutting_a_reply_anywhere_gives_the_same_messages(
+    description: ReplyDescription, reply: str, expected: list[Read]
+) -> None:
     for cut in range(1, len(reply)):
-        assert messages(read(tags, reply[:cut], reply[cut:], END)) == expected, cut
-    assert messages(read(tags, *reply, END)) == expected
+        assert messages(read(description, reply[:cut], reply[cut:], END)) == expected, cut
+    assert messages(read(description, *reply, END)) == expected
 
 
 PARTS = [
@@ -133,17 +138,19 @@ PARTS = [
     *("function", '"k": "words"'),
 ]
 FRAGMENTS = st.sampled_from(
-    sorted(QWEN.spellings | LLAMA.spellings | MISTRAL.spellings | DEEPSEEK.spellings) + PARTS,
+    sorted(QWEN.literals | LLAMA.literals | MISTRAL.literals | DEEPSEEK.literals) + PARTS,
 )
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(FRAGMENTS, max_size=12), st.data(), st.sampled_from([PLAIN, QWEN, LLAMA, MISTRAL, DEEPSEEK, INTERNLM]))
-def test_no_reply_raises_and_no_cut_matters(fragments: list[str], data: st.DataObject, tags: ReplyTags) -> None:
+def test_no_reply_raises_and_no_cut_matters(
+    fragments: list[str], data: st.DataObject, description: ReplyDescription
+) -> None:
     reply = "".join(fragments)
-    whole = read(tags, reply)
+    whole = read(description, reply)
     cut = data.draw(st.integers(0, len(reply)))
-    parts = read(tags, reply[:cut], reply[cut:])
+    parts = read(description, reply[:cut], reply[cut:])
     assert messages(parts) == messages(whole)
     assert "".join(set_aside(parts).split()) == "".join(set_aside(whole).split())
 
@@ -164,10 +171,10 @@ def test_a_reply_without_tags_is_one_final_message_with_all_its_text(text: str) 
     assert messages(read(PLAIN, *text, END)) == [final(text)]
 
 
-@pytest.mark.parametrize(("tags", "reply", "expected"), REPLIES)
-def test_the_deltas_are_the_text(tags: ReplyTags, reply: str, expected: list[Read]) -> None:
+@pytest.mark.parametrize(("description", "reply", "expected"), REPLIES)
+def test_the_deltas_are_the_text(description: ReplyDescription, reply: str, expected: list[Read]) -> None:
     texts: list[str] = []
-    for event in read(tags, *reply, END):
+    for event in read(description, *reply, END):
         match event:
             case MessageStarted(message):
                 assert message.text == ""
@@ -187,7 +194,7 @@ def test_an_id_that_is_no_text_is_none(id: str) -> None:
 
 
 def test_arguments_stream_as_soon_as_the_name_is_known() -> None:
-    parser = TaggedParser(QWEN)
+    parser = reader(QWEN)
     events = parser.feed(['<tool_call>{"name": "f", "arguments": {"a": "bc'])
     assert [type(event) for event in events] == [MessageStarted, TextDelta]
     assert isinstance(events[1], TextDelta)
@@ -210,7 +217,7 @@ def test_a_users_tag_in_the_prompt_opens_nothing() -> None:
 def test_a_tag_that_the_vocabulary_has_as_a_control_is_text_when_it_is_spelled_out() -> None:
     """P-09: `</think>` written inside the thinking ends nothing."""
     think = [Control("<think>"), Control("</think>")]
-    parser = TaggedParser(QWEN, controls=[END, *think], stops=[END])
+    parser = reader(QWEN, controls=[END, *think])
     events = [*parser.feed([think[0], "a literal </think> here", think[1], "Yes", END]), *parser.close()]
     assert messages(events) == [thought("a literal </think> here"), final("Yes")]
 
@@ -222,7 +229,7 @@ def test_a_control_that_the_format_does_not_know_is_an_incident_and_never_text()
 
 
 def test_what_comes_after_the_end_is_an_incident() -> None:
-    parser = TaggedParser(PLAIN, controls=[END], stops=[END])
+    parser = reader(PLAIN)
     assert messages(parser.feed(["a", END, "tail"])) == [final("a")]
     assert parser.ended == "<|im_end|>"
     assert parser.close() == []
@@ -231,7 +238,7 @@ def test_what_comes_after_the_end_is_an_incident() -> None:
 @pytest.mark.spec("LMD-18")
 def test_a_stop_word_ends_the_reply_wherever_it_is_cut() -> None:
     for cut in range(len("Hi### Human")):
-        parser = TaggedParser(PLAIN, stops=["###"])
+        parser = reader(PLAIN, stops=["###"])
         text = "Hi### Human"
         events = [*parser.feed([text[:cut]]), *parser.feed([text[cut:]]), *parser.close()]
         assert messages(events) == [final("Hi")]
@@ -242,10 +249,10 @@ def test_a_call_that_was_cut_off_is_not_a_call() -> None:
     assert messages(read(QWEN, '<tool_call>{"name": "f", "arguments": {"a": 1')) == [call("f", '{"a": 1', End.NONE)]
 
 
-def test_what_is_no_call_is_set_aside_whole() -> None:
-    events = read(QWEN, "<tool_call>nonsense</tool_call>Yes", END)
-    assert messages(events) == [final("Yes")]
-    assert set_aside(events) == "nonsense"
+def test_what_is_no_call_is_said_as_it_stands() -> None:
+    events = read(QWEN, "So: <tool_call>nonsense</tool_call> Yes", END)
+    assert "".join(text for _, _, text, _ in messages(events)) == "So: <tool_call>nonsense</tool_call> Yes"
+    assert set_aside(events) == "<tool_call>"
 
 
 def test_strictness_raises_with_the_position() -> None:
@@ -261,7 +268,7 @@ def test_an_empty_reply_is_one_empty_message() -> None:
 
 def test_reading_takes_time_in_proportion_to_the_text() -> None:
     """A hundred thousand single characters in a call's arguments: quadratic reading would take minutes."""
-    parser = TaggedParser(QWEN, stops=[END])
+    parser = reader(QWEN)
     parser.feed(['<tool_call>{"name": "f", "arguments": {"a": "'])
     for _ in range(100_000):
         parser.feed(["x"])

@@ -6,7 +6,17 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from antiphon.conversation import FUNCTIONS, Channel, Conversation, DeveloperContent, End, Message, MessageStarted, Role
+from antiphon.conversation import (
+    FUNCTIONS,
+    Channel,
+    Conversation,
+    DeveloperContent,
+    End,
+    Message,
+    MessageStarted,
+    Role,
+    ToolSpec,
+)
 from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults
 from antiphon.formats.history import drop_before
 from antiphon.grammar import Grammar, ReplyShape
@@ -101,7 +111,7 @@ class Harmony:
         reply_as: Role | None = Role.ASSISTANT,
         prompt: Sequence[Piece] = (),
         strict: bool = False,
-        tools: Collection[str] = (),
+        tools: Collection[ToolSpec | str] = (),
         spelled: bool = False,
     ) -> Parser:
         """A reader for one reply, or for a whole conversation when ``reply_as`` is None.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from antiphon.conversation import Channel, End, Message, ParserEvent, Role
+from antiphon.conversation import Channel, End, Message, ParserEvent, Role, ToolSpec, recipients_of
 from antiphon.tokens import Control, Piece
 
 from .controls import END, ENDOFTEXT, ENDS, START
@@ -28,10 +28,14 @@ class HarmonyParser:
     """
 
     def __init__(
-        self, reply_as: Role | None = Role.ASSISTANT, *, tools: Collection[str] = (), prefix: Message | None = None
+        self,
+        reply_as: Role | None = Role.ASSISTANT,
+        *,
+        tools: Collection[ToolSpec | str] = (),
+        prefix: Message | None = None,
     ) -> None:
         self._reply_as = reply_as
-        self._tools = offered_names(tools)
+        self._tools = offered_names(recipients_of(tools))
         self._state = HarmonyState.BETWEEN
         self._buffer = HeaderBuffer()
         self._unknown: Header | None = None

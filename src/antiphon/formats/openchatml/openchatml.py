@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from antiphon.conversation import Channel, Conversation, End, Message, Role
+from antiphon.conversation import Channel, Conversation, End, Message, Role, ToolSpec
 from antiphon.formats.format import HistoryPolicy, SamplingDefaults
 from antiphon.formats.history import drop_before
 from antiphon.grammar import Grammar, ReplyShape
@@ -68,7 +68,7 @@ class OpenChatML:
         reply_as: Role | None = Role.ASSISTANT,
         prompt: Sequence[Piece] = (),
         strict: bool = False,
-        tools: Collection[str] = (),
+        tools: Collection[ToolSpec | str] = (),
     ) -> ReplyParser:
         """A reader of one reply. ``strict`` raises `ParseError` where the default reports an `Incident`."""
         opened = self._open_frame(prompt)

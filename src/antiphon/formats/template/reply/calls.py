@@ -132,7 +132,7 @@ class CallReader:
             return
         call.end(whole=True)
         if call.extra:
-            self._messages.incident("malformed_call", ", ".join(call.extra))
+            self._messages.incident("malformed_call", self._source.position, ", ".join(call.extra))
 
     def _members(self, form: CompiledForm, call: _Call) -> Reading[None]:
         self._source.take(self._source.at + 1)

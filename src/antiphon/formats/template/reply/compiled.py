@@ -14,6 +14,7 @@ from .marks import Alphabet, Marks
 _BETWEEN_TAGS = re.compile("(?<=[>\\]\ud800-\udfff])\\s+(?=[<\\[\ud800-\udfff])")
 
 
+_ADJACENT = re.compile("(?<=[>\ud800-\udfff])(?=[<\ud800-\udfff])")
 _TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
 """What looks like a tag by itself, so that it means something wherever it stands."""
 
@@ -65,7 +66,8 @@ class CompiledSlot:
         self.after, self.rest = words[0], words[1:]
         pairs = _words(alphabet.encode(form.pairs.key)) if form.pairs else ()
         close = _parts(alphabet.encode(form.close))
-        self.marks = Marks((*words[:1], *pairs[:1], *close[:1], "\n", *alphabet.symbols))
+        begins = pairs[:1] if form.pairs else ("{",)
+        self.marks = Marks((*words[:1], *begins, *close[:1], "\n", *alphabet.symbols))
 
 
 class CompiledForm:
@@ -77,20 +79,19 @@ class CompiledForm:
         section = form.section or Region()
         self.section_open = _core(alphabet.encode(section.open)).rstrip("[{(").rstrip()
         self.section_close = _core(alphabet.encode(section.close)).lstrip(")}]").lstrip()
-        self.open = _words(alphabet.encode(form.open))
+        self.open = tuple(word for part in _words(alphabet.encode(form.open)) for word in _ADJACENT.split(part))
         self.close = _parts(alphabet.encode(form.close))
         self.has_open = bool(form.open)
         self.open_marks = Marks(self.open)
-        self.section_marks = Marks((*self.open, self.section_open))
         self.close_marks = Marks(self.close)
         self.section_close_marks = Marks((self.section_close,))
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
         self.slots = [CompiledSlot(slot, form, alphabet) for slot in form.head]
         self.pairs = CompiledPairs(form.pairs, alphabet) if form.pairs else None
 
-    def may_begin(self, char: str) -> bool:
-        """Whether a call that has no opening of its own may begin so."""
-        return self._begins.match(char) is not None
+    def begins(self, mark: str, char: str) -> bool:
+        """Whether a call begins with this mark of its opening, or without an opening with this character."""
+        return mark in self.open if mark else not self.has_open and self._begins.match(char) is not None
 
 
 class CompiledDescription:
@@ -134,6 +135,10 @@ class CompiledDescription:
     def forms_of(self, mark: str) -> list[CompiledForm]:
         """The forms of calls that the mark opens."""
         return [form for form in self.forms if mark == form.section_open or mark in form.open]
+
+    def section_marks(self, forms: Sequence[CompiledForm]) -> Marks:
+        """What may begin a call in the section of these forms, or the section anew."""
+        return Marks([word for form in forms for word in (*form.open, form.section_open)])
 
     def _closes(self, mark: str) -> bool:
         return bool(self.roles[mark] & {Role.REASONING_CLOSE, Role.CONTENT_CLOSE})

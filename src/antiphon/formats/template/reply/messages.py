@@ -39,8 +39,6 @@ class Messages:
         self.began = False
         """There is a message."""
         self.open: Message | None = None
-        self.position = 0
-        """In characters of text, a control counting as one."""
         self.strict = strict
         self._texts: list[str] = []
         self._events: list[ParserEvent] = []
@@ -52,7 +50,7 @@ class Messages:
     def begin_again(self) -> None:
         """Forgets what was collected: it was the prompt's. A call that the prompt began goes on."""
         header, self.open = self.open, None
-        self._texts, self._events, self.began, self.position = [], [], False, 0
+        self._texts, self._events, self.began = [], [], False
         if header is not None and header.recipient:
             self.begin(header)
 
@@ -72,8 +70,9 @@ class Messages:
             self._events.append(MessageEnded(replace(self.open, text="".join(self._texts), end=end)))
             self.open = None
 
-    def incident(self, code: str, text: str) -> None:
+    def incident(self, code: str, position: int, text: str) -> None:
+        """``position``: in characters of the reply, a control counting as one."""
         if self.strict:
             message = f"{code.replace('_', ' ')}: {text[:80]!r}"
-            raise ParseError(message, code=code, position=Position(offset=self.position))
-        self._events.append(Incident(code, self.position, text))
+            raise ParseError(message, code=code, position=Position(offset=position))
+        self._events.append(Incident(code, position, text))

@@ -40,6 +40,8 @@ class ReplyReader:
         self._reasoning = False
         self._in_content = False
         self._after_mark = False
+        self._quoting = False
+        """What looked like a call is being said as text, its close too."""
         self._blanks = ""
         self._reading = self._read()
         next(self._reading, None)
@@ -49,7 +51,7 @@ class ReplyReader:
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
         for piece in pieces:
             if self.ended is not None:
-                self._messages.incident("after_end", str(piece))
+                self._messages.incident("after_end", self._fed, str(piece))
             elif isinstance(piece, Control):
                 self._control(piece)
             else:
@@ -57,9 +59,9 @@ class ReplyReader:
                 # Nearly every piece of nearly every reply can be part of no mark.
                 if plain is not None and not plain[0].search(piece):
                     plain[1](piece)
+                    self._source.position += len(piece)
                 else:
                     self._resume(piece if piece.isascii() else SYMBOL.sub("\ufffd", piece))
-            self._messages.position += 1 if isinstance(piece, Control) else len(piece)
         return self._messages.taken()
 
     def close(self) -> list[ParserEvent]:
@@ -71,10 +73,16 @@ class ReplyReader:
                 self._finish(End.NONE)
         return self._messages.taken()
 
+    @property
+    def _fed(self) -> int:
+        """The length of what came."""
+        return self._source.position + len(self._source.text) - self._source.at
+
     def _control(self, control: Control) -> None:
         symbol = self._alphabet.symbol(control.spelling)
         if symbol is None:
-            self._messages.incident("unexpected_control", control.spelling)
+            self._messages.incident("unexpected_control", self._fed, control.spelling)
+            self._source.position += 1
         else:
             self._resume(symbol)
 
@@ -89,6 +97,7 @@ class ReplyReader:
         if begun:
             self._resume(begun)
             self._messages.begin_again()
+            self._source.position = self._source.at - len(self._source.text)
             self._blanks = ""
 
     def _encoded(self, piece: Piece) -> str:
@@ -121,12 +130,15 @@ class ReplyReader:
             yield from self._call(mark)
         elif Role.END in roles:
             self._end(mark)
+        elif Role.CALL_CLOSE in roles and self._quoting:
+            self._say(self._alphabet.decode(mark))
+            self._quoting = False
         elif Role.CALL_CLOSE in roles or Role.LAYOUT in roles:
             self._switch(reasoning=False)
         else:
             spelling = self._alphabet.decode(mark)
             code = "unexpected_tag" if roles else "unexpected_control"
-            self._messages.incident(code, spelling)
+            self._messages.incident(code, self._source.position - len(mark), spelling)
 
     def _end(self, mark: str) -> None:
         self._finish(End.END)
@@ -151,59 +163,61 @@ class ReplyReader:
             self._say(self._alphabet.decode(self._source.recorded()))
 
     def _call(self, mark: str) -> Reading[None]:
-        was_reasoning = self._reasoning
+        was_reasoning, blanks = self._reasoning, self._blanks
         self._switch(reasoning=False)
         self._source.record(mark)
         try:
             yield from self._calls_of(mark)
             self._source.recorded()
         except Malformed:
-            self._not_call(self._source.recorded(), reasoning=was_reasoning)
+            self._not_call(self._source.recorded(), blanks, reasoning=was_reasoning)
 
     def _calls_of(self, mark: str) -> Reading[None]:
         forms = self._description.forms_of(mark)
-        form = yield from self._chosen(forms)
-        if mark not in form.open:
-            yield from self._section(form)
+        if all(mark == form.section_open for form in forms):
+            yield from self._section(forms)
         else:
-            yield from self._calls.read(form)
+            yield from self._calls.read((yield from self._chosen(mark, forms)))
 
-    def _chosen(self, forms: Sequence[CompiledForm]) -> Reading[CompiledForm]:
+    def _chosen(self, mark: str, forms: Sequence[CompiledForm]) -> Reading[CompiledForm]:
         """Of several forms with one opening: objects where one begins, else a name in markup."""
         if len(forms) == 1:
             return forms[0]
         char = yield from self._source.after_blanks()
         is_object = bool(char) and char in "{["
-        return next((form for form in forms if (form.members is not None) == is_object), forms[0])
+        fitting = [form for form in forms if (form.members is not None) == is_object]
+        return next((form for form in fitting if form.open[0] == mark), next(iter(fitting or forms)))
 
-    def _section(self, form: CompiledForm) -> Reading[None]:
+    def _section(self, forms: Sequence[CompiledForm]) -> Reading[None]:
         """The calls of a section, in a list or not, up to its close or what is no call."""
-        opens = form.section_marks
+        opens = self._description.section_marks(forms)
         while char := (yield from self._source.after_blanks()):
             if char in "[],;":
                 self._source.take(self._source.at + 1)
-            elif (mark := (yield from self._source.ahead(opens))) == form.section_open:
                 continue
-            elif mark or (not form.has_open and form.may_begin(char)):
-                yield from self._calls.read(form)
-                self._source.record()
-            else:
-                yield from self._source.ahead(form.section_close_marks)
+            mark = yield from self._source.ahead(opens)
+            if mark == forms[0].section_open:
+                continue
+            form = next((form for form in forms if form.begins(mark, char)), None)
+            if form is None:
+                yield from self._source.ahead(forms[0].section_close_marks)
                 return
+            yield from self._calls.read(form)
+            self._source.record()
 
-    def _not_call(self, text: str, *, reasoning: bool) -> None:
+    def _not_call(self, text: str, blanks: str, *, reasoning: bool) -> None:
         """What looked like a call and is none is said where it stands; cut off before its name, it says nothing."""
-        text = self._alphabet.decode(text)
-        self._messages.incident("malformed_call", text)
+        decoded = self._alphabet.decode(text)
+        self._messages.incident("malformed_call", self._source.position - len(text), decoded)
         if not self._source.last:
-            self._reasoning, self._after_mark = reasoning, False
-            self._say(text)
+            self._reasoning, self._after_mark, self._quoting = reasoning, False, True
+            self._say(blanks + decoded)
 
     def _switch(self, *, reasoning: bool) -> None:
         """A mark: what was open ends, and what follows begins without blanks."""
         self._blanks = ""
         self._messages.end(End.END)
-        self._reasoning, self._after_mark, self._in_content = reasoning, True, False
+        self._reasoning, self._after_mark, self._in_content, self._quoting = reasoning, True, False, False
 
     def _say(self, text: str) -> None:
         """Text outside calls; blanks at its end wait, because a mark may follow, to which they belong."""

@@ -22,6 +22,8 @@ class Source:
     def __init__(self) -> None:
         self.text = ""
         self.at = 0
+        self.position = 0
+        """How much was taken, in characters; a control is one."""
         self.last = False
         """No more comes."""
         self.plain: tuple[re.Pattern[str], Callable[[str], None]] | None = None
@@ -42,6 +44,7 @@ class Source:
     def take(self, end: int) -> str:
         """The text up to ``end``, which is taken with that."""
         taken, self.at = self.text[self.at : end], end
+        self.position += len(taken)
         if self._taken is not None:
             self._taken.append(taken)
         return taken
@@ -101,6 +104,7 @@ class Source:
     def put_back(self, mark: str) -> None:
         """What was just taken is read again."""
         self.at -= len(mark)
+        self.position -= len(mark)
         if self._taken:
             self._taken.pop()
 

@@ -54,7 +54,7 @@ class ValueReader:
         if value is None or len(key) > _MOST_KEY:
             if mark and value is None:
                 self._source.put_back(mark)
-            self._messages.incident("malformed_argument", "".join(parts))
+            self._messages.incident("malformed_argument", self._source.position, "".join(parts))
             return bool(mark)
         for word in value.words[1:]:
             yield from self._source.skip(word)
@@ -67,7 +67,7 @@ class ValueReader:
             return (yield from self._string(value))
         text, whole = yield from self._text(value, key, schema)
         if not fresh:
-            self._messages.incident("duplicate_argument", f"{key}: {text}")
+            self._messages.incident("duplicate_argument", self._source.position, f"{key}: {text}")
         elif whole:
             self._writer.value(text)
         else:
@@ -87,7 +87,7 @@ class ValueReader:
         """A mark that is not the value's own belongs to what is round it."""
         if mark not in value.after:
             self._source.put_back(mark)
-            self._messages.incident("unclosed_argument", "")
+            self._messages.incident("unclosed_argument", self._source.position, "")
 
     def _text(self, value: CompiledValue, key: str, schema: Schema) -> Reading[tuple[str, bool]]:
         """The value as JSON, and whether it came whole; what came of it where it did not."""
