@@ -108,8 +108,8 @@ class Format(Protocol):
         """A reader for one reply to ``prompt``, whose tail decides where the reply begins (inside a think tag, say).
 
         ``tools`` are those that were offered, a server's own by their recipients (``python``): a format with loose
-        headers reads a bare name by them, and one without types in its replies the arguments by their schemas. ``strict`` raises `ParseError` where the default repairs and reports an
-        `Incident`.
+        headers reads a bare name by them, and one without types in its replies the arguments by their schemas.
+        ``strict`` raises `ParseError` where the default repairs and reports an `Incident`.
         """
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
