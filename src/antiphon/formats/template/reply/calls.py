@@ -230,7 +230,7 @@ class CallReader:
                 yield from self._source.skip(word)
         elif mark:
             self._source.put_back(mark)
-        elif self._source.last and not slot.reads == "name":
+        elif self._source.last and slot.reads != "name":
             return
         if slot.reads == "name":
             call.named(text)

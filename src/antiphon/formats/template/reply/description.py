@@ -1,7 +1,7 @@
 """How a model writes its replies, as data: the reader reads by it, and a grammar is written from it.
 
-A literal is written exactly as the model writes it, blanks and all. Blanks at its outer ends, and between two tags in it
-(``<tool_call>\\n<function=``), are layout: a grammar writes them, and the reader takes any number of them.
+A literal is written exactly as the model writes it, blanks and all. Blanks at its outer ends, and between two tags in
+it (``<tool_call>\\n<function=``), are layout: a grammar writes them, and the reader takes any number of them.
 """
 
 from __future__ import annotations

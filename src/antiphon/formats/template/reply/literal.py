@@ -31,8 +31,8 @@ class _NoValue(Exception):
 def as_json(text: str, *, quote: str = "") -> str | None:
     """The literal as JSON, its numbers as they are spelled; None where the text is none.
 
-    ``quote`` stands round strings besides ``'`` and ``"``, with no escapes between; with one, a word that is no value is
-    a string too.
+    ``quote`` stands round strings besides ``'`` and ``"``, with no escapes between; with one, a word that is no value
+    is a string too.
     """
     reader = _Literal(text, quote)
     try:
