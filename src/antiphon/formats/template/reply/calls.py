@@ -35,12 +35,13 @@ class _Call:
     ``waits``: until all of it is there, because its id comes last.
     """
 
-    def __init__(self, messages: Messages, *, waits: bool = False) -> None:
+    def __init__(self, source: Source, messages: Messages, *, waits: bool = False) -> None:
         self.name: str | None = None
         self.call_id: str | None = None
         self.begun = False
         self.has_arguments = False
         self.extra: list[str] = []
+        self._source = source
         self._messages = messages
         self._waits = waits
         self._waiting: list[str] = []
@@ -57,6 +58,7 @@ class _Call:
     def begin(self) -> None:
         if not self.begun:
             self.begun = True
+            self._source.recorded()
             self._messages.begin(call_header(self.name or "", self.call_id))
             for text in self._waiting:
                 self._messages.delta(text)
@@ -120,7 +122,7 @@ class CallReader:
 
     def _object(self, form: CompiledForm) -> Reading[None]:
         names = form.members
-        call = _Call(self._messages, waits=names is not None and bool(names.call_id) and not names.id_first)
+        call = _Call(self._source, self._messages, waits=names is not None and bool(names.call_id) and not names.id_first)
         try:
             yield from self._members(form, call)
             if call.name is None or (form.bare and not call.has_arguments):
@@ -205,7 +207,7 @@ class CallReader:
             raise Malformed from None
 
     def _tagged(self, form: CompiledForm) -> Reading[None]:
-        call = _Call(self._messages)
+        call = _Call(self._source, self._messages)
         for slot in form.slots:
             yield from self._slot(slot, call)
         if call.name is None:

@@ -83,7 +83,7 @@ class Source:
                 put(self.take(start))
             if end > start:
                 return self.take(end)
-            if start == len(self.text) and not self.last:
+            if start == len(self.text) and not self.last and self._taken is None:
                 self.plain = (marks.first, put)
             more = yield from self.more()
             self.plain = None
