@@ -122,7 +122,9 @@ class CallReader:
 
     def _object(self, form: CompiledForm) -> Reading[None]:
         names = form.members
-        call = _Call(self._source, self._messages, waits=names is not None and bool(names.call_id) and not names.id_first)
+        call = _Call(
+            self._source, self._messages, waits=names is not None and bool(names.call_id) and not names.id_first
+        )
         try:
             yield from self._members(form, call)
             if call.name is None or (form.bare and not call.has_arguments):
