@@ -89,6 +89,9 @@ class ReplyReader:
     def _resume(self, text: str) -> None:
         self._source.feed(text)
         next(self._reading, None)
+        if self.ended is not None and self._source.at < len(self._source.text):
+            position = self._source.position
+            self._messages.incident("after_end", position, self._source.take(len(self._source.text)))
 
     def _begin_after(self, prompt: Sequence[Piece]) -> None:
         """Reads what the prompt says behind its anchor: it begins the reply, and is none of its events."""
