@@ -191,7 +191,9 @@ class CallReader:
                 put(source.take(end))
             if text.done:
                 return True
-            if text.broken or not (yield from source.more()):
+            if text.broken:
+                return False
+            if not (yield from source.more(text.passes, put)):
                 return False
 
     def _json_value(self) -> Reading[str]:

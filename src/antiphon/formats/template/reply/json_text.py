@@ -24,6 +24,11 @@ class JsonText:
         self._started = False
         self._scalar = False
 
+    @property
+    def passes(self) -> re.Pattern[str] | None:
+        """What text must not have to be inside the string that is open; None outside strings."""
+        return self._inside if self.in_string and not self._escaped else None
+
     def feed(self, text: str, start: int) -> int:
         """How far the value reaches in ``text`` from ``start``."""
         i = start

@@ -27,18 +27,21 @@ class Source:
         self.last = False
         """No more comes."""
         self.plain: tuple[re.Pattern[str], Callable[[str], None]] | None = None
-        """While a reading waits for a literal with nothing held back: what none begins without, and where text goes."""
+        """While a reading waits with nothing held back: what it looks for, and where text without any of it goes."""
         self._taken: list[str] | None = None
 
     def feed(self, text: str) -> None:
         self.text += text
 
-    def more(self) -> Reading[bool]:
-        """Waits for more; False where the reply is over."""
+    def more(self, marks: re.Pattern[str] | None = None, put: Callable[[str], None] | None = None) -> Reading[bool]:
+        """Waits for more; False where the reply is over. Text in which nothing matches ``marks`` goes to ``put``."""
         if self.last:
             return False
         self.text, self.at = self.text[self.at :], 0
+        if marks is not None and put is not None and not self.text and self._taken is None:
+            self.plain = (marks, put)
         yield
+        self.plain = None
         return True
 
     def take(self, end: int) -> str:
@@ -83,11 +86,7 @@ class Source:
                 put(self.take(start))
             if end > start:
                 return self.take(end)
-            if start == len(self.text) and not self.last and self._taken is None:
-                self.plain = (marks.first, put)
-            more = yield from self.more()
-            self.plain = None
-            if not more:
+            if not (yield from self.more(marks.first, put)):
                 return ""
 
     def skip(self, literal: str) -> Reading[bool]:

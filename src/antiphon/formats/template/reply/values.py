@@ -49,6 +49,8 @@ class ValueReader:
         """One pair, behind the mark of its key; False where the reply was cut in it."""
         parts: list[str] = []
         mark = yield from self._source.until(self._pairs.value_marks, parts.append)
+        while mark and mark == self._pairs.quote:  # round a key
+            mark = yield from self._source.until(self._pairs.value_marks, parts.append)
         value = self._pairs.values.get(mark)
         key = "".join(parts).strip().strip("\"'")
         if value is None or len(key) > _MOST_KEY:
