@@ -12,6 +12,7 @@ from .grammar import (
     EndOfTurn,
     Grammar,
     Json,
+    KeyValues,
     Literal,
     Regex,
     Repeat,
@@ -23,6 +24,7 @@ from .lark import lark
 from .limits import LIMITS, Limits, check_pattern, check_schema
 from .masking import matcher
 from .shape import ReplyShape
+from .spelling import Spelling, ValueSpelling
 
 __all__ = [
     "AnyText",
@@ -32,12 +34,15 @@ __all__ = [
     "EndOfTurn",
     "Grammar",
     "Json",
+    "KeyValues",
     "LIMITS",
     "Limits",
     "Literal",
     "Regex",
     "Repeat",
     "ReplyShape",
+    "Spelling",
+    "ValueSpelling",
     "chain",
     "check_pattern",
     "check_schema",

@@ -21,7 +21,7 @@ from antiphon.tokens import Control, Tokenizer
 
 from .faults import FaultFinder, first_fault, refusal
 from .following import Matcher
-from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
+from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, KeyValues, Literal, Regex, Repeat
 from .lark import lark
 from .limits import LIMITS, Limits, check_pattern
 from .schema import CompiledSchema, compile_schema, exclude_controls, refuse_markers
@@ -158,7 +158,7 @@ def leaves(grammar: Grammar) -> list[Json | Regex]:
                 found.setdefault(id(pattern), leaf)
             case Choice(items) | Chain(items):
                 todo += items
-            case Repeat(item):
+            case Repeat(item) | KeyValues(item):
                 todo.append(item)
             case Literal() | ControlToken() | AnyText() | EndOfTurn():
                 pass

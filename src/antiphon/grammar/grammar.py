@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from antiphon.conversation import JsonSchema
 from antiphon.tokens import Control
 
+from .spelling import Spelling
+
 
 @dataclass(frozen=True, slots=True)
 class Literal:
@@ -32,6 +34,7 @@ class AnyText:
     ``limit`` is in characters (a pair like ``<a`` may count as one); at the limit ``until`` is forced. Controls that
     the vocabulary has can never be text, so only those that are spelled out are excluded. ``escaped``: ``<<|``
     stands for ``<|`` (OpenChatML §3). ``nonblank``: it begins with a character that is no blank, so it is not empty.
+    ``not_first``: its first character that is no blank is another one.
     """
 
     until: Control | str | None = None
@@ -39,6 +42,7 @@ class AnyText:
     limit: int | None = None
     escaped: bool = False
     nonblank: bool = False
+    not_first: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,27 @@ class Json:
     """A JSON text of ``schema``, which is at ``path`` of the request.
 
     ``strict``: a keyword that cannot be enforced while sampling is an error, else it is checked afterwards. Strings and
-    names never spell a control of ``avoid`` that the vocabulary lacks.
+    names never spell a control of ``avoid`` that the vocabulary lacks. ``spaced``: a blank follows each comma and each
+    colon, as templates write JSON.
     """
 
     schema: JsonSchema
     path: str = ""
     strict: bool = False
     avoid: tuple[Control | str, ...] = ()
+    spaced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValues:
+    """An object of a schema as keys and values in a ``spelling`` of their own.
+
+    Members come in the schema's order. What such a spelling cannot enforce is checked afterwards, or an error where the
+    schema is strict, as with `Json`.
+    """
+
+    json: Json
+    spelling: Spelling
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +115,7 @@ class EndOfTurn:
     control: Control | str | None = None
 
 
-Grammar = Literal | ControlToken | AnyText | Json | Regex | Choice | Chain | Repeat | EndOfTurn
+Grammar = Literal | ControlToken | AnyText | Json | KeyValues | Regex | Choice | Chain | Repeat | EndOfTurn
 
 
 def chain(*parts: Grammar | Control | str) -> Chain:

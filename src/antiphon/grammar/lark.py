@@ -24,7 +24,7 @@ body_1[lazy]: TEXT_0 "<|end|>"
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import assert_never
 
 from antiphon.conversation import JsonSchema
@@ -32,8 +32,10 @@ from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control
 
 from .ecma import spelled_out
-from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, Literal, Regex, Repeat
-from .text import NOT_BLANK, text_without
+from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, KeyValues, Literal, Regex, Repeat
+from .key_values import KeyValuesWriter
+from .spelling import Pieces
+from .text import NOT_BLANK, not_first, quote, quoted, text_without
 
 HEADER = '%llguidance {"no_forcing": true}'
 
@@ -63,7 +65,7 @@ class _Writer:
         self._controls = controls
         self._end = f"<[{','.join(map(str, sorted(end_ids)))}]>" if end_ids else '""'
         self._engine_schema = engine_schema
-        self._names: dict[str, str] = {}
+        self._names: dict[Hashable, str] = {}
         self.rules: list[str] = []
 
     def expression(self, node: Grammar) -> str:
@@ -75,9 +77,11 @@ class _Writer:
             case AnyText():
                 return self._text(node)
             case Json():
-                return self._json(node)
+                return self.json(self._engine_schema(node), spaced=node.spaced)
+            case KeyValues(schema, spelling):
+                return KeyValuesWriter(self, spelling, schema).arguments(self._engine_schema(schema))
             case Regex(pattern, path):
-                return self._rule("regex", f"/{_between_slashes(spelled_out(pattern), path)}/")
+                return self.rule("regex", f"/{_between_slashes(spelled_out(pattern), path)}/")
             case Choice(options):
                 return f"({' | '.join(map(self.expression, options))})"
             case Chain(parts):
@@ -96,21 +100,38 @@ class _Writer:
         id = self._id(control)
         return quoted(str(control)) if id is None else f"<[{id}]>"
 
+    def pieces(self, pieces: Pieces) -> str:
+        return " ".join(filter(None, map(self._control, pieces)))
+
+    def closed(self, text: str, closing: Pieces) -> str:
+        """A text of a terminal's pattern and what closes it, which is spelled out or begins where a control does."""
+        at = next((i for i, piece in enumerate(closing) if self._id(piece) is not None), len(closing))
+        spelled = "".join(map(str, closing[:at]))
+        if at == len(closing):
+            return self.rule("body", f"{self.rule('TEXT', text)} {quoted(spelled)}", "[lazy]")
+        before = self.rule("TEXT", f"{self.rule('TEXT', text)} {quoted(spelled)}" if spelled else text)
+        return f"{before} {self.pieces(closing[at:])}"
+
+    def clear(self, text: str, spellings: Collection[str]) -> str:
+        """The terminal's pattern, where it spells none of the texts."""
+        if not spellings:
+            return text
+        return f"{text} & ~/(?s:.*)({'|'.join(map(quote, sorted(spellings)))})(?s:.*)/"
+
     def _text(self, node: AnyText) -> str:
         spelled = {str(c) for c in (*node.avoid, node.until) if c is not None and self._id(c) is None}
         closed = node.until is not None and self._id(node.until) is None
         pattern = text_without(spelled, limit=node.limit, escaped=node.escaped, closed=closed)
-        text = self._rule("TEXT", f"{pattern} & {NOT_BLANK}" if node.nonblank else pattern)
-        if node.until is None:
-            return text
-        if not closed:
-            return f"{text} {self._control(node.until)}"
-        return self._rule("body", f"{text} {quoted(str(node.until))}", "[lazy]")
+        pattern += f" & {NOT_BLANK}" if node.nonblank else ""
+        pattern += f" & {not_first(node.not_first)}" if node.not_first else ""
+        return self.rule("TEXT", pattern) if node.until is None else self.closed(pattern, (node.until,))
 
-    def _json(self, node: Json) -> str:
-        schema = self._engine_schema(node)
+    def json(self, schema: JsonSchema, *, spaced: bool = False) -> str:
         top = schema if isinstance(schema, dict) else {} if schema else {"enum": []}
-        return self._rule("json", f"%json {json.dumps({'x-guidance': {'whitespace_flexible': False}, **top})}")
+        guidance: dict[str, object] = {"whitespace_flexible": False}
+        if spaced:
+            guidance |= {"item_separator": ", ", "key_separator": ": "}
+        return self.rule("json", f"%json {json.dumps({'x-guidance': guidance, **top})}")
 
     def _end_of_turn(self, control: Control | str | None) -> str:
         if control is None:
@@ -119,7 +140,7 @@ class _Writer:
             return self._control(control)
         return f"{quoted(str(control))} ({self._end})?"
 
-    def _rule(self, kind: str, body: str, attributes: str = "") -> str:
+    def rule(self, kind: str, body: str, attributes: str = "") -> str:
         definition = f"{attributes}: {body}"
         name = self._names.get(definition)
         if name is None:
@@ -127,10 +148,14 @@ class _Writer:
             self.rules.append(f"{name}{definition}")
         return name
 
-
-def quoted(text: str) -> str:
-    """A Lark literal; empty for the empty text, which Lark has no need of."""
-    return json.dumps(text, ensure_ascii=False) if text else ""
+    def recursive(self, key: Hashable, body: Callable[[], str]) -> str:
+        """The rule of a key, whose body may refer to it; written once."""
+        if key not in self._names:
+            self._names[key] = name = f"value_{len(self.rules)}"
+            self.rules.append("")
+            place = len(self.rules) - 1
+            self.rules[place] = f"{name}: {body()}"
+        return self._names[key]
 
 
 def _between_slashes(pattern: str, path: str) -> str:

@@ -8,6 +8,7 @@ r"""Regular expressions of free text without some spellings, in the dialect of l
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection
 
@@ -20,6 +21,16 @@ NOT_BLANK = r"/\S(?s:.*)/"
 def quote(text: str) -> str:
     """The text as a pattern of itself, fit to be between slashes."""
     return _SPECIAL.sub(r"\\\g<0>", text).replace("\n", r"\n").replace("\r", r"\r")
+
+
+def quoted(text: str) -> str:
+    """A Lark literal; empty for the empty text, which Lark has no need of."""
+    return json.dumps(text, ensure_ascii=False) if text else ""
+
+
+def not_first(char: str) -> str:
+    """A text whose first character that is no blank is not this one."""
+    return rf"/\s*([^\s{quote(char)}](?s:.*))?/"
 
 
 def any_text(limit: int | None) -> str:

@@ -1,0 +1,117 @@
+"""Tool calls in a model's own spelling, as a grammar."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from antiphon.conversation import ToolSpec
+from antiphon.grammar import Grammar, KeyValues, Regex, Repeat, ReplyShape, Spelling, ValueSpelling, chain, choice
+from antiphon.grammar.spelling import Pieces
+
+from .description import CallForm, Members, Pairs, Region, Slot, Value
+from .spelled import Spelled
+
+_ID = Regex(r"[A-Za-z0-9]{9}|0|[1-9][0-9]{0,3}")
+"""An id that a model gives: nine letters or digits, or a count."""
+_COUNT = Regex(r"0|[1-9][0-9]{0,3}")
+
+
+class CallGrammar:
+    """The calls of one form that a shape allows: the ``opening`` of the first, and the ``rest``."""
+
+    def __init__(self, shape: ReplyShape, form: CallForm, spelled: Spelled) -> None:
+        self._shape = shape
+        self._form = form
+        self._spelled = spelled
+        self._section = form.section or Region()
+        self.bare = form.bare and form.members is not None
+        first = self._section.open or form.open
+        self.lead = first[: len(first) - len(first.lstrip())]
+        self.opening: Pieces = spelled.pieces(first.lstrip())
+
+    def rest(self, tools: Sequence[ToolSpec]) -> Grammar:
+        """What follows the opening: the calls, at most as many as there are ids, and what closes them."""
+        form, pieces = self._form, self._spelled.pieces
+        one = chain(choice(*(self._call(tool) for tool in tools)), *pieces(form.close))
+        most = 1 if form.bare else len(self._shape.ids)
+        more = chain(*pieces(form.separator), *pieces(form.open), one)
+        first = chain(*(pieces(form.open) if self._section.open else ()), one)
+        return chain(first, *([Repeat(more, 0, most - 1)] if most > 1 else []), *pieces(self._section.close))
+
+    def _call(self, tool: ToolSpec) -> Grammar:
+        if self._form.members is not None:
+            return self._object(self._form.members, tool)
+        head = [part for slot in self._form.head for part in self._slot(slot, tool)]
+        return chain(*head, self._arguments(tool))
+
+    def _object(self, members: Members, tool: ToolSpec) -> Grammar:
+        """One JSON object, as templates write it."""
+        arguments, name = self._arguments(tool), json.dumps(tool.name, ensure_ascii=False)
+        if not members.name:
+            return chain(f"{{{name}: ", arguments, "}")
+        outer, _, inner = members.name.rpartition(".")
+        key = members.arguments.rpartition(".")[2]
+        call = chain(f'{{"{inner}": {name}, "{key}": ', arguments, "}")
+        if outer:
+            call = chain(f'{{"{outer}": ', call, "}")
+        return self._with_id(members, call) if members.call_id else call
+
+    def _with_id(self, members: Members, call: Grammar) -> Grammar:
+        """The object with its id: before its members, or after them."""
+        opened, *inside, closed = call.parts
+        id = chain(f'"{members.call_id}": "', _ID, '"')
+        if members.id_first:
+            return chain("{", id, ", ", replace(opened, text=opened.text[1:]), *inside, closed)
+        return chain(opened, *inside, ", ", id, closed)
+
+    def _slot(self, slot: Slot, tool: ToolSpec) -> list[Grammar | str]:
+        after = self._spelled.pieces(slot.after)
+        match slot.reads:
+            case "name":
+                return [tool.name, *after]
+            case "index":
+                return [_COUNT, *after]
+            case "call_id" if slot.pattern:
+                before, found, behind = slot.pattern.replace("{name}", tool.name).partition("{index}")
+                return [before, *([_COUNT, behind] if found else []), *after]
+            case "call_id":
+                return [_ID, *after]
+
+    def _arguments(self, tool: ToolSpec) -> Grammar:
+        arguments = replace(self._shape.arguments(tool), spaced=True)
+        if self._form.pairs is None:
+            return arguments
+        return KeyValues(arguments, self._spelling(self._form.pairs))
+
+    def _spelling(self, pairs: Pairs) -> Spelling:
+        pieces = self._spelled.pieces
+        quote = pieces(pairs.quote)
+        return Spelling(
+            key=pieces(pairs.key),
+            values=tuple(self._value(value, pairs) for value in pairs.values),
+            separator=pieces(pairs.separator),
+            python=pairs.python,
+            quote=quote[0] if quote else "",
+        )
+
+    def _value(self, value: Value, pairs: Pairs) -> ValueSpelling:
+        """A value's form. What its reader would take for its end, or for the beginning of another form, is avoided."""
+        longer = [
+            o.before[len(value.before) :] for o in pairs.values if o != value and o.before.startswith(value.before)
+        ]
+        return ValueSpelling(
+            before=self._spelled.pieces(value.before),
+            after=self._spelled.pieces(value.after),
+            reads=value.reads,
+            avoid=tuple(self._ends_of(value, pairs)) + tuple(longer),
+        )
+
+    def _ends_of(self, value: Value, pairs: Pairs) -> list[str]:
+        if value.reads == "literal":
+            return []
+        if value.reads == "nested":
+            closes = value.after.partition("{key}")[0].strip()
+            return [*self._spelled.texts(closes), *self._spelled.texts(pairs.key.strip())]
+        return self._spelled.texts(value.after.strip())

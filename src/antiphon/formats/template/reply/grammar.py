@@ -1,0 +1,207 @@
+"""What a reply may be, written from the same description that the reader reads by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from antiphon.errors import Position, UnsupportedError
+from antiphon.grammar import AnyText, EndOfTurn, Grammar, Regex, ReplyShape, chain, choice, optional
+from antiphon.tokens import Control
+
+from .begun import Begun, State, begun_state
+from .call_grammar import CallGrammar
+from .compiled import CompiledDescription
+from .description import Region, ReplyDescription
+from .spelled import Spelled
+
+_BLANK_LINES = Regex(r"\n{1,4}")
+
+
+def reply_grammar(
+    shape: ReplyShape,
+    description: ReplyDescription,
+    *,
+    controls: Collection[Control],
+    stops: Sequence[Control | str] = (),
+    begun: str = "",
+) -> Grammar:
+    """Reasoning in its region, then the answer or calls in the model's own spelling.
+
+    ``begun`` is what the prompt says of the reply, as `CompiledDescription.begun` finds it. A mark that is a control of
+    ``controls`` counts only as one.
+
+    Errors: `UnsupportedError` for calls or reasoning that the model has no way to write, and for an answer of a form
+    where the prompt has begun another; what `ReplyShape.callable` and its schemas raise.
+    """
+    compiled = CompiledDescription(description, controls, stops)
+    return _ReplyGrammar(shape, description, compiled, controls).reply(begun_state(compiled, begun))
+
+
+class _ReplyGrammar:
+    def __init__(
+        self,
+        shape: ReplyShape,
+        description: ReplyDescription,
+        compiled: CompiledDescription,
+        controls: Collection[Control],
+    ) -> None:
+        self._shape = shape
+        self._description = description
+        self._spelled = Spelled(controls, description.literals)
+        ends = (*description.ends, *compiled.stops)
+        self._ends = [self._spelled.pieces(end) for end in dict.fromkeys(ends) if not self._closes_region(end)]
+        self._avoid = tuple(sorted(mark for mark in compiled.top.literals if not compiled.alphabet.symbols & {*mark}))
+        self._calls = CallGrammar(shape, description.calls[0], self._spelled) if description.calls else None
+
+    def reply(self, begun: Begun) -> Grammar:
+        match begun.state:
+            case State.REASONING:
+                return chain(self._thought(), self._outcome())
+            case State.CONTENT:
+                return self._rest_of_answer(begun)
+            case State.REASONED if self._shape.reasoning != "required":
+                return self._outcome(begun)
+            case _:
+                return self._from_the_beginning(begun)
+
+    def _from_the_beginning(self, begun: Begun) -> Grammar:
+        outcome = self._outcome(begun)
+        region = self._description.reasoning
+        if region is None or not region.open:
+            if self._shape.reasoning == "required":
+                raise UnsupportedError("this model has no way to reason apart", position=Position(path="reasoning"))
+            return outcome
+        before = self._layout(region.open)
+        opened = chain(*before, *self._spelled.pieces(region.open.strip()), self._thought())
+        match self._shape.reasoning:
+            case "off":
+                return outcome
+            case "optional":
+                return chain(optional(opened), outcome)
+            case "required":
+                return chain(opened, outcome)
+            case mode:
+                assert_never(mode)
+
+    def _thought(self) -> Grammar:
+        """What is thought, behind the opening, and its close. Blanks beside the marks are no thought."""
+        region = self._description.reasoning or Region()
+        limit, must = self._shape.max_reasoning, self._shape.reasoning == "required"
+        text = replace(AnyText(None, self._avoid, limit), nonblank=must)
+        blanks = [optional(_BLANK_LINES)] if must else []
+        if not region.close:
+            return chain(*blanks, text)
+        return chain(*blanks, *self._until(text, region.close.strip()), *self._between(region))
+
+    def _outcome(self, begun: Begun | None = None) -> Grammar:
+        """An answer, or calls, before which a text may stand."""
+        tools, calls = self._shape.callable, self._calls
+        if begun is not None and begun.has_text:
+            self._require_free_answer()
+        if not tools or calls is None:
+            if self._shape.must_call:
+                raise UnsupportedError(
+                    "this model's template has no way to call tools", position=Position(path="tool_choice")
+                )
+            return self._answer()
+        called = chain(calls.rest(tools), self._end())
+        if self._shape.must_call:
+            return chain(optional(self._lead(calls)), *calls.opening, called)
+        return choice(self._answer(bare=calls.bare), *self._announced(calls, called))
+
+    def _announced(self, calls: CallGrammar, called: Grammar) -> list[Grammar]:
+        """Calls with or without a text before them; none stands before calls that have no mark of their own."""
+        direct = chain(optional(self._lead(calls)), *calls.opening, called)
+        if not self._shape.preambles or self._shape.response_format.kind != "text" or not calls.opening:
+            return [direct]
+        text = AnyText(None, self._avoid, self._shape.max_text)
+        announced = [chain(*self._until(text, calls.opening), called)]
+        content = self._description.content
+        if content is not None and content.open:
+            announced.append(chain(self._wrapped(content, text), *self._between(content), direct))
+        return announced
+
+    def _answer(self, *, bare: bool = False) -> Grammar:
+        """The answer with its end. One that begins as a call without any mark does would be read as that."""
+        form = self._shape.answer(self._avoid)
+        content = self._description.content
+        free = AnyText(None, self._avoid, self._shape.max_text)
+        wrapped = [] if content is None or not content.open else [self._ended(content, form or free)]
+        if form is not None:
+            return wrapped[0] if wrapped else chain(optional(self._blanks()), form, self._end())
+        plain = self._text_to_end(replace(free, not_first="{" if bare else ""))
+        return choice(plain, *wrapped) if wrapped else plain
+
+    def _rest_of_answer(self, begun: Begun) -> Grammar:
+        """An answer whose region the prompt has opened."""
+        content = self._description.content or Region()
+        form = self._shape.answer(self._avoid)
+        if self._shape.must_call or (form is not None and begun.has_text):
+            self._require_free_answer()
+        return self._ended(content, form or AnyText(None, self._avoid, self._shape.max_text), opened=True)
+
+    def _require_free_answer(self) -> None:
+        if self._shape.must_call or self._shape.response_format.kind != "text":
+            raise UnsupportedError("a reply that was begun goes on as it was begun", position=Position(path="messages"))
+
+    def _ended(self, content: Region, inside: Grammar, *, opened: bool = False) -> Grammar:
+        """The content's region and the end of the reply, which its close may be."""
+        whole = self._wrapped(content, inside, opened=opened)
+        return chain(whole, optional(EndOfTurn()) if self._closes_reply(content) else self._end())
+
+    def _wrapped(self, content: Region, inside: Grammar, *, opened: bool = False) -> Grammar:
+        marks = self._spelled.pieces(content.open.lstrip())
+        before = [] if opened else [*self._layout(content.open), *marks]
+        close = content.close.strip()
+        if not close:
+            return chain(*before, inside)
+        if isinstance(inside, AnyText):
+            return chain(*before, *self._until(inside, close))
+        return chain(*before, inside, *self._layout(content.close), *self._spelled.pieces(close))
+
+    def _between(self, region: Region) -> list[Grammar]:
+        """What stands behind a region before the next: the layout, needed where its close may be the reply's."""
+        layouts = [chain(*self._spelled.pieces(text)) for text in self._description.layout]
+        between: list[Grammar] = [optional(self._blanks(region.close))]
+        if layouts:
+            between.append(choice(*layouts) if self._closes_reply(region) else optional(choice(*layouts)))
+        return between
+
+    def _lead(self, calls: CallGrammar) -> Grammar:
+        return self._blanks(calls.lead)
+
+    def _layout(self, literal: str) -> list[Grammar]:
+        """The blanks before a literal, which a model may leave out."""
+        blanks = literal[: len(literal) - len(literal.lstrip())]
+        return [optional(choice(blanks))] if blanks else []
+
+    def _blanks(self, literal: str = "") -> Grammar:
+        """Blank lines, or the literal's own blanks at its ends."""
+        own = {literal[: len(literal) - len(literal.lstrip())], literal[len(literal.rstrip()) :]}
+        return choice(_BLANK_LINES, *sorted(blanks for blanks in own if blanks.strip("\n")))
+
+    def _end(self) -> Grammar:
+        """One of the ends: the model's own by id, or one that the description names."""
+        named = [chain(*end, optional(EndOfTurn())) for end in self._ends]
+        return choice(EndOfTurn(), *named)
+
+    def _text_to_end(self, text: AnyText) -> Grammar:
+        """A free text and its end; a spelled-out end is found in it."""
+        controls = [end for end in self._ends if isinstance(end[0], Control)]
+        spelled = [chain(*self._until(text, end), optional(EndOfTurn())) for end in self._ends if end not in controls]
+        by_token = choice(EndOfTurn(), *(chain(*end, optional(EndOfTurn())) for end in controls))
+        return choice(chain(text, by_token), *spelled) if spelled else chain(text, by_token)
+
+    def _until(self, text: AnyText, closing: str | Sequence[Control | str]) -> list[Grammar | Control | str]:
+        """The text, its close, and what is behind that in the close."""
+        pieces = self._spelled.pieces(closing) if isinstance(closing, str) else tuple(closing)
+        return [replace(text, until=pieces[0]), *pieces[1:]]
+
+    def _closes_region(self, end: Control | str) -> bool:
+        regions = (self._description.reasoning, self._description.content)
+        return any(region is not None and region.close.strip() == str(end) for region in regions)
+
+    def _closes_reply(self, region: Region) -> bool:
+        return region.close.strip() in self._description.ends

@@ -1,0 +1,192 @@
+"""The arguments of a call as keys and values.
+
+What this spelling cannot be held to is checked when the call is whole; of a strict schema it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from antiphon.conversation import JsonSchema
+from antiphon.errors import Position, RequestError, UnsupportedError
+
+from .kinds import resolved, types_of
+from .literals import LiteralStyle, LiteralWriter, other_members
+from .nested_values import NestedValueWriter
+from .raw_values import RawValueWriter
+from .rules import Rules, sequence
+from .spelling import Spelling, ValueSpelling
+from .text import quoted
+
+if TYPE_CHECKING:
+    from .grammar import Json
+
+_BARE_NAME = r"/[A-Za-z_][A-Za-z0-9_.\-]{0,63}/"
+_TAGGED_NAME = r"""/[^\s<>"'=:(){}\[\],]([^<>"'=:\n]{0,62}[^\s<>"'=:])?/"""
+_STEPS = 32
+
+
+class KeyValuesWriter:
+    """Writes the rules of one object of arguments."""
+
+    def __init__(self, rules: Rules, spelling: Spelling, json: Json) -> None:
+        self._rules = rules
+        self._spelling = spelling
+        self._json = json
+        self._root: JsonSchema = True
+        self._has_text = any(form.reads == "text" for form in spelling.values)
+
+    def arguments(self, engine: JsonSchema) -> str:
+        """The members of an object of the engine's schema.
+
+        Errors: `RequestError` where none fits that can be written so; `UnsupportedError` for what a strict schema has
+        and this spelling cannot be held to.
+        """
+        self._root = engine
+        written = self._object(resolved(engine, engine), "", _STEPS)
+        if written is None:
+            raise RequestError(
+                "no arguments fit these parameters that the model has a way to write",
+                code="invalid_schema",
+                position=Position(path=self._json.path),
+                hint="Spell names and values of the schema without the model's own markers.",
+            )
+        return written
+
+    def _relax(self, keyword: str, where: str) -> None:
+        if self._json.strict:
+            raise UnsupportedError(
+                f"{keyword} cannot be enforced while sampling, as this model writes its calls",
+                code="invalid_schema",
+                position=Position(path=self._json.path + where),
+                hint="Leave it out, or leave out strict: then it is checked when the call is whole.",
+            )
+
+    def _object(self, node: JsonSchema, where: str, steps: int) -> str | None:
+        if node is False:
+            return None
+        given = node if isinstance(node, dict) else {}
+        if "anyOf" in given and steps:
+            return self._one_of(given, where, steps)
+        for key in ("allOf", "patternProperties", "minProperties", "enum", "const"):
+            if key in given:
+                self._relax(key, f"{where}.{key}")
+        return self._members(given, where)
+
+    def _one_of(self, node: dict[str, Any], where: str, steps: int) -> str | None:
+        """One way for each branch, which adds to what stands beside it."""
+        outer = {key: value for key, value in node.items() if key != "anyOf"}
+        ways = []
+        for i, branch in enumerate(node["anyOf"]):
+            inner = resolved(branch, self._root)
+            both = False if inner is False else self._both(outer, inner if isinstance(inner, dict) else {}, where)
+            ways.append(self._object(both, f"{where}.anyOf[{i}]", steps - 1))
+        found = list(dict.fromkeys(way for way in ways if way is not None))
+        if "" in found:
+            rest = [way for way in found if way]
+            return f"({' | '.join(rest)})?" if rest else ""
+        return f"({' | '.join(found)})" if found else None
+
+    def _both(self, outer: dict[str, Any], inner: dict[str, Any], where: str) -> JsonSchema:
+        if "object" not in types_of(inner, self._root):
+            return False
+        if outer.get("properties", {}).keys() & inner.get("properties", {}).keys():
+            self._relax("anyOf", f"{where}.anyOf")
+        merged = {**outer, **inner}
+        for key in ("properties", "required"):
+            if key in outer and key in inner:
+                one, other = outer[key], inner[key]
+                merged[key] = {**one, **other} if isinstance(one, dict) else [*one, *other]
+        return merged
+
+    def _members(self, node: dict[str, Any], where: str) -> str | None:
+        parts: list[tuple[str, bool]] = []
+        required = node.get("required", ())
+        properties: dict[str, JsonSchema] = node.get("properties", {})
+        for name in self._ordered([*properties, *(name for name in required if name not in properties)]):
+            schema = properties.get(name, other_members(node))
+            member = self._member(name, schema, f"{where}.properties.{name}")
+            if member is not None:
+                parts.append((member, name in required))
+            elif name in required:
+                return None
+        if node.get("maxProperties", len(parts)) < len(parts):
+            self._relax("maxProperties", f"{where}.maxProperties")
+        separator = self._rules.pieces(self._spelling.separator)
+        return sequence(self._rules, parts, separator, more=self._others(node, where))
+
+    def _ordered(self, names: list[str]) -> list[str]:
+        """The schema's order; sorted where the model writes bare names so."""
+        return sorted(names, key=lambda name: (name.lower(), name)) if self._spelling.quote else names
+
+    def _others(self, node: dict[str, Any], where: str) -> str | None:
+        """A member whose name the schema does not say, where it has such members."""
+        open_ = "additionalProperties" in node or "patternProperties" in node
+        if node.get("properties") and not open_:
+            return None
+        pattern = _TAGGED_NAME if self._spelling.key else _BARE_NAME
+        known = [*node.get("properties", ())]
+        values = list(self._values(other_members(node), f"{where}.additionalProperties"))
+        if not values:
+            return None
+        name = self._rules.rule("NAME", pattern if not known else f"{pattern} & ~{_one_of_names(known)}")
+        return f"{self._rules.pieces(self._spelling.key)} {name} ({' | '.join(values)})"
+
+    def _member(self, name: str, schema: JsonSchema, where: str) -> str | None:
+        values = list(self._values(schema, where, name))
+        if not values or not self._is_name(name):
+            return None
+        key = self._rules.pieces(self._spelling.key)
+        return self._rules.rule("member", f"{key} {quoted(name)} ({' | '.join(values)})")
+
+    def _is_name(self, name: str) -> bool:
+        """Whether a reader finds the name between its markers as it is."""
+        befores = ["".join(map(str, form.before)).split("\n")[0].strip() for form in self._spelling.values]
+        bare = bool(self._spelling.key) or name.isidentifier()
+        return bare and name == name.strip().strip("\"'") and not any(mark and mark in name for mark in befores)
+
+    def _values(self, node: JsonSchema, where: str, name: str = "") -> Iterator[str]:
+        """A value in each of the forms that it may have, with the markers round it."""
+        kinds = types_of(node, self._root)
+        for place, form in enumerate(self._spelling.values):
+            if not _may_be(form, kinds):
+                continue
+            value = self._value(form, node, where, name, first=not place)
+            if value is not None:
+                yield f"{self._rules.pieces(form.before)} {value}"
+
+    def _value(self, form: ValueSpelling, node: JsonSchema, where: str, name: str, *, first: bool) -> str | None:
+        style = LiteralStyle(python=self._spelling.python, quote=self._spelling.quote, avoid=form.avoid)
+        literals = LiteralWriter(self._rules, style, self._root, self._relax)
+        raw = RawValueWriter(self._rules, literals, form, self._root, self._relax)
+        match form.reads:
+            case "schema":
+                # Of several such forms the others are for texts that the first cannot have.
+                return raw.value(node, where, others=first)
+            case "text":
+                return raw.value(node, where, others=False)
+            case "nested":
+                return NestedValueWriter(self._rules, self._spelling, form, self._root, self._relax).value(
+                    name, node, where
+                )
+            case "json" if self._has_text and "string" in types_of(node, self._root):
+                return raw.value(node, where, strings=False)
+            case _:
+                literal = literals.value(node, where)
+                return None if literal is None else f"{literal} {self._rules.pieces(form.after)}"
+
+
+def _may_be(form: ValueSpelling, kinds: tuple[str, ...]) -> bool:
+    """Whether a value of the types may have the form, whose marker may name its type."""
+    if form.reads != "json":
+        return True
+    before = "".join(map(str, form.before))
+    named = [kind for kind in ("string", "number", "boolean", "null", "object", "array") if f'"{kind}"' in before]
+    return not named or any(kind in named or (kind == "integer" and "number" in named) for kind in kinds)
+
+
+def _one_of_names(names: list[str]) -> str:
+    from .text import quote
+
+    return f"/({'|'.join(map(quote, sorted(names)))})/"

@@ -1,0 +1,270 @@
+"""Values as literals in a model's own spelling: Python's, JSON's, or with a token for a quote.
+
+What of a schema a literal cannot be held to (patterns, ``allOf``) is let through and noted, as in `.schema`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon.conversation import JsonSchema
+from antiphon.tokens import Control
+
+from .kinds import of_type, target, types_of
+from .rules import Rules, sequence
+from .text import any_text, quoted
+
+MOST_COUNTED = 256
+"""How many characters of a string are counted: beyond, the engine's lexer gives up."""
+Relax = Callable[[str, str], None]
+"""Notes a keyword, and its place, that is not enforced while sampling."""
+
+_JSON_CHARACTER = r'[^"\\\x00-\x1f]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4}'
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_OF_STRINGS = ("pattern",)
+_WORD = r"/[A-Za-z_][A-Za-z0-9_.\-]{0,63}/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteralStyle:
+    """``python``: Python's words and quotes besides JSON's. ``quote`` is round strings that have no escapes, and then
+    names are bare and in alphabetical order. No string spells a text of ``avoid``.
+    """
+
+    python: bool = False
+    quote: Control | str = ""
+    avoid: tuple[str, ...] = ()
+
+    @property
+    def comma(self) -> str:
+        return '","' if self.quote else "/, ?/"
+
+    @property
+    def colon(self) -> str:
+        return '":"' if self.quote else "/: ?/"
+
+    def word(self, value: bool | None) -> str:
+        """A truth value, or none."""
+        in_python = self.python or (self.quote and value is None)
+        words = [json.dumps(value), *([str(value)] if in_python else [])]
+        return f"({' | '.join(map(quoted, words))})"
+
+    def ordered(self, names: Sequence[str]) -> list[str]:
+        return sorted(names, key=lambda name: (name.lower(), name)) if self.quote else list(names)
+
+
+class LiteralWriter:
+    """Writes the rules of literals of one schema, whose references lead into ``root``."""
+
+    def __init__(self, rules: Rules, style: LiteralStyle, root: JsonSchema, relax: Relax) -> None:
+        self._rules = rules
+        self._style = style
+        self._root = root
+        self._relax = relax
+
+    def value(self, node: JsonSchema, where: str = "") -> str | None:
+        """A literal of the schema; None where no value fits."""
+        if node is False:
+            return None
+        if node is True:
+            return self.anything()
+        if "$ref" in node:
+            return self._reference(node["$ref"], where)
+        if "enum" in node or "const" in node:
+            return _any_of([self.fixed(value) for value in node.get("enum", [node.get("const")])])
+        return _any_of(list(self._ways(node, where)))
+
+    def anything(self) -> str:
+        """Any value."""
+        return self._rules.recursive((self._style, "anything"), self._anything)
+
+    def fixed(self, value: Any) -> str | None:
+        """This value; None where it cannot be spelled."""
+        match value:
+            case bool() | None:
+                return self._style.word(value)
+            case str():
+                return self._fixed_string(value)
+            case list():
+                items = [self.fixed(item) for item in value]
+                return self._bracketed("[]", _joined(items, self._style.comma)) if None not in items else None
+            case dict():
+                members = [self._fixed_member(name, value[name]) for name in self._style.ordered(list(value))]
+                return self._bracketed("{}", _joined(members, self._style.comma)) if None not in members else None
+            case _:
+                return quoted(json.dumps(value))
+
+    def string(self, node: dict[str, Any], where: str = "") -> str:
+        for key in _OF_STRINGS:
+            if key in node:
+                self._relax(key, f"{where}.{key}")
+        least, most = int(node.get("minLength", 0)), node.get("maxLength")
+        if max(least, most or 0) > MOST_COUNTED:
+            self._relax("maxLength", f"{where}.maxLength" if most else f"{where}.minLength")
+            least, most = 0, None
+        counted = f"{{{least},{'' if most is None else int(most)}}}" if least or most is not None else "*"
+        return _any_of([self._quoted_text(counted, mark) for mark in self._marks]) or ""
+
+    def name(self, name: str) -> str | None:
+        """The name of a member; None where it cannot be spelled."""
+        if self._style.quote:
+            return quoted(name) if name.isidentifier() else None
+        return self._fixed_string(name)
+
+    @property
+    def _marks(self) -> tuple[str, ...]:
+        return ('"', "'") if self._style.python else ('"',)
+
+    def _ways(self, node: dict[str, Any], where: str) -> Iterator[str | None]:
+        if "allOf" in node:
+            self._relax("allOf", f"{where}.allOf")
+        if "anyOf" in node:
+            outer = {key: value for key, value in node.items() if key != "anyOf"}
+            if outer.keys() - {"type", "allOf", "$defs", "definitions"}:
+                self._relax("anyOf", f"{where}.anyOf")
+            for i, branch in enumerate(node["anyOf"]):
+                yield self.value(branch, f"{where}.anyOf[{i}]")
+            return
+        types = types_of({key: value for key, value in node.items() if key != "allOf"}, self._root)
+        for name in types:
+            if name != "integer" or "number" not in types:
+                yield self._of_type(name, node, where)
+
+    def _of_type(self, name: str, node: dict[str, Any], where: str) -> str | None:
+        match name:
+            case "null":
+                return self._style.word(None)
+            case "boolean":
+                return f"({self._style.word(True)} | {self._style.word(False)})"
+            case "string":
+                return self.string(node, where)
+            case "array":
+                return self._array(node, where)
+            case "object":
+                return self._object(node, where)
+            case _:
+                bounds = {key: value for key, value in of_type(node, name).items() if key in (*_NUMBERS, "type")}
+                return self._rules.json(bounds)
+
+    def _reference(self, reference: str, where: str) -> str:
+        return self._rules.recursive(
+            (self._style, id(self._root), reference),
+            lambda: self.value(target(reference, self._root), where) or _NOTHING,
+        )
+
+    def _anything(self) -> str:
+        item = self.anything()
+        simple = [self.string({}), self._rules.json({"type": "number"}), *map(self._style.word, (True, False, None))]
+        listed = self._bracketed("[]", sequence(self._rules, [], self._style.comma, more=item))
+        members = sequence(self._rules, [], self._style.comma, more=f"{self._any_name()} {self._style.colon} {item}")
+        return f"({' | '.join([*simple, listed, self._bracketed('{}', members)])})"
+
+    def _any_name(self) -> str:
+        return self._rules.rule("NAME", _WORD) if self._style.quote else self.string({})
+
+    def _array(self, node: dict[str, Any], where: str) -> str:
+        prefix = [self.value(part, f"{where}.prefixItems[{i}]") for i, part in enumerate(node.get("prefixItems", ()))]
+        item = self.value(node.get("items", True), f"{where}.items")
+        least, most = int(node.get("minItems", 0)), node.get("maxItems")
+        return self._bracketed("[]", _listed(prefix, item, least, most, self._style.comma))
+
+    def _object(self, node: dict[str, Any], where: str) -> str | None:
+        parts = []
+        properties, required = node.get("properties", {}), node.get("required", ())
+        for name in self._style.ordered(list(properties)):
+            spelled, value = self.name(name), self.value(properties[name], f"{where}.properties.{name}")
+            if spelled is not None and value is not None:
+                parts.append((f"{spelled} {self._style.colon} {value}", name in required))
+            elif name in required:
+                return None
+        inside = sequence(self._rules, parts, self._style.comma, more=self._others(node, where))
+        return self._bracketed("{}", inside)
+
+    def _others(self, node: dict[str, Any], where: str) -> str | None:
+        """A member of another name."""
+        for key in ("patternProperties", "minProperties", "maxProperties"):
+            if key in node:
+                self._relax(key, f"{where}.{key}")
+        value = self.value(other_members(node), f"{where}.additionalProperties")
+        return None if value is None else f"{self._any_name()} {self._style.colon} {value}"
+
+    def _fixed_member(self, name: str, value: Any) -> str | None:
+        spelled, text = self.name(name), self.fixed(value)
+        return None if spelled is None or text is None else f"{spelled} {self._style.colon} {text}"
+
+    def _fixed_string(self, text: str) -> str | None:
+        if self._style.quote:
+            if str(self._style.quote) in text:
+                return None
+            return " ".join(filter(None, [self._mark, quoted(text), self._mark]))
+        ways = [json.dumps(text, ensure_ascii=False), *([repr(text)] if self._style.python else [])]
+        sayable = [way for way in dict.fromkeys(ways) if not any(word in way for word in self._style.avoid)]
+        return _any_of([*map(quoted, sayable)])
+
+    @property
+    def _mark(self) -> str:
+        return self._rules.pieces((self._style.quote,))
+
+    def _quoted_text(self, counted: str, mark: str) -> str:
+        """A string between marks. Python's may have the mark inside, where no end of a value follows it."""
+        if self._style.quote:
+            text = any_text(None) if counted == "*" else f"/(?s:.){counted}/"
+            spelled = self._rules.clear(text, [str(self._style.quote)])
+            return f"{self._mark} {self._rules.closed(spelled, (self._style.quote,))}"
+        if not self._style.python:
+            return self._terminal(f'/"({_JSON_CHARACTER}){counted}"/')
+        character = rf"[^{mark}\\]|\\(?s:.)"
+        if counted == "*":
+            character += rf"|{mark}[{mark}\s]*([^{mark}\s\\,:)\]}}]|\\(?s:.))"
+        return self._terminal(f"/{mark}({character}){counted}{mark}{'' if counted != '*' else '+'}/")
+
+    def _terminal(self, pattern: str) -> str:
+        return self._rules.rule("STRING", self._rules.clear(pattern, self._style.avoid))
+
+    def _bracketed(self, brackets: str, inside: str) -> str:
+        return " ".join(filter(None, [quoted(brackets[0]), inside, quoted(brackets[1])]))
+
+
+_NOTHING = '%json {"enum": []}'
+
+
+def other_members(node: dict[str, Any]) -> JsonSchema:
+    """The schema of members that have no schema by name; more than it, where patterns of names decide."""
+    others: JsonSchema = node.get("additionalProperties", True)
+    if node.get("maxProperties") == 0:
+        return False
+    patterns = list(node.get("patternProperties", {}).values())
+    if not patterns or others is True:
+        return others
+    return {"anyOf": [*patterns, *([] if others is False else [others])]}
+
+
+def _any_of(ways: Sequence[str | None]) -> str | None:
+    found = list(dict.fromkeys(way for way in ways if way is not None))
+    return f"({' | '.join(found)})" if len(found) > 1 else found[0] if found else None
+
+
+def _joined(items: Sequence[str | None], comma: str) -> str:
+    return f" {comma} ".join(item for item in items if item is not None)
+
+
+def _listed(prefix: Sequence[str | None], item: str | None, least: int, most: int | None, comma: str) -> str:
+    """The items of an array: a prefix, each part only behind the one before, then any number of ``item``."""
+    room = None if most is None else max(0, int(most) - len(prefix))
+    inside = ""
+    if item is not None and room != 0:
+        first = max(0, least - len(prefix))
+        inside = f"({comma} {item}){{{first},{'' if room is None else room}}}"
+        if not prefix:
+            rest = f"({comma} {item}){{{max(0, least - 1)},{'' if most is None else int(most) - 1}}}"
+            return f"({item} {rest}){'' if least else '?'}"
+    for i, part in reversed(list(enumerate(prefix))):
+        if part is None or (most is not None and i >= most):
+            inside = ""
+            continue
+        inside = f"{comma if i else ''} {part} {inside}".strip()
+        inside = inside if i < least else f"({inside})?"
+    return inside
