@@ -149,7 +149,9 @@ class _ReplyGrammar:
     def _ended(self, content: Region, inside: Grammar, *, opened: bool = False) -> Grammar:
         """The content's region and the end of the reply, which its close may be."""
         whole = self._wrapped(content, inside, opened=opened)
-        return chain(whole, optional(EndOfTurn()) if self._closes_reply(content) else self._end())
+        if not self._closes_reply(content):
+            return chain(whole, self._end())
+        return chain(whole, *self._behind(self._spelled.pieces(content.close.strip())))
 
     def _wrapped(self, content: Region, inside: Grammar, *, opened: bool = False) -> Grammar:
         marks = self._spelled.pieces(content.open.lstrip())
@@ -184,14 +186,17 @@ class _ReplyGrammar:
 
     def _end(self) -> Grammar:
         """One of the ends: the model's own by id, or one that the description names."""
-        named = [chain(*end, optional(EndOfTurn())) for end in self._ends]
-        return choice(EndOfTurn(), *named)
+        return choice(EndOfTurn(), *(chain(*end, *self._behind(end)) for end in self._ends))
+
+    def _behind(self, end: Sequence[Control | str]) -> list[Grammar]:
+        """What an engine may add to an end that the model spelled out."""
+        return [optional(EndOfTurn())] if isinstance(end[-1], str) else []
 
     def _text_to_end(self, text: AnyText) -> Grammar:
         """A free text and its end; a spelled-out end is found in it."""
         controls = [end for end in self._ends if isinstance(end[0], Control)]
         spelled = [chain(*self._until(text, end), optional(EndOfTurn())) for end in self._ends if end not in controls]
-        by_token = choice(EndOfTurn(), *(chain(*end, optional(EndOfTurn())) for end in controls))
+        by_token = choice(EndOfTurn(), *(chain(*end, *self._behind(end)) for end in controls))
         return choice(chain(text, by_token), *spelled) if spelled else chain(text, by_token)
 
     def _until(self, text: AnyText, closing: str | Sequence[Control | str]) -> list[Grammar | Control | str]:

@@ -1,0 +1,205 @@
+"""One description, two uses: what its grammar admits its reader reads as calls that fit, and what it writes is admitted."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kit.reply_families import FAMILIES, Family
+from kit.reply_writer import Markup, Part, reply
+
+from antiphon.conversation import (
+    Channel,
+    Message,
+    MessageEnded,
+    ParserEvent,
+    ResponseFormat,
+    ToolChoice,
+    ToolSpec,
+)
+from antiphon.errors import UnsupportedError
+from antiphon.formats.template.reply import CompiledDescription, ReplyReader
+from antiphon.formats.template.reply.grammar import reply_grammar
+from antiphon.formats.template.reply.marks import Alphabet
+from antiphon.grammar import ReplyShape
+from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
+from antiphon.tokens import ByteTokenizer, Control, PieceDecoder
+
+BOUNDED = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "maxLength": 6},
+        "unit": {"enum": ["c", "f"]},
+        "days": {"type": "integer", "minimum": 0, "maximum": 14},
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+}
+NESTED = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string"},
+        "filters": {
+            "type": "object",
+            "properties": {"by": {"type": "string"}, "year": {"type": ["integer", "null"]}},
+            "required": ["by"],
+            "additionalProperties": False,
+        },
+        "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3},
+        "limit": {"type": "number"},
+        "exact": {"type": "boolean"},
+        "note": {"type": ["string", "null"]},
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+TOOLS = (
+    ToolSpec("weather", parameters=BOUNDED),
+    ToolSpec("search", parameters=NESTED),
+    ToolSpec("now"),
+)
+PERSON = {
+    "type": "object",
+    "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 130}, "old": {"type": "boolean"}},
+    "required": ["age", "old"],
+    "additionalProperties": False,
+}
+SHAPES = {
+    "text": ReplyShape(),
+    "auto": ReplyShape(tools=TOOLS),
+    "none": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("none")),
+    "required": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("required")),
+    "required, one": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("required"), parallel=False),
+    "named": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("required", ("search",))),
+    "allowed": ReplyShape(tools=TOOLS, tool_choice=ToolChoice("auto", ("weather", "now"))),
+    "reasoning required": ReplyShape(tools=TOOLS, reasoning="required"),
+    "reasoning off": ReplyShape(tools=TOOLS, reasoning="off"),
+    "schema": ReplyShape(response_format=ResponseFormat("json_schema", schema=PERSON, strict=True)),
+    "auto and schema": ReplyShape(tools=TOOLS, response_format=ResponseFormat("json_schema", schema=PERSON)),
+    "choice": ReplyShape(response_format=ResponseFormat("choice", choices=("yes", "no", "may be"))),
+}
+CASES = [
+    (name, owned) for name, family in FAMILIES.items() for owned in ([True, False] if family.controls else [False])
+]
+
+
+@cache
+def tokenizer(family: str, owned: bool) -> ByteTokenizer:
+    return ByteTokenizer(controls(family, owned))
+
+
+@cache
+def vocabulary(family: str, owned: bool) -> Vocabulary:
+    vocabulary = tokenizer(family, owned)
+    return Vocabulary(vocabulary, [vocabulary.controls[Control(end)] for end in FAMILIES[family].description.ends])
+
+
+def controls(family: str, owned: bool) -> list[Control]:
+    return FAMILIES[family].vocabulary if owned else FAMILIES[family].spelled
+
+
+@cache
+def described(family: str, owned: bool) -> CompiledDescription:
+    return CompiledDescription(FAMILIES[family].description, controls(family, owned), ())
+
+
+@cache
+def compiled(family: str, owned: bool, shape: str, prompt: str = "") -> CompiledGrammar:
+    description = FAMILIES[family].description
+    encoded = described(family, owned).alphabet.encode(prompt)
+    begun = described(family, owned).begun(encoded)
+    grammar = reply_grammar(SHAPES[shape], description, controls=controls(family, owned), begun=begun)
+    return compile_grammar(grammar, vocabulary(family, owned))
+
+
+def read(family: str, owned: bool, ids: Sequence[int], prompt: str = "") -> list[ParserEvent]:
+    pieces = list(PieceDecoder(tokenizer(family, owned)).feed(ids))
+    begun = list(PieceDecoder(tokenizer(family, owned)).feed(encoded([Markup(prompt)], family, owned)))
+    reader = ReplyReader(described(family, owned), prompt=begun, tools=TOOLS, strict=True)
+    return [*reader.feed(pieces), *reader.close()]
+
+
+def encoded(parts: Sequence[Part], family: str, owned: bool) -> list[int]:
+    alphabet = Alphabet(controls(family, owned), [part.text for part in parts if isinstance(part, Markup)])
+    owned_ids = tokenizer(family, owned).controls
+    ids: list[int] = []
+    for part in parts:
+        for char in alphabet.encode(part.text) if isinstance(part, Markup) else part:
+            if isinstance(part, Markup) and char in alphabet.symbols:
+                ids.append(owned_ids[Control(alphabet.decode(char))])
+            else:
+                ids += char.encode()
+    return ids
+
+
+def member(family: str, owned: bool, grammar: CompiledGrammar, chance: random.Random) -> list[int]:
+    """Some reply that the grammar admits: by chance a word of the description, or one id of those that may come."""
+    literals = sorted({text for text in (*FAMILIES[family].description.literals, *FAMILIES[family].description.ends)})
+    words = [encoded([Markup(text)], family, owned) for text in literals]
+    words += [list(word.encode()) for word in ('"', "'", "\n", "}", "]", "</", "{", '", "', "now", "True", "é", "<")]
+    matcher = grammar.matcher()
+    ids: list[int] = []
+    while not matcher.stopped and len(ids) < 1500:
+        if matcher.accepting and chance.random() < 0.5:
+            break
+        word = chance.choice(words)
+        if chance.random() < (0.5 if len(ids) < 300 else 0.95) and matcher.copy().consume(word) is None:
+            matcher.consume(word)
+            ids += word
+            continue
+        mask = matcher.mask()
+        allowed = [id for id in range(tokenizer(family, owned).size) if mask[id // 8] >> id % 8 & 1]
+        if not allowed:
+            break
+        ids.append(chance.choice(allowed))
+        assert matcher.consume(ids[-1:]) is None
+    assert matcher.accepting, bytes(id for id in ids if id < 256)
+    return ids
+
+
+def check(shape: ReplyShape, messages: list[Message], grammar: CompiledGrammar) -> None:
+    calls = [message for message in messages if message.is_call]
+    answers = [message for message in messages if not message.is_call and message.channel == Channel.FINAL]
+    offered = {tool.recipient: tool for tool in shape.callable}
+    assert len(calls) <= len(shape.ids)
+    assert not shape.must_call or (calls and not answers)
+    for call in calls:
+        arguments = shape.arguments(offered[str(call.recipient)])
+        assert grammar.schemas[arguments.path].fault(call.text) is None, call.text
+    for answer in answers:
+        if shape.response_format.kind == "json_schema":
+            assert grammar.schemas["response_format.json_schema.schema"].fault(answer.text) is None, answer.text
+        if shape.response_format.kind == "choice":
+            assert answer.text in shape.response_format.choices
+    assert shape.reasoning != "required" or any(message.channel == Channel.ANALYSIS for message in messages)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("family", "owned"), CASES)
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), prompted=st.booleans())
+def test_what_the_grammar_admits_is_read_as_what_was_required(
+    family: str, owned: bool, shape: str, seed: int, prompted: bool
+) -> None:
+    description = FAMILIES[family].description
+    prompt = FAMILIES[family].prompted if prompted else ""
+    if refused(description, SHAPES[shape]):
+        with pytest.raises(UnsupportedError):
+            compiled(family, owned, shape)
+        return
+    grammar = compiled(family, owned, shape, prompt)
+    ids = member(family, owned, grammar, random.Random(seed))
+    events = read(family, owned, ids, prompt)
+    check(SHAPES[shape], [event.message for event in events if isinstance(event, MessageEnded)], grammar)
+
+
+def refused(description: Any, shape: ReplyShape) -> bool:
+    return (shape.must_call and not description.calls) or (
+        shape.reasoning == "required" and description.reasoning is None
+    )
