@@ -1,0 +1,132 @@
+"""Finds how a model writes its replies, and says where that is from and what of it is proven."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from antiphon.tokens import Control
+
+from .atoms import Atoms
+from .derive import derive
+from .description import PLAIN, ReplyDescription
+from .families import completed, families_of, whole
+from .probe import Probe, Render
+from .proof import Cuts, Proof, prove
+
+Origin = Literal["configured", "response_template", "derived", "family", "raw"]
+_MOST_CANDIDATES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A model's replies. ``families``: the rows of the table that had a part in it. ``warnings``: sentences on what is
+    not understood, or not read back as it is written."""
+
+    description: ReplyDescription
+    origin: Origin
+    proof: Proof = Proof()
+    families: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    description: ReplyDescription
+    families: tuple[str, ...] = ()
+    origin: Origin = "derived"
+
+
+def describe(
+    render: Render,
+    source: str,
+    *,
+    controls: Collection[Control] = (),
+    variables: Collection[str] = (),
+    configured: ReplyDescription | None = None,
+    response_template: ReplyDescription | None = None,
+    cuts: Cuts = "sampled",
+) -> Found:
+    """What the operator or the model's files say; else what the template shows, completed by what is known by name.
+
+    ``variables``: those that the template reads, of which some turn reasoning on. The first candidate that is proven in
+    full is taken, else the one that proves most.
+    """
+    probe = Probe(render, variables)
+    derived = derive(probe, Atoms([control.spelling for control in controls]), source)
+    given = _given(configured, response_template)
+    best: tuple[int, _Candidate, Proof] | None = None
+    for candidate in [given] if given else list(_candidates(derived, source))[:_MOST_CANDIDATES]:
+        proof = prove(candidate.description, probe, controls, cuts=cuts)
+        if best is None or _worth(proof) > best[0]:
+            best = _worth(proof), candidate, proof
+        if proof.complete:
+            break
+    if best is None or best[1].description == PLAIN:
+        return Found(description=PLAIN, origin="raw", warnings=("the template says nothing of replies that is understood",))
+    return _found(best[1], best[2])
+
+
+class DescriptionCache:
+    """What was found, by the template's text and the vocabulary's controls; least recently used out first."""
+
+    def __init__(self, capacity: int = 32) -> None:
+        self._capacity = capacity
+        self._found: dict[str, Found] = {}
+
+    def get(self, source: str, controls: Collection[Control], find: Callable[[], Found]) -> Found:
+        """What was found before, or what ``find`` finds now."""
+        spelled = "\0".join((source, *sorted(control.spelling for control in controls)))
+        key = hashlib.sha256(spelled.encode("utf-8", "surrogatepass")).hexdigest()
+        found = self._found.pop(key, None) or find()
+        self._found[key] = found
+        while len(self._found) > self._capacity:
+            self._found.pop(next(iter(self._found)), None)
+        return found
+
+
+def _given(configured: ReplyDescription | None, response_template: ReplyDescription | None) -> _Candidate | None:
+    if configured is not None:
+        return _Candidate(configured, origin="configured")
+    return _Candidate(response_template, origin="response_template") if response_template is not None else None
+
+
+def _candidates(derived: ReplyDescription, source: str) -> Iterator[_Candidate]:
+    """What was derived, completed; as it is; and each family's own."""
+    families = list(families_of(source))
+    filled, names = derived, list[str]()
+    for family in families:
+        more = completed(filled, family)
+        names += [family.name] if more != filled else []
+        filled = more
+    said = bool(derived.calls or derived.reasoning or derived.content)
+    yield _Candidate(filled, tuple(names), "derived" if said or not names else "family")
+    if names:
+        yield _Candidate(derived)
+    for family in families:
+        if family.calls:
+            yield _Candidate(whole(derived, family), (family.name,), "family")
+
+
+def _worth(proof: Proof) -> int:
+    return len(proof.proven) - len(proof.failed)
+
+
+def _found(candidate: _Candidate, proof: Proof) -> Found:
+    """What is not proven is not claimed: calls that are not read back are given up, and it is said."""
+    description = candidate.description
+    warnings = [f"{failure.shape} is not read back as it is written" for failure in proof.failed]
+    if "call" in proof.failures and candidate.origin in ("derived", "family"):
+        description = replace(description, calls=())
+        warnings.append("calls are not understood, so none are read")
+    if not description.calls and "call" in proof.proven:
+        warnings.append("calls are written in a way that is not understood")
+    return Found(
+        description=description,
+        origin=candidate.origin,
+        proof=proof,
+        families=candidate.families,
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,243 @@
+"""Proves a description: what the template writes for a message is read back as that message, however it is cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from antiphon.conversation import Channel, Message, MessageEnded, ToolSpec
+from antiphon.tokens import Control, Piece
+
+from ..user_text import ControlSpellings, MarkedText
+from .compiled import CompiledDescription
+from .description import ReplyDescription
+from .probe import Call, Probe, Reply
+from .reader import ReplyReader
+from .shapes import Shape, schema_tools, shapes_of
+
+Cuts = Literal["sampled", "every"]
+_SAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a reply: ``text`` of reasoning or of an answer, or a call with its arguments as JSON."""
+
+    kind: Literal["reasoning", "answer", "call"]
+    text: str = ""
+    name: str = ""
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A shape that was read otherwise than it was written; ``reply`` is what the template wrote."""
+
+    shape: str
+    reply: str
+    expected: tuple[Part, ...]
+    read: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Shapes by name: read back, read otherwise, and those that the template does not write."""
+
+    proven: tuple[str, ...] = ()
+    failed: tuple[Failure, ...] = ()
+    unsaid: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.proven) and not self.failed
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        return tuple(failure.shape for failure in self.failed)
+
+
+def prove(
+    description: ReplyDescription, probe: Probe, controls: Collection[Control], *, cuts: Cuts = "sampled"
+) -> Proof:
+    """Writes every shape with the template and reads it with the description, whole and in pieces."""
+    return _Prover(description, probe, controls, cuts).proof()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What a template wrote for a shape: the prompt, and the reply behind it."""
+
+    prompt: tuple[Piece, ...]
+    reply: tuple[Piece, ...]
+    expected: tuple[Part, ...]
+
+
+class _Prover:
+    def __init__(
+        self, description: ReplyDescription, probe: Probe, controls: Collection[Control], cuts: Cuts
+    ) -> None:
+        self._description = description
+        self._probe = probe
+        self._spellings = ControlSpellings(controls)
+        self._compiled = CompiledDescription(description, controls, ())
+        self._cuts = cuts
+
+    def proof(self) -> Proof:
+        proven: list[str] = []
+        unsaid: list[str] = []
+        failed: list[Failure] = []
+        for shape in shapes_of(self._description):
+            said = self._said(shape)
+            if said is None:
+                unsaid.append(shape.name)
+            elif failure := self._failure(shape, said):
+                failed.append(failure)
+            else:
+                proven.append(shape.name)
+        return Proof(proven=tuple(proven), failed=tuple(failed), unsaid=tuple(unsaid))
+
+    def _said(self, shape: Shape) -> _Said | None:
+        """What the template writes; None where it writes nothing of the shape."""
+        marked = MarkedText(self._spellings, list(_texts(shape.reply)))
+        reply = _protected(shape.reply, marked)
+        reply = replace(reply, calls=self._with_ids(reply.calls))
+        tools = schema_tools(shape.reply.calls)
+        for thinking in (None, True) if shape.reply.reasoning and self._probe.switches else (None,):
+            for write in (self._probe.reply, self._probe.before_result):
+                text = write(reply, thinking=thinking, tools=tools)
+                if all(word in marked.plain(text) for word in shape.needed):
+                    prompt = self._probe.prompt(thinking=thinking)
+                    return self._split(marked, text, prompt, shape)
+                if not reply.calls:
+                    break
+        return None
+
+    def _with_ids(self, calls: Sequence[Call]) -> tuple[Call, ...]:
+        """The calls with ids of the form that this model has, where it has one."""
+        slots = self._description.calls[0].head if self._description.calls else ()
+        pattern = next((slot.pattern for slot in slots if slot.pattern), "")
+        if not pattern:
+            return tuple(calls)
+        return tuple(
+            replace(call, call_id=pattern.format(name=call.name, index=i)) for i, call in enumerate(calls)
+        )
+
+    def _split(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> _Said | None:
+        anchor = self._description.anchor
+        begun = text.startswith(prompt) and bool(prompt)
+        at = len(prompt) if begun else text.find(anchor) + len(anchor)
+        reply = self._of_one_message(text[at:])
+        calls = self._with_ids(shape.reply.calls)
+        expected = _expected(replace(shape.reply, calls=calls), marked.plain(reply), self._description)
+        if not expected:
+            return None
+        return _Said(prompt=tuple(marked.pieces(text[:at])), reply=tuple(marked.pieces(reply)), expected=expected)
+
+    def _of_one_message(self, text: str) -> str:
+        """A template may write one message as two: the first of them is the reply."""
+        anchor = self._description.anchor.strip()
+        closes = {region.close for region in (self._description.reasoning, self._description.content) if region}
+        for end in self._description.ends:
+            if anchor and end not in closes and anchor not in self._description.layout:
+                for between in ("", "\n"):
+                    text = text.partition(end + between + anchor)[0] + (end if end + between + anchor in text else "")
+        return text
+
+    def _failure(self, shape: Shape, said: _Said) -> Failure | None:
+        tools = [ToolSpec(t["function"]["name"], "", t["function"]["parameters"]) for t in schema_tools(shape.reply.calls)]
+        for pieces in _pieces_of(said.reply, self._cuts):
+            read = _read(ReplyReader(self._compiled, prompt=said.prompt, tools=tools), pieces)
+            if _compared(read, said.expected) != _compared(said.expected, said.expected):
+                reply = "".join(map(str, said.reply))
+                return Failure(shape=shape.name, reply=reply, expected=said.expected, read=tuple(read))
+        return None
+
+
+def _texts(reply: Reply) -> Iterator[str]:
+    yield reply.reasoning
+    yield reply.text
+    for call in reply.calls:
+        yield json.dumps(dict(call.arguments), ensure_ascii=False)
+
+
+def _protected(reply: Reply, marked: MarkedText) -> Reply:
+    calls = tuple(replace(call, arguments=_protected_value(call.arguments, marked)) for call in reply.calls)
+    return Reply(reasoning=marked.protect(reply.reasoning), text=marked.protect(reply.text), calls=calls)
+
+
+def _protected_value(value: Any, marked: MarkedText) -> Any:
+    if isinstance(value, str):
+        return marked.protect(value)
+    if isinstance(value, Mapping):
+        return {key: _protected_value(inner, marked) for key, inner in value.items()}
+    return [_protected_value(inner, marked) for inner in value] if isinstance(value, list) else value
+
+
+def _expected(reply: Reply, text: str, description: ReplyDescription) -> tuple[Part, ...]:
+    """The parts of the message that the template wrote, in its order."""
+    found: list[tuple[int, Part]] = []
+    for kind, said in (("reasoning", reply.reasoning), ("answer", reply.text)):
+        first = said.strip().split("\n")[0]
+        if first and first in text:
+            found.append((text.find(first), Part("reasoning" if kind == "reasoning" else "answer", said)))
+    at = 0
+    for call in reply.calls:
+        at = max(text.find(call.name, at), 0)
+        if call.name in text:
+            call_id = call.call_id if call.call_id in text else None
+            arguments = json.dumps(dict(call.arguments), sort_keys=True, ensure_ascii=False)
+            found.append((at, Part("call", arguments, call.name, call_id)))
+            at += len(call.name)
+    return tuple(part for _, part in sorted(found, key=lambda each: each[0]))
+
+
+def _pieces_of(reply: Sequence[Piece], cuts: Cuts) -> Iterator[list[list[Piece]]]:
+    """The reply whole, by the character, and in two parts."""
+    atoms = [atom for piece in reply for atom in ([piece] if isinstance(piece, Control) else str(piece))]
+    yield [list(reply)]
+    if cuts == "every":
+        yield [[atom] for atom in atoms]
+    step = 1 if cuts == "every" else max(1, len(atoms) // _SAMPLES)
+    for at in range(step if cuts == "sampled" else 1, len(atoms), step):
+        yield [_joined(atoms[:at]), _joined(atoms[at:])]
+
+
+def _joined(atoms: Sequence[Piece]) -> list[Piece]:
+    found: list[Piece] = []
+    for atom in atoms:
+        if isinstance(atom, str) and found and isinstance(found[-1], str):
+            found[-1] += atom
+        else:
+            found.append(atom)
+    return found
+
+
+def _read(reader: ReplyReader, pieces: Sequence[Sequence[Piece]]) -> list[Part]:
+    events = []
+    for batch in pieces:
+        events += reader.feed(batch)
+        if reader.ended is not None:
+            break
+    events += reader.close()
+    return [_part(event.message) for event in events if isinstance(event, MessageEnded)]
+
+
+def _part(message: Message) -> Part:
+    if not message.recipient:
+        return Part("reasoning" if message.channel == Channel.ANALYSIS else "answer", message.text)
+    try:
+        text = json.dumps(json.loads(message.text), sort_keys=True, ensure_ascii=False)
+    except ValueError:
+        text = message.text
+    return Part("call", text, message.recipient.removeprefix("functions."), message.call_id)
+
+
+def _compared(parts: Sequence[Part], expected: Sequence[Part]) -> list[Part]:
+    """Parts without what does not count: blanks round texts, empty texts, ids that the template did not write."""
+    found = [replace(part, text=part.text.strip()) for part in parts]
+    found = [part for part in found if part.text or part.kind == "call"]
+    if any(part.kind == "call" and part.call_id for part in expected):
+        return found
+    return [replace(part, call_id=None) for part in found]
