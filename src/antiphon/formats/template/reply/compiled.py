@@ -167,6 +167,6 @@ def _words(literal: str) -> tuple[str, ...]:
 
 
 def _parts(literal: str) -> tuple[str, ...]:
-    """The literal's tags and what is between them: each may be missing in a reply."""
-    found = [part.strip() for part in re.split(f"({_TAG.pattern})", literal)]
+    """The literal's tags and what is between them: each may be missing in a reply. A word between two is of their tag."""
+    found = [part.strip() for part in re.split(f"((?:{_TAG.pattern})\\w+(?:{_TAG.pattern})|{_TAG.pattern})", literal)]
     return tuple(part for part in found if part)

@@ -91,7 +91,7 @@ def _quoting(probe: PairsProbe, before: str, between: str) -> tuple[str, str | N
 def _with_kinds(probe: PairsProbe, pairs: Pairs, gap: str) -> Pairs:
     """The forms of values of other kinds than a plain string, and whether they are Python's."""
     text = probe.write(called(1, SAMPLES))
-    keys = list(SAMPLES)
+    keys = [key for key in SAMPLES if key in text]
     places = _in_order(text, keys)
     if places is None:
         return pairs

@@ -125,15 +125,35 @@ class _Prover:
         )
 
     def _split(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> _Said | None:
-        anchor = self._description.anchor
-        begun = text.startswith(prompt) and bool(prompt)
-        at = len(prompt) if begun else text.find(anchor) + len(anchor)
+        at = self._prompt_end(marked, text, prompt, shape)
+        begun = text[:at] if at else prompt
+        at = at or text.find(self._description.anchor) + len(self._description.anchor)
         reply = self._of_one_message(text[at:])
         calls = self._with_ids(shape.reply.calls)
         expected = _expected(replace(shape.reply, calls=calls), marked.plain(reply), self._description)
         if not expected:
             return None
-        return _Said(prompt=tuple(marked.pieces(text[:at])), reply=tuple(marked.pieces(reply)), expected=expected)
+        return _Said(prompt=tuple(marked.pieces(begun)), reply=tuple(marked.pieces(reply)), expected=expected)
+
+    def _prompt_end(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> int:
+        """Where the prompt ends in what the template wrote; 0 where the prompt alone opens the reasoning.
+
+        A prompt that opens reasoning is none for a reply that the template writes without.
+        """
+        anchor = self._description.anchor
+        anchored = text.find(anchor) + len(anchor)
+        opened = self._opens_reasoning(prompt)
+        behind = marked.plain(text[anchored:]).lstrip()
+        if opened and shape.reply.reasoning and behind.startswith(shape.reply.reasoning[:8]):
+            return 0
+        if not prompt or not text.startswith(prompt):
+            return anchored
+        closing = self._description.reasoning.close.strip() if self._description.reasoning else ""
+        return anchored if opened and not shape.reply.reasoning and closing not in text else len(prompt)
+
+    def _opens_reasoning(self, prompt: str) -> bool:
+        reasoning = self._description.reasoning
+        return reasoning is not None and bool(reasoning.open.strip()) and prompt.rstrip().endswith(reasoning.open.strip())
 
     def _of_one_message(self, text: str) -> str:
         """A template may write one message as two: the first of them is the reply."""
