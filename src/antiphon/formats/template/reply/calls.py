@@ -101,8 +101,10 @@ class CallReader:
             yield from self._objects(form)
         else:
             yield from self._tagged(form)
-        while (yield from self._source.ahead(form.close_marks)):
-            pass
+        while mark := (yield from self._source.ahead(form.close_marks)):
+            if mark not in form.close:
+                self._source.put_back(mark)
+                return
 
     def _objects(self, form: CompiledForm) -> Reading[None]:
         """One object or several, listed or one after the other."""

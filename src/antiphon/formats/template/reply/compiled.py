@@ -48,9 +48,9 @@ class CompiledValue:
 
 
 class CompiledPairs:
-    def __init__(self, pairs: Pairs, alphabet: Alphabet) -> None:
+    def __init__(self, pairs: Pairs, close: str, alphabet: Alphabet) -> None:
         self.key = _core(alphabet.encode(pairs.key))
-        self.key_marks = Marks((self.key,))
+        self.key_marks = Marks((self.key, _core(alphabet.encode(close))))
         self.quote = alphabet.encode(pairs.quote)
         self.separator = pairs.separator.strip()
         values = [CompiledValue(value, alphabet) for value in pairs.values]
@@ -83,11 +83,13 @@ class CompiledForm:
         self.close = _parts(alphabet.encode(form.close))
         self.has_open = bool(form.open)
         self.open_marks = Marks(self.open)
-        self.close_marks = Marks(self.close)
+        opened = _words(alphabet.encode(form.open))[0]
+        self.close_marks = Marks((*self.close, self.section_close, opened))
+        """Those of the call's own close are in ``close``; the others go on behind it, and may begin with a part of it."""
         self.section_close_marks = Marks((self.section_close,))
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
         self.slots = [CompiledSlot(slot, form, alphabet) for slot in form.head]
-        self.pairs = CompiledPairs(form.pairs, alphabet) if form.pairs else None
+        self.pairs = CompiledPairs(form.pairs, form.close, alphabet) if form.pairs else None
 
     def begins(self, mark: str, char: str) -> bool:
         """Whether a call begins with this mark of its opening, or without an opening with this character."""
@@ -137,8 +139,8 @@ class CompiledDescription:
         return [form for form in self.forms if mark == form.section_open or mark in form.open]
 
     def section_marks(self, forms: Sequence[CompiledForm]) -> Marks:
-        """What may begin a call in the section of these forms, or the section anew."""
-        return Marks([word for form in forms for word in (*form.open, form.section_open)])
+        """What may begin a call in the section of these forms, or the section anew, or close it."""
+        return Marks([word for form in forms for word in (*form.open, form.section_open, form.section_close)])
 
     def _closes(self, mark: str) -> bool:
         return bool(self.roles[mark] & {Role.REASONING_CLOSE, Role.CONTENT_CLOSE})
@@ -167,6 +169,6 @@ def _words(literal: str) -> tuple[str, ...]:
 
 
 def _parts(literal: str) -> tuple[str, ...]:
-    """The literal's tags and what is between them: each may be missing in a reply. A word between two is of their tag."""
-    found = [part.strip() for part in re.split(f"((?:{_TAG.pattern})\\w+(?:{_TAG.pattern})|{_TAG.pattern})", literal)]
+    """The literal's tags and what is between them: each may be missing in a reply."""
+    found = [part.strip() for part in re.split(f"({_TAG.pattern})", literal)]
     return tuple(part for part in found if part)

@@ -75,7 +75,18 @@ def _anchor_of(probe: Probe, atoms: Atoms) -> str:
     while (tag := _last_tag(stem, atoms)) and any(_belongs(tag, stem, text, atoms) for text in (prompt, *written)):
         stem = stem[: stem.rstrip().rfind(tag)]
     stem = atoms.without_pair(stem)
+    if turned := _turned(stem, prompt, probe.reply(_ANSWER).partition(ANSWER)[0], atoms):
+        return turned
     return _last_part(stem, prompt, probe.prompt(after=[_CALL]), atoms)
+
+
+def _turned(stem: str, prompt: str, before: str, atoms: Atoms) -> str:
+    """The header of a reply, where the prompt has a message before it that the history leaves out; else empty."""
+    header = atoms.suffix([prompt, before]).lstrip()
+    own = before[len(stem) :]
+    left_out = len(prompt) - len(stem) - len(own)
+    written = own.strip() and left_out > 0 and prompt.endswith(own) and len(header) > len(own)
+    return header if written and atoms.tags(header) else ""
 
 
 def _last_part(stem: str, prompt: str, after_result: str, atoms: Atoms) -> str:
@@ -104,8 +115,8 @@ def _belongs(tag: str, stem: str, text: str, atoms: Atoms) -> bool:
 def _without_end(anchor: str, ends: tuple[str, ...]) -> str:
     """The anchor without the end of the message before it."""
     for end in ends:
-        if anchor.startswith(end) and anchor[len(end) :].strip():
-            return anchor[len(end) :].lstrip()
+        rest = anchor.rpartition(end)[2].lstrip()
+        anchor = rest or anchor
     return anchor
 
 

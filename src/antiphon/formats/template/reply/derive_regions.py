@@ -132,10 +132,18 @@ class Regions:
 
     def _own(self, text: str) -> str:
         """What follows a reply, without a prompt that the template adds unbidden."""
+        text = self._of_message(text)
         prompt = self._prompt.strip()
         if len(prompt) < 4 or not text.strip().endswith(prompt):
             return text
         return text[: text.rindex(prompt)] + self._atoms.up_to_tag(prompt)
+
+    def _of_message(self, text: str) -> str:
+        """The text up to where another message of the same kind begins."""
+        header = next(iter(self._atoms.tags(self._anchor)), "\0")
+        if self._prompt.count(header) < 2 or not self._anchor.lstrip().startswith(header):
+            return text
+        return text.partition(header)[0] or text
 
     def _answer_end(self) -> str:
         """The first tag behind an answer that is of no other mark of the reply."""

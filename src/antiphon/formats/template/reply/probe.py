@@ -59,11 +59,12 @@ def called(count: int = 1, arguments: Mapping[str, Any] | None = None) -> tuple[
 
 def tool(name: str, properties: Mapping[str, Any]) -> Json:
     """A function as templates take it."""
-    parameters = {"type": "object", "properties": dict(properties), "required": []}
+    described = {key: {**schema, "description": "zqtext"} for key, schema in properties.items()}
+    parameters = {"type": "object", "properties": described, "required": []}
     return {"type": "function", "function": {"name": name, "description": "zqtool", "parameters": parameters}}
 
 
-TOOLS = tuple(tool(name, {f"zqk{letter}": {"type": "string", "description": "zqtext"} for letter in "ab"}) for name in NAMES)
+TOOLS = tuple(tool(name, {f"zqk{letter}": {"type": "string"} for letter in "ab"}) for name in NAMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

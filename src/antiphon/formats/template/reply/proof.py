@@ -125,31 +125,29 @@ class _Prover:
         )
 
     def _split(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> _Said | None:
-        at = self._prompt_end(marked, text, prompt, shape)
-        begun = text[:at] if at else prompt
-        at = at or text.find(self._description.anchor) + len(self._description.anchor)
+        begun, at = self._divided(marked, text, prompt, shape)
         reply = self._of_one_message(text[at:])
         calls = self._with_ids(shape.reply.calls)
-        expected = _expected(replace(shape.reply, calls=calls), marked.plain(reply), self._description)
+        expected = _expected(replace(shape.reply, calls=calls), marked.plain(reply))
         if not expected:
             return None
         return _Said(prompt=tuple(marked.pieces(begun)), reply=tuple(marked.pieces(reply)), expected=expected)
 
-    def _prompt_end(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> int:
-        """Where the prompt ends in what the template wrote; 0 where the prompt alone opens the reasoning.
+    def _divided(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> tuple[str, int]:
+        """The prompt, and where the reply to it begins in what the template wrote.
 
-        A prompt that opens reasoning is none for a reply that the template writes without.
+        Where the prompt opens reasoning, the history may leave that opening out; and a prompt that opens it is none for
+        a reply that the template writes without any.
         """
-        anchor = self._description.anchor
-        anchored = text.find(anchor) + len(anchor)
+        anchored = text.find(self._description.anchor) + len(self._description.anchor)
         opened = self._opens_reasoning(prompt)
-        behind = marked.plain(text[anchored:]).lstrip()
-        if opened and shape.reply.reasoning and behind.startswith(shape.reply.reasoning[:8]):
-            return 0
+        if opened and marked.plain(text[anchored:]).lstrip().startswith(shape.reply.reasoning[:8] or "\0"):
+            return prompt, anchored
         if not prompt or not text.startswith(prompt):
-            return anchored
+            return text[:anchored], anchored
         closing = self._description.reasoning.close.strip() if self._description.reasoning else ""
-        return anchored if opened and not shape.reply.reasoning and closing not in text else len(prompt)
+        unclosed = opened and not shape.reply.reasoning and closing not in text
+        return text[: anchored if unclosed else len(prompt)], len(prompt)
 
     def _opens_reasoning(self, prompt: str) -> bool:
         reasoning = self._description.reasoning
@@ -195,7 +193,7 @@ def _protected_value(value: Any, marked: MarkedText) -> Any:
     return [_protected_value(inner, marked) for inner in value] if isinstance(value, list) else value
 
 
-def _expected(reply: Reply, text: str, description: ReplyDescription) -> tuple[Part, ...]:
+def _expected(reply: Reply, text: str) -> tuple[Part, ...]:
     """The parts of the message that the template wrote, in its order."""
     found: list[tuple[int, Part]] = []
     for kind, said in (("reasoning", reply.reasoning), ("answer", reply.text)):

@@ -201,6 +201,8 @@ class ReplyReader:
             mark = yield from self._source.ahead(opens)
             if mark == forms[0].section_open:
                 continue
+            if mark and mark == forms[0].section_close:
+                return
             form = next((form for form in forms if form.begins(mark, char)), None)
             if form is None:
                 yield from self._source.ahead(forms[0].section_close_marks)

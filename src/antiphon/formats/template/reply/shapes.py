@@ -13,7 +13,7 @@ _REASON = "zqreason first.\n\nIt is 3 < 5 & so on."
 _TEXT = "zqanswer **then** `x`.\n\n- one\n- two"
 _PLAIN = {"zqka": "zqva b", "zqkb": "zqvb"}
 _NESTED: Json = {
-    "zqka": {"zqin": ["zqva", 1, 2.5, True, None, {"zqdeep": "x"}], "zqother": {"zqleaf": "y"}},
+    "zqka": {"zqin": ["zqva", 1, 2.5, True, {"zqdeep": "x"}], "zqother": {"zqleaf": "y"}},
     "zqkb": [1, 2, 3],
     "zqkc": [{"zqin": "a"}, {"zqin": "b"}],
 }
@@ -68,6 +68,7 @@ def _argument_shapes() -> Iterator[Shape]:
         "edge_blanks": _EDGES,
         "unicode": _UNICODE,
         "null": {"zqka": None, "zqkb": "zqvb"},
+        "nested_null": {"zqka": {"zqin": None, "zqleaf": [None, 1]}, "zqkb": "zqvb"},
     }
     for name, arguments in samples.items():
         yield Shape(name, Reply(calls=_calls(arguments)), (NAMES[0], *arguments))

@@ -43,7 +43,10 @@ class ValueReader:
                     _KEY.match(char) or self._source.text.startswith(self._pairs.quote or "\0", self._source.at)
                 )
             else:
-                return bool((yield from self._source.ahead(self._pairs.key_marks)))
+                mark = yield from self._source.ahead(self._pairs.key_marks)
+                if mark and mark != self._pairs.key:
+                    self._source.put_back(mark)
+                return mark == self._pairs.key
 
     def read(self, schema: Schema) -> Reading[bool]:
         """One pair, behind the mark of its key; False where the reply was cut in it."""
@@ -131,13 +134,20 @@ class ValueReader:
             if not (yield from self._source.until(Marks((value.words[0],)), name.append)):
                 return None
             if mark == closes or depth > MOST_DEEP:
-                return _joined(members, schema) if members else typed("".join(texts), schema)
+                return _joined(members, schema) if members else _leaf("".join(texts), schema)
             child = schema.items if "".join(name) == "item" else schema.member("".join(name))
             inner = yield from self._nested(value, "".join(name), child, depth + 1)
             if inner is None:
                 return None
             members.append(("".join(name), inner))
         return None
+
+
+def _leaf(text: str, schema: Schema) -> str:
+    """A value without members; an empty tag is null, an object or an array where the schema has nothing else."""
+    empty = {"null": "null", "object": "{}", "array": "[]"}
+    kind = next(iter(schema.kinds)) if len(schema.kinds) == 1 and not text.strip() else ""
+    return empty.get(kind) or typed(text, schema)
 
 
 def _joined(members: list[tuple[str, str]], schema: Schema) -> str:
@@ -160,9 +170,10 @@ class _LiteralScan:
         """Whether the literal came whole."""
         source, depth = self._source, 0
         while True:
+            settled = self._settled()
             found = self._special.search(source.text, source.at)
-            if found is None:
-                self.parts.append(source.take(len(source.text)))
+            if found is None or found.start() >= settled:
+                self.parts.append(source.take(settled))
                 if not (yield from source.more()):
                     return False
                 continue
@@ -172,8 +183,17 @@ class _LiteralScan:
                 return True
             self.parts.append(source.take(found.end()))
             depth += (mark in "{[(") - (mark in "}])")
-            if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark)):
-                return False
+            if mark == self._quote or mark in "\"'":
+                if not (yield from self._string(mark)):
+                    return False
+
+    def _settled(self) -> int:
+        """Where a tail begins that may become the quote; the text's end where there is none."""
+        text = self._source.text
+        if self._source.last or not self._quote:
+            return len(text)
+        starts = range(max(self._source.at, len(text) - len(self._quote) + 1), len(text))
+        return next((at for at in starts if self._quote.startswith(text[at:])), len(text))
 
     def _string(self, quote: str) -> Reading[bool]:
         if quote == self._quote:
