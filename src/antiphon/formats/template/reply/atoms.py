@@ -6,7 +6,14 @@ import re
 from collections.abc import Collection, Iterable
 
 _TAG = r"<[^<>\n]{1,80}>|\[/?[A-Z][A-Z_ ]*\]"
-_OPENS = (("start", "end"), ("begin", "end"), ("open", "close"), ("START", "END"), ("BEGIN", "END"), ("prefix", "suffix"))
+_OPENS = (
+    ("start", "end"),
+    ("begin", "end"),
+    ("open", "close"),
+    ("START", "END"),
+    ("BEGIN", "END"),
+    ("prefix", "suffix"),
+)
 
 
 class Atoms:

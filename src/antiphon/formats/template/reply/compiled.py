@@ -85,7 +85,7 @@ class CompiledForm:
         self.open_marks = Marks(self.open)
         opened = _words(alphabet.encode(form.open))[0]
         self.close_marks = Marks((*self.close, self.section_close, opened))
-        """Those of the call's own close are in ``close``; the others go on behind it, and may begin with a part of it."""
+        """With what may follow a call, and may begin as its close does."""
         self.section_close_marks = Marks((self.section_close,))
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
         self.slots = [CompiledSlot(slot, form, alphabet) for slot in form.head]

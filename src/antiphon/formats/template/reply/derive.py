@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .atoms import Atoms, closes
 from .derive_calls import Surroundings, derive_form
-from .derive_regions import Regions, without_marks
+from .derive_regions import Regions
 from .description import CallForm, Region, ReplyDescription
 from .probe import ANSWER, IDS, NAMES, REASONING, Call, History, Probe, Reply, called
 
@@ -27,8 +27,8 @@ def derive(probe: Probe, atoms: Atoms, source: str = "") -> ReplyDescription:
     atoms.learn([probe.reply(Reply(reasoning=REASONING, text=ANSWER, calls=called(2))), probe.prompt()])
     anchor = _anchor_of(probe, atoms)
     regions = Regions(probe, atoms, anchor, source)
-    form, ends = _calls_of(probe, atoms, regions)
-    ends = tuple(dict.fromkeys(end for end in (regions.end, *ends) if end))
+    form, after_calls = _calls_of(probe, atoms, regions)
+    ends = tuple(dict.fromkeys(end for end in (regions.end, *after_calls) if end))
     found = ReplyDescription(
         anchor=_without_end(anchor, ends),
         reasoning=regions.reasoning,
@@ -43,7 +43,12 @@ def derive(probe: Probe, atoms: Atoms, source: str = "") -> ReplyDescription:
 def _with_opened(found: ReplyDescription) -> ReplyDescription:
     """The prompt may open the first part, as it separates two: ``>>>``. Then that opens every part."""
     form = found.calls[0] if found.calls else None
-    if form is None or form.open or form.section is not None or not found.anchor.endswith(form.separator.strip() or "\0"):
+    if (
+        form is None
+        or form.open
+        or form.section is not None
+        or not found.anchor.endswith(form.separator.strip() or "\0")
+    ):
         return found
     opening = form.separator.strip()
     content = Region(open=opening + found.content.open, close=found.content.close) if found.content else None
@@ -72,7 +77,8 @@ def _anchor_of(probe: Probe, atoms: Atoms) -> str:
     samples = [probe.reply(_ANSWER), probe.before_user(_ANSWER), probe.reply(_CALL), *probe.reasoned()]
     written = [text for text in samples if text and atoms.prefix([prompt, text]).strip()]
     stem = atoms.prefix([prompt, *written])
-    while (tag := _last_tag(stem, atoms)) and any(_belongs(tag, stem, text, atoms) for text in (prompt, *written)):
+    texts = (prompt, *written)
+    while (tag := _last_tag(stem, atoms)) and any(_belongs(tag, stem, text, atoms) for text in texts):
         stem = stem[: stem.rstrip().rfind(tag)]
     stem = atoms.without_pair(stem)
     if turned := _turned(stem, prompt, probe.reply(_ANSWER).partition(ANSWER)[0], atoms):

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from .atoms import Atoms, closes
@@ -147,7 +148,7 @@ class _FormProbe:
         before = self._around.lead(self._text[: written[0].start])
         behind = self._text[written[-1].end :]
         last, ended = self._around.tail(behind)
-        between = [self._text[one.end : two.start] for one, two in zip(written, written[1:], strict=False)]
+        between = [self._text[one.end : two.start] for one, two in pairwise(written)]
         if not between:
             return replace(form, open=before, close=last if ended else self._own_close(last)), behind
         opening = self._atoms.suffix([before, *between]).lstrip()
@@ -158,7 +159,9 @@ class _FormProbe:
         if not ended:
             foot = self._without_end(foot, head + opening)
         section = Region(open=head, close=foot) if head.strip() else None
-        return replace(form, open=opening, close=closing, separator=separator, section=section), behind[len(closing + foot) :]
+        return replace(form, open=opening, close=closing, separator=separator, section=section), behind[
+            len(closing + foot) :
+        ]
 
     def _own_close(self, text: str) -> str:
         """Behind a single call, where nothing says what ends the reply: its last tag does, if there are several."""
@@ -213,7 +216,7 @@ def _holds(value: Any, key: str, inner: str) -> bool:
 def _mentions(value: Any, name: str) -> bool:
     if isinstance(value, dict):
         return name in value or any(_mentions(each, name) for each in value.values())
-    return value == name
+    return isinstance(value, str) and value == name
 
 
 def _members(call: Call, values: list[Any]) -> Members:
@@ -270,5 +273,7 @@ def _slots(heads: list[list[tuple[str, str]]], opening: str) -> tuple[tuple[Slot
         else:
             slots += [Slot(reads="name", after=one.group(1)), Slot(reads="index", after=one.group(3))]
     if all(slot.reads != "name" and not slot.pattern for slot in slots):
-        slots = [replace(slot, pattern="functions.{name}:{index}") if slot.reads == "call_id" else slot for slot in slots]
+        slots = [
+            replace(slot, pattern="functions.{name}:{index}") if slot.reads == "call_id" else slot for slot in slots
+        ]
     return tuple(slots), prefix

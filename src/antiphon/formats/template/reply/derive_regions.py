@@ -140,10 +140,9 @@ class Regions:
 
     def _of_message(self, text: str) -> str:
         """The text up to where another message of the same kind begins."""
-        header = next(iter(self._atoms.tags(self._anchor)), "\0")
-        if self._prompt.count(header) < 2 or not self._anchor.lstrip().startswith(header):
-            return text
-        return text.partition(header)[0] or text
+        end = self._atoms.tags(self._behind)[:1]
+        header = next((tag for tag in self._atoms.tags(self._anchor) if [tag] != end), "")
+        return text.partition(header)[0] or text if self._prompt.count(header) > 1 and header else text
 
     def _answer_end(self) -> str:
         """The first tag behind an answer that is of no other mark of the reply."""

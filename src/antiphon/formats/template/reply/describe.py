@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from antiphon.tokens import Control
@@ -27,7 +27,7 @@ class Found:
 
     description: ReplyDescription
     origin: Origin
-    proof: Proof = Proof()
+    proof: Proof = field(default_factory=Proof)
     families: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -65,7 +65,9 @@ def describe(
         if proof.complete:
             break
     if best is None or best[1].description == PLAIN:
-        return Found(description=PLAIN, origin="raw", warnings=("the template says nothing of replies that is understood",))
+        return Found(
+            description=PLAIN, origin="raw", warnings=("the template says nothing of replies that is understood",)
+        )
     return _found(best[1], best[2])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -35,7 +35,7 @@ class Family:
     markers: tuple[str, ...]
     either: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
-    fills: ReplyDescription = ReplyDescription()
+    fills: ReplyDescription = field(default_factory=ReplyDescription)
     calls: tuple[CallForm, ...] = ()
 
     def fits(self, source: str) -> bool:

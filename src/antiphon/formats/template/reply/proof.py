@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from antiphon.conversation import Channel, Message, MessageEnded, ToolSpec
+from antiphon.formats.template.user_text import ControlSpellings, MarkedText
 from antiphon.tokens import Control, Piece
 
-from ..user_text import ControlSpellings, MarkedText
+from .atoms import Atoms
 from .compiled import CompiledDescription
 from .description import ReplyDescription
 from .probe import Call, Probe, Reply
@@ -75,12 +76,11 @@ class _Said:
 
 
 class _Prover:
-    def __init__(
-        self, description: ReplyDescription, probe: Probe, controls: Collection[Control], cuts: Cuts
-    ) -> None:
+    def __init__(self, description: ReplyDescription, probe: Probe, controls: Collection[Control], cuts: Cuts) -> None:
         self._description = description
         self._probe = probe
         self._spellings = ControlSpellings(controls)
+        self._atoms = Atoms([control.spelling for control in controls])
         self._compiled = CompiledDescription(description, controls, ())
         self._cuts = cuts
 
@@ -120,9 +120,7 @@ class _Prover:
         pattern = next((slot.pattern for slot in slots if slot.pattern), "")
         if not pattern:
             return tuple(calls)
-        return tuple(
-            replace(call, call_id=pattern.format(name=call.name, index=i)) for i, call in enumerate(calls)
-        )
+        return tuple(replace(call, call_id=pattern.format(name=call.name, index=i)) for i, call in enumerate(calls))
 
     def _split(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> _Said | None:
         begun, at = self._divided(marked, text, prompt, shape)
@@ -151,20 +149,23 @@ class _Prover:
 
     def _opens_reasoning(self, prompt: str) -> bool:
         reasoning = self._description.reasoning
-        return reasoning is not None and bool(reasoning.open.strip()) and prompt.rstrip().endswith(reasoning.open.strip())
+        return (
+            reasoning is not None and bool(reasoning.open.strip()) and prompt.rstrip().endswith(reasoning.open.strip())
+        )
 
     def _of_one_message(self, text: str) -> str:
-        """A template may write one message as two: the first of them is the reply."""
-        anchor = self._description.anchor.strip()
-        closes = {region.close for region in (self._description.reasoning, self._description.content) if region}
-        for end in self._description.ends:
-            if anchor and end not in closes and anchor not in self._description.layout:
-                for between in ("", "\n"):
-                    text = text.partition(end + between + anchor)[0] + (end if end + between + anchor in text else "")
-        return text
+        """The reply without messages behind it: a template may write one as two, or add a prompt unbidden."""
+        description = self._description
+        anchor = description.anchor.strip()
+        header = next(iter(self._atoms.tags(anchor)), anchor)
+        if not header or not anchor.startswith(header) or any(header in literal for literal in description.literals):
+            return text
+        return text.partition(header)[0] if header not in description.ends else text
 
     def _failure(self, shape: Shape, said: _Said) -> Failure | None:
-        tools = [ToolSpec(t["function"]["name"], "", t["function"]["parameters"]) for t in schema_tools(shape.reply.calls)]
+        tools = [
+            ToolSpec(t["function"]["name"], "", t["function"]["parameters"]) for t in schema_tools(shape.reply.calls)
+        ]
         for pieces in _pieces_of(said.reply, self._cuts):
             read = _read(ReplyReader(self._compiled, prompt=said.prompt, tools=tools), pieces)
             if _compared(read, said.expected) != _compared(said.expected, said.expected):

@@ -9,7 +9,7 @@ from antiphon.tokens import Control, Piece
 
 from .calls import CallReader, Malformed
 from .compiled import CompiledDescription, CompiledForm, Role
-from .marks import SYMBOL
+from .marks import SYMBOL, Marks
 from .messages import ANALYSIS, FINAL, Messages
 from .source import Reading, Source
 from .typed import arguments_of
@@ -177,6 +177,9 @@ class ReplyReader:
 
     def _calls_of(self, mark: str) -> Reading[None]:
         forms = self._description.forms_of(mark)
+        again = Marks((mark,))
+        while (yield from self._source.ahead(again)):
+            pass
         if all(mark == form.section_open for form in forms):
             yield from self._section(forms)
         else:

@@ -183,9 +183,8 @@ class _LiteralScan:
                 return True
             self.parts.append(source.take(found.end()))
             depth += (mark in "{[(") - (mark in "}])")
-            if mark == self._quote or mark in "\"'":
-                if not (yield from self._string(mark)):
-                    return False
+            if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark)):
+                return False
 
     def _settled(self) -> int:
         """Where a tail begins that may become the quote; the text's end where there is none."""
