@@ -100,9 +100,7 @@ NESTED = CallForm(
     section=Region(open="]<]minimax[>[<tool_call>\n", close="]<]minimax[>[</tool_call>"),
     open=']<]minimax[>[<invoke name="',
     head=(Slot(reads="name", after='">'),),
-    pairs=Pairs(
-        key="]<]minimax[>[<", values=(Value(before=">", after="]<]minimax[>[</{key}>", reads="nested"),)
-    ),
+    pairs=Pairs(key="]<]minimax[>[<", values=(Value(before=">", after="]<]minimax[>[</{key}>", reads="nested"),)),
     close="]<]minimax[>[</invoke>\n",
 )
 GEMMA = CallForm(
@@ -233,9 +231,7 @@ FAMILIES = {
     ),
     "json-lines": Family(
         _described(
-            CallForm(
-                section=Region(open="<tool_calls>\n", close="\n</tool_calls>"), separator="\n", members=Members()
-            ),
+            CallForm(section=Region(open="<tool_calls>\n", close="\n</tool_calls>"), separator="\n", members=Members()),
             ends=("<end_of_sentence>",),
         )
     ),
@@ -309,9 +305,7 @@ FAMILIES = {
         )
     ),
     "turn is call": Family(
-        _described(
-            CallForm(open="<|message_sep|>\n\nfunction call<|role_sep|>\n", members=Members()), ends=("</s>",)
-        ),
+        _described(CallForm(open="<|message_sep|>\n\nfunction call<|role_sep|>\n", members=Members()), ends=("</s>",)),
         ("<|message_sep|>", "<|role_sep|>"),
     ),
     "xml attribute": Family(_described(ATTRIBUTE, reasoning=THINK), _THINK_TOKENS, "<think>\n"),

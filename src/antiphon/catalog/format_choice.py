@@ -18,7 +18,7 @@ from antiphon.formats.template import (
     load_template_json,
     load_template_python,
     register_templates,
-    tags_of,
+    replies_of,
     template_format,
 )
 from antiphon.models.text import ModelText
@@ -116,7 +116,7 @@ def template_file(path: Path, controls: Collection[Control], special: Mapping[st
                 name, template = load_template_json(text, default_name=path.stem)
             except TemplateError as error:
                 raise TemplateError(f"{path}: {error.message}", code=error.code, hint=error.hint) from None
-            return TemplateFormat(name, template, controls, tags=tags_of(name, template))
+            return TemplateFormat(name, template, controls, replies=replies_of(name, template))
         case ".jinja" | ".jinja2":
             return jinja_format(text, controls, special, name=path.stem)
         case _:

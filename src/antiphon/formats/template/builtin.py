@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 
 from antiphon.formats import Format, FormatRegistry
@@ -11,28 +12,43 @@ from antiphon.tokens import Control
 from .base import BaseTemplate
 from .format import TemplateFormat
 from .registry import TemplateRegistry, builtin_templates
-from .tags import HERMES_CALL, INTERNLM_CALL, LLAMA_CALLS, PLAIN, THINK, ReplyTags
+from .reply import PLAIN, CallForm, Members, Region, ReplyDescription, Slot
 
-_HERMES = ReplyTags(calls=(HERMES_CALL,))
-_QWEN = ReplyTags(reasoning=THINK, calls=(HERMES_CALL,))
-_INTERNLM = ReplyTags(calls=(INTERNLM_CALL,))
+THINK = Region(open="<think>\n", close="\n</think>\n\n")
+HERMES_CALL = CallForm(open="<tool_call>\n", close="\n</tool_call>", separator="\n", members=Members())
+_PARAMETERS = Members(arguments="parameters")
+_INTERNLM_CALL = CallForm(open="<|action_start|><|plugin|>\n", close="<|action_end|>", members=_PARAMETERS)
 
-TAGS = {
+_HERMES = ReplyDescription(calls=(HERMES_CALL,))
+_QWEN = ReplyDescription(reasoning=THINK, calls=(HERMES_CALL,))
+_INTERNLM = ReplyDescription(calls=(_INTERNLM_CALL,))
+_INTERN_S1 = ReplyDescription(
+    reasoning=Region(open="<think>\n", close="\n</think>\n"), calls=(replace(_INTERNLM_CALL, close="\n<|action_end|>"),)
+)
+_LLAMA = ReplyDescription(
+    calls=(
+        CallForm(open="<function=", head=(Slot(reads="name", after=">"),), close="</function>"),
+        CallForm(open="<|python_tag|>", members=_PARAMETERS),
+        CallForm(members=_PARAMETERS),
+    )
+)
+
+REPLIES = {
     **dict.fromkeys(("chatml", "qwen2d5", "qwen2d5-vl", "qwq_preview"), _HERMES),
     **dict.fromkeys(("qwen3", "qwq"), _QWEN),
     **dict.fromkeys(("internlm2", "internlm3", "internvl2_5", "internvl-internlm2", "internvl2-internlm2"), _INTERNLM),
     **dict.fromkeys((f"internlm2-chat{size}" for size in ("", "-1_8b", "-7b", "-20b")), _INTERNLM),
-    **dict.fromkeys(("intern-s1", "interns1"), ReplyTags(reasoning=THINK, calls=(INTERNLM_CALL,))),
-    **dict.fromkeys(("llama3_1", "llama3_2"), ReplyTags(calls=LLAMA_CALLS)),
-    "deepseek-r1": ReplyTags(reasoning=THINK),
+    **dict.fromkeys(("intern-s1", "interns1"), _INTERN_S1),
+    **dict.fromkeys(("llama3_1", "llama3_2"), _LLAMA),
+    "deepseek-r1": ReplyDescription(reasoning=THINK),
 }
-"""How the models of the built-in templates tag their replies; the others reply with plain text."""
+"""How the models of the built-in templates write their replies; the others reply with plain text."""
 
 
-def tags_of(name: str, template: BaseTemplate) -> ReplyTags:
-    """How a template's model tags its replies: as those of its name, else of the built-in one that it derives from."""
-    bases = (TAGS[base.__name__] for base in type(template).__mro__ if base.__name__ in TAGS)
-    return TAGS.get(name) or next(bases, PLAIN)
+def replies_of(name: str, template: BaseTemplate) -> ReplyDescription:
+    """How a template's model writes its replies: by its name, else as the built-in one that it derives from."""
+    bases = (REPLIES[base.__name__] for base in type(template).__mro__ if base.__name__ in REPLIES)
+    return REPLIES.get(name) or next(bases, PLAIN)
 
 
 def template_format(
@@ -40,12 +56,17 @@ def template_format(
     controls: Collection[Control],
     *,
     templates: TemplateRegistry | None = None,
-    tags: ReplyTags | None = None,
+    replies: ReplyDescription | None = None,
 ) -> Format:
-    """The template of that name as a format for a vocabulary with these controls. Raises `TemplateError`."""
+    """The template of that name as a format for a vocabulary with these controls. Raises `TemplateError`.
+
+    ``replies`` None: as the models of that name, or of the built-in template that it derives from, write theirs.
+    """
     registry = templates if templates is not None else builtin_templates()
     template = registry.get(name)()
-    return TemplateFormat(name, template, controls, tags=tags if tags is not None else tags_of(name, template))
+    return TemplateFormat(
+        name, template, controls, replies=replies if replies is not None else replies_of(name, template)
+    )
 
 
 def register_templates(registry: FormatRegistry, templates: TemplateRegistry | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from antiphon.conversation import Conversation, Role, ToolSpec
@@ -15,8 +15,8 @@ from antiphon.tokens import Control, Piece
 from .base import SETTINGS, BaseTemplate
 from .chat import ChatMessage, chat_messages
 from .declared import DeclaredTemplate
+from .reply import PLAIN, CompiledDescription, ReplyDescription
 from .reply_format import ReplyFormat, require_assistant
-from .tags import PLAIN, ReplyTags
 from .user_text import ControlSpellings, MarkedText, Placeholders
 
 TOOL_MARK = "Tool result"
@@ -31,20 +31,22 @@ class TemplateFormat(ReplyFormat):
     """
 
     def __init__(
-        self, name: str, template: BaseTemplate, controls: Collection[Control], *, tags: ReplyTags = PLAIN
+        self, name: str, template: BaseTemplate, controls: Collection[Control], *, replies: ReplyDescription = PLAIN
     ) -> None:
         self.name = name
         self.template = template
-        self.tags = tags
+        self.replies = _anchored(replies, template)
         self.vocabulary = frozenset(controls)
         self._own = _own_strings(template)
         self._spellings = ControlSpellings(self.vocabulary)
         found = {p for text in self._own for p in self._spellings.scan(text) if isinstance(p, Control)}
-        tagged = {Control(spelling) for spelling in tags.spellings} & self.vocabulary
+        marks = {piece for text in replies.literals for piece in self._spellings.scan(text)}
+        tagged = {mark for mark in marks if isinstance(mark, Control)}
         declared = isinstance(template, DeclaredTemplate)
         self._names_results = isinstance(template, DeclaredTemplate) and template.names_tool_replies
         self.controls: Collection[Control] = frozenset(found | tagged) if declared else self.vocabulary
         self.stops = _stops(template, self.vocabulary, self._spellings)
+        self._compiled = CompiledDescription(self.replies, self.vocabulary, self.stops)
         self.defaults = SamplingDefaults(**{name: getattr(template, name) for name in SETTINGS})
         self.stated = SamplingDefaults(**template.stated())
 
@@ -101,11 +103,11 @@ class TemplateFormat(ReplyFormat):
         return iter(marked.pieces(prompt))
 
     def _dict(self, message: ChatMessage, protect: Callable[[str], str]) -> dict[str, Any]:
-        """The message as templates take it, its texts protected; reasoning between tags if the model has any."""
+        """The message as templates take it, its texts protected; reasoning in its region if the model has one."""
         content = protect(message.content) if message.content or not message.calls else None
-        if message.reasoning and self.tags.reasoning:
-            think = self.tags.reasoning
-            content = f"{think.open}\n{protect(message.reasoning)}\n{think.close}\n\n{content or ''}"
+        if message.reasoning and self.replies.reasoning:
+            region = self.replies.reasoning
+            content = f"{region.open}{protect(message.reasoning)}{region.close}{content or ''}"
         entry: dict[str, Any] = {"role": message.role, "content": content}
         if message.name and (message.role != "tool" or self._names_results):
             entry["name"] = message.name
@@ -115,6 +117,13 @@ class TemplateFormat(ReplyFormat):
                 for call in message.calls
             ]
         return entry
+
+
+def _anchored(replies: ReplyDescription, template: BaseTemplate) -> ReplyDescription:
+    """The description with what a declared template writes before a reply, up to a mark that it opens there."""
+    before = str(getattr(template, "assistant", ""))
+    opened = replies.reasoning.open.strip() if replies.reasoning else ""
+    return replies if replies.anchor else replace(replies, anchor=before.partition(opened)[0] if opened else before)
 
 
 def _own_strings(template: BaseTemplate) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from antiphon.conversation import Conversation, Role, Settings
@@ -15,12 +16,16 @@ from .budget import Limits
 from .capabilities import fitted
 from .chat import ChatMessage, chat_messages
 from .jinja_values import chat_texts, message_value, protected, strftime_for, texts_of, tool_value
+from .reply import CompiledDescription, ReplyDescription
+from .reply.describe import DescriptionCache, Found, describe
 from .reply_format import ReplyFormat, require_assistant
 from .sandbox import CompiledTemplate
-from .tags import ReplyTags, detect_tags
 from .trials import Trials, find_capabilities
 from .user_text import ControlSpellings, MarkedText, aligned, unused
 
+_FOUND = DescriptionCache()
+"""What templates were found to write: a function of their text, and some work."""
+_PROBE_STEPS = 100_000
 RESERVED = frozenset(
     ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "strftime_now",
      "raise_exception", "chat_template", "tokenize", "range", "namespace", "dict")
@@ -58,18 +63,21 @@ class JinjaFormat(ReplyFormat):
         *,
         name: str = "jinja",
         special_tokens: Mapping[str, str] | None = None,
-        tags: ReplyTags,
+        replies: ReplyDescription | None = None,
+        response_template: ReplyDescription | None = None,
         defaults: SamplingDefaults | None = None,
     ) -> None:
         self.name = name
-        self.tags = tags
         self.controls = self.vocabulary = frozenset(controls)
         self.defaults = defaults or SamplingDefaults()
         self._template = template
         self._special = dict(special_tokens or {})
         self._spellings = ControlSpellings(self.controls)
         self.capabilities = find_capabilities(template, self._special)
+        self.found = self._find_replies(replies, response_template)
+        self.replies = self.found.description
         self.stops = self._find_stops()
+        self._compiled = CompiledDescription(self.replies, self.vocabulary, self.stops)
 
     def render(
         self,
@@ -192,15 +200,62 @@ class JinjaFormat(ReplyFormat):
             )
         return text[:end]
 
-    def _find_stops(self) -> tuple[Control, ...]:
-        """The control that the template writes after an answer, and the model's end token."""
+    def _find_replies(self, configured: ReplyDescription | None, given: ReplyDescription | None) -> Found:
+        """How the model writes its replies: as it is said, else as the template does."""
+        special = sorted(self._special.items())
+        key = "\0".join((self._template.source, *map(str, special), repr(configured), repr(given)))
+        return _FOUND.get(
+            key,
+            self.controls,
+            lambda: describe(
+                self._asked,
+                self._template.source,
+                controls=self.controls,
+                variables=self._template.variables,
+                configured=configured,
+                response_template=given,
+            ),
+        )
+
+    def _asked(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]],
+        kwargs: Mapping[str, Any],
+        generation: bool,
+    ) -> str | None:
+        """What the template makes of messages; None where it refuses."""
+        variables = {
+            **self._special,
+            **kwargs,
+            "messages": [dict(message) for message in messages],
+            "tools": [dict(tool) for tool in tools] or ([] if self.capabilities.tools_as_list else None),
+            "documents": None,
+            "strftime_now": strftime_for(date(2000, 1, 1)),
+            "add_generation_prompt": generation,
+        }
+        try:
+            return self._template.render(variables, steps=_PROBE_STEPS)
+        except TemplateError:
+            return None
+
+    def _find_stops(self) -> tuple[Control | str, ...]:
+        """What ends a reply, and the model's end token."""
+        ends = [self._stop(end) for end in CompiledDescription(self.replies, self.controls, ()).stops]
+        end = Control(self._special.get("eos_token", ""))
+        found = ends or self._control_behind_an_answer()
+        return tuple(dict.fromkeys([*found, *([end] if end in self.controls else [])]))
+
+    def _stop(self, spelling: str) -> Control | str:
+        return Control(spelling) if Control(spelling) in self.controls else spelling
+
+    def _control_behind_an_answer(self) -> list[Control]:
         answer = unused(1)[0]
         chat = [ChatMessage(role="user", content="U"), ChatMessage(role="assistant", content=answer)]
         text = Trials(self._template, self._special).text(chat, self.capabilities)
         after = self._spellings.scan(text.rpartition(answer)[2]) if answer in text else ()
-        found = [piece for piece in after if isinstance(piece, Control)][:1]
-        end = Control(self._special.get("eos_token", ""))
-        return tuple(dict.fromkeys([*found, *([end] if end in self.controls else [])]))
+        return [piece for piece in after if isinstance(piece, Control)][:1]
 
 
 def jinja_format(
@@ -209,14 +264,16 @@ def jinja_format(
     special_tokens: Mapping[str, str] | None = None,
     *,
     name: str = "jinja",
-    tags: ReplyTags | None = None,
+    replies: ReplyDescription | None = None,
+    response_template: ReplyDescription | None = None,
     defaults: SamplingDefaults | None = None,
     cache: JinjaCache | None = None,
 ) -> JinjaFormat:
     """A model's ``chat_template`` as a format for a vocabulary with these controls.
 
-    ``special_tokens`` by the names that templates use (``bos_token``, ``eos_token`` …). ``tags`` None: detected in the
-    source. Raises `TemplateError` where the source is no template.
+    ``special_tokens`` by the names that templates use (``bos_token``, ``eos_token`` …). ``replies``: how
+    the model writes its replies, as an operator says; ``response_template``: as its files say; neither: as the template
+    does. Raises `TemplateError` where the source is no template.
     """
     compiled = (cache or JinjaCache()).compile(source)
     return JinjaFormat(
@@ -224,7 +281,8 @@ def jinja_format(
         controls,
         name=name,
         special_tokens=special_tokens,
-        tags=tags if tags is not None else detect_tags(source),
+        replies=replies,
+        response_template=response_template,
         defaults=defaults,
     )
 

@@ -223,6 +223,7 @@ class CompiledTemplate:
 
     def __init__(self, source: str, limits: Limits | None = None) -> None:
         """Raises `TemplateError` with the line where the source is no template, or too long."""
+        self.source = source
         self.limits = limits or Limits()
         if len(source) > self.limits.source:
             raise TemplateError(

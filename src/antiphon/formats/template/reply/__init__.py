@@ -2,6 +2,7 @@
 
 from .compiled import CompiledDescription
 from .description import PLAIN, CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
+from .grammar import reply_grammar
 from .reader import ReplyReader
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "ReplyReader",
     "Slot",
     "Value",
+    "reply_grammar",
 ]

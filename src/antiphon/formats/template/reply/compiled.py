@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Sequence
 from enum import Enum, auto
 
-from antiphon.tokens import Control
+from antiphon.tokens import Control, Piece
 
 from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
-from .marks import Alphabet, Marks
+from .marks import SYMBOL, Alphabet, Marks
 
 _BETWEEN_TAGS = re.compile("(?<=[>\\]\ud800-\udfff])\\s+(?=[<\\[\ud800-\udfff])")
 
@@ -71,9 +71,9 @@ class CompiledSlot:
 
 
 class CompiledForm:
-    """A call's form; its literals as words, which blanks may part."""
+    """A call's form; its literals as words, which blanks may part. A close that is one of the ``ends`` is that."""
 
-    def __init__(self, form: CallForm, alphabet: Alphabet) -> None:
+    def __init__(self, form: CallForm, alphabet: Alphabet, ends: Collection[str] = ()) -> None:
         self.members = form.members
         self.bare = form.bare
         section = form.section or Region()
@@ -84,7 +84,7 @@ class CompiledForm:
         self.has_open = bool(form.open)
         self.open_marks = Marks(self.open)
         opened = _words(alphabet.encode(form.open))[0]
-        self.close_marks = Marks((*self.close, self.section_close, opened))
+        self.close_marks = Marks(part for part in (*self.close, self.section_close, opened) if part not in ends)
         """With what may follow a call, and may begin as its close does."""
         self.section_close_marks = Marks((self.section_close,))
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
@@ -107,7 +107,8 @@ class CompiledDescription:
         self.alphabet = alphabet = Alphabet(controls, literals)
         self.description = description
         self.anchor = alphabet.encode(description.anchor)
-        self.forms = [CompiledForm(form, alphabet) for form in description.calls]
+        encoded = {alphabet.encode(end) for end in ends}
+        self.forms = [CompiledForm(form, alphabet, encoded) for form in description.calls]
         self.reasoning = _cores(description.reasoning, alphabet)
         self.layout = Marks(_core(alphabet.encode(text)) for text in description.layout)
         self.roles: dict[str, set[Role]] = {symbol: set() for symbol in alphabet.symbols}
@@ -126,6 +127,15 @@ class CompiledDescription:
         self.top = Marks(self.roles)
         self.marked = bool(description.literals)
         self.stops = tuple(end for end in dict.fromkeys(ends) if not self._closes(alphabet.encode(end)))
+
+    def begun_by(self, prompt: Sequence[Piece]) -> str:
+        """What the prompt says of the reply, its controls as characters."""
+        return self.begun("".join(map(self._encoded, prompt)))
+
+    def _encoded(self, piece: Piece) -> str:
+        if isinstance(piece, Control):
+            return self.alphabet.symbol(piece.spelling) or "\udfff"
+        return SYMBOL.sub("\ufffd", piece)
 
     def begun(self, prompt: str) -> str:
         """What the prompt says of the reply: behind the anchor, else an opening or closing of reasoning at its end."""

@@ -95,18 +95,12 @@ class ReplyReader:
 
     def _begin_after(self, prompt: Sequence[Piece]) -> None:
         """Reads what the prompt says behind its anchor: it begins the reply, and is none of its events."""
-        text = "".join(map(self._encoded, prompt))
-        begun = self._description.begun(text)
+        begun = self._description.begun_by(prompt)
         if begun:
             self._resume(begun)
             self._messages.begin_again()
             self._source.position = self._source.at - len(self._source.text)
             self._blanks = ""
-
-    def _encoded(self, piece: Piece) -> str:
-        if isinstance(piece, Control):
-            return self._alphabet.symbol(piece.spelling) or "\udfff"
-        return SYMBOL.sub("\ufffd", piece)
 
     def _read(self) -> Reading[None]:
         yield from self._bare_call()
