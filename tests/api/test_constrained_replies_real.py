@@ -16,7 +16,8 @@ from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
-from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.formats.template import template_format
+from antiphon.formats.template.builtin import HERMES
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import gguf_tokenizer
@@ -54,7 +55,7 @@ async def client(smollm2_path: Path) -> AsyncIterator[openai.AsyncOpenAI]:
     settings = LlamaCppSettings(model=smollm2_path, context=640, slots=1, threads=1, cache_mib=64)
     engine = await LlamaCppEngine.start(settings)
     tokenizer = gguf_tokenizer(read_gguf_metadata(smollm2_path))
-    format = template_format("chatml", tokenizer.controls, tags=ReplyTags(calls=(tags.HERMES_CALL,)))
+    format = template_format("chatml", tokenizer.controls, replies=HERMES)
     compiler = ReplyCompiler(format, tokenizer, engine.info.end_ids)
     model = Model(name="smollm2", engine=engine, tokenizer=tokenizer, format=format, compiler=compiler)
     async with serving(create_app(StaticCatalog({"smollm2": model}))) as port:

@@ -13,7 +13,8 @@ from antiphon.errors import AntiphonError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import OpenChatML, read, repair, validate
-from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.formats.template import template_format
+from antiphon.formats.template.builtin import QWEN
 from antiphon.tokens import Control, Piece
 
 LONG = "long " * 1_000
@@ -39,9 +40,7 @@ START, END = Control("<|im_start|>"), Control("<|im_end|>")
 FORMATS: dict[str, Callable[[], Format]] = {
     "openchatml": OpenChatML,
     "harmony": Harmony,
-    "chatml": lambda: template_format(
-        "chatml", [START, END], tags=ReplyTags(reasoning=tags.THINK, calls=(tags.HERMES_CALL,))
-    ),
+    "chatml": lambda: template_format("chatml", [START, END], replies=QWEN),
 }
 REPLIES: list[list[Piece]] = [
     [LONG],

@@ -29,7 +29,8 @@ from antiphon.errors import AntiphonError
 from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
-from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.formats.template import template_format
+from antiphon.formats.template.builtin import QWEN
 from antiphon.generation import Model, Plan, Reply, collect, plan_turn, run_turn
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.generation.constrain import shape_of
@@ -60,7 +61,7 @@ def format_named(name: str, controls: Collection[Control]) -> Format:
         case "openchatml":
             return openchatml(controls)
         case _:
-            return template_format(name, controls, tags=ReplyTags(reasoning=tags.THINK, calls=(tags.HERMES_CALL,)))
+            return template_format(name, controls, replies=QWEN)
 
 
 class Heard(EngineProxy):

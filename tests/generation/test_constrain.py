@@ -25,7 +25,9 @@ from antiphon.engines import ScriptedEngine
 from antiphon.errors import EngineError, RequestError, UnsupportedError
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import RawFormat
-from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.formats.template import template_format
+from antiphon.formats.template.builtin import HERMES, QWEN
+from antiphon.formats.template.reply import ReplyDescription
 from antiphon.generation import (
     Model,
     Plan,
@@ -47,8 +49,8 @@ from antiphon.tokens import ByteTokenizer, Control
 
 TOKENIZER = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
 END = TOKENIZER.controls[Control("<|im_end|>")]
-CHATML = template_format("chatml", TOKENIZER.controls.keys(), tags=ReplyTags(calls=(tags.HERMES_CALL,)))
-THINKING = template_format("chatml", TOKENIZER.controls.keys(), tags=ReplyTags(reasoning=tags.THINK))
+CHATML = template_format("chatml", TOKENIZER.controls.keys(), replies=HERMES)
+THINKING = template_format("chatml", TOKENIZER.controls.keys(), replies=ReplyDescription(reasoning=QWEN.reasoning))
 ADD = ToolSpec(
     "add",
     "Adds.",

@@ -17,7 +17,8 @@ from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.formats.openchatml import OpenChatML, openchatml
-from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.formats.template import template_format
+from antiphon.formats.template.builtin import HERMES
 from antiphon.generation import Model, TurnRequest, plan_turn, prepare_turn
 from antiphon.generation.rounds import RoundEvent, RoundLimits, Rounds, run_rounds
 from antiphon.tokens import ByteTokenizer, Control, decode
@@ -46,7 +47,7 @@ def openchat() -> tuple[Format, ByteTokenizer]:
 
 
 def chatml() -> tuple[Format, ByteTokenizer]:
-    return template_format("chatml", CHATML, tags=ReplyTags(calls=(tags.HERMES_CALL,))), ByteTokenizer(CHATML)
+    return template_format("chatml", CHATML, replies=HERMES), ByteTokenizer(CHATML)
 
 
 REPLIES = {

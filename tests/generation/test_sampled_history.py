@@ -15,7 +15,9 @@ from antiphon.engines import EngineEnd, ScriptedEngine, Step
 from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
-from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.formats.template import template_format
+from antiphon.formats.template.builtin import QWEN
+from antiphon.formats.template.reply import ReplyDescription
 from antiphon.generation import Model, TurnRequest, plan_turn
 from antiphon.generation.reader import ChoiceReader
 from antiphon.tokens import ByteTokenizer, Control, Piece, SampledText
@@ -104,7 +106,7 @@ def test_chatml_s_next_prompt_begins_with_the_last_and_all_that_was_sampled(text
 @given(turns)
 @settings(max_examples=60)
 def test_tags_that_were_not_used_change_nothing(texts: list[list[int]]) -> None:
-    tagged = template_format("chatml", TOKENIZER.controls, tags=ReplyTags(reasoning=tags.THINK))
+    tagged = template_format("chatml", TOKENIZER.controls, replies=ReplyDescription(reasoning=QWEN.reasoning))
     solid = [[ord("i"), *text] for text in texts]
     replies = [text + ids(Control("<|im_end|>")) for text in solid]
     grow(model(tagged), replies, replies)

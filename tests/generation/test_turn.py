@@ -20,7 +20,8 @@ from antiphon.conversation import (
 from antiphon.engines import EngineEnd, ScriptedEngine, Step
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats.raw import RawFormat
-from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.formats.template import template_format
+from antiphon.formats.template.builtin import QWEN
 from antiphon.generation import (
     Model,
     Overflow,
@@ -42,7 +43,7 @@ EOS = Control("<|endoftext|>")
 TOKENIZER = ByteTokenizer([START, END, THINK, UNTHINK, CALL, UNCALL, EOS])
 FORMAT = template_format(
     "chatml", [START, END, THINK, UNTHINK, CALL, UNCALL],
-    tags=ReplyTags(reasoning=tags.THINK, calls=(tags.HERMES_CALL,)),
+    replies=QWEN,
 )  # fmt: skip
 HI = Conversation((Message(role=Role.USER, text="Hi"),))
 PROMPT = len("user\nHi\nassistant\n") + 3

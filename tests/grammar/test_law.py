@@ -33,18 +33,9 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
 from antiphon.formats.openchatml import OpenChatML, openchatml
 from antiphon.formats.openchatml.spelling import CONTROLS as OPENCHATML_CONTROLS
-from antiphon.formats.template.reply_grammar import reply_grammar
-from antiphon.formats.template.reply_parser import TaggedParser
-from antiphon.formats.template.tags import (
-    DEEPSEEK_CALLS,
-    DEEPSEEK_SECTION,
-    HERMES_CALL,
-    INTERNLM_CALL,
-    LLAMA_CALLS,
-    MISTRAL_CALLS,
-    THINK,
-    ReplyTags,
-)
+from antiphon.formats.template.builtin import QWEN, REPLIES
+from antiphon.formats.template.reply import PLAIN, CompiledDescription, ReplyDescription, ReplyReader, reply_grammar
+from antiphon.formats.template.reply.families import family_named
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.tokens import ByteTokenizer, Control, Piece, PieceDecoder
@@ -84,18 +75,23 @@ def of(format: Harmony | OpenChatML, controls: Sequence[Control] = ()) -> Case:
     return Case(controls, format.grammar, lambda: format.parser(strict=True), ends=EOS in format.stops)
 
 
-def tagged(tags: ReplyTags, controls: Sequence[str] = (), *, thinking: bool = False) -> Case:
+def described(replies: ReplyDescription, controls: Sequence[str] = (), *, thinking: bool = False) -> Case:
     owned = [Control(spelling) for spelling in controls]
+    compiled = CompiledDescription(replies, owned, ())
+    prompt = ["<|im_start|>assistant\n", *([] if not thinking else ["<think>\n"])]
     return Case(
         owned,
-        lambda shape: reply_grammar(shape, tags, controls=owned, begins_in_reasoning=thinking),
-        lambda: TaggedParser(tags, controls=owned, begins_in_reasoning=thinking, strict=True),
-        tags.reasoning is not None,
+        lambda shape: reply_grammar(shape, replies, controls=owned, begun=compiled.begun_by(prompt)),
+        lambda: ReplyReader(compiled, prompt=prompt, tools=TOOLS, strict=True),
+        replies.reasoning is not None,
     )
 
 
-HERMES = ReplyTags(reasoning=THINK, calls=(HERMES_CALL,))
-DEEPSEEK = ReplyTags(reasoning=THINK, calls=DEEPSEEK_CALLS, section=DEEPSEEK_SECTION)
+HERMES = replace(QWEN, anchor="<|im_start|>assistant\n")
+DEEPSEEK = ReplyDescription(reasoning=QWEN.reasoning, calls=family_named("DeepSeek V3").calls)
+DEEPSEEK_CONTROLS = [f"<｜tool▁{name}｜>" for name in ("calls▁begin", "calls▁end", "call▁begin", "call▁end", "sep")]
+MISTRAL = ReplyDescription(calls=family_named("Mistral").calls)
+LLAMA = REPLIES["llama3_1"]
 CASES = {
     "harmony": of(Harmony(), HARMONY_CONTROLS),
     "harmony b": of(Harmony(dialect="b"), HARMONY_CONTROLS),
@@ -103,16 +99,16 @@ CASES = {
     "harmony b, spelled": of(Harmony(dialect="b", literal=True)),
     "openchatml": of(OpenChatML(controls=OPENCHATML_CONTROLS), OPENCHATML_CONTROLS),
     "openchatml, spelled": of(openchatml([EOS])),
-    "hermes, spelled": tagged(HERMES),
-    "hermes": tagged(HERMES, ["<tool_call>", "</tool_call>", "<think>", "</think>"]),
-    "hermes, thinking": tagged(HERMES, thinking=True),
-    "mistral": tagged(ReplyTags(calls=MISTRAL_CALLS), ["[TOOL_CALLS]"]),
-    "mistral, spelled": tagged(ReplyTags(calls=MISTRAL_CALLS)),
-    "deepseek": tagged(DEEPSEEK, [str(mark) for mark in sorted(DEEPSEEK.spellings)]),
-    "llama": tagged(ReplyTags(calls=LLAMA_CALLS), ["<|python_tag|>"]),
-    "llama, bare": tagged(ReplyTags(calls=LLAMA_CALLS[2:])),
-    "llama, named": tagged(ReplyTags(calls=LLAMA_CALLS[1:2])),
-    "internlm": tagged(ReplyTags(calls=(INTERNLM_CALL,)), ["<|action_start|>", "<|plugin|>", "<|action_end|>"]),
+    "hermes, spelled": described(HERMES),
+    "hermes": described(HERMES, ["<tool_call>", "</tool_call>", "<think>", "</think>"]),
+    "hermes, thinking": described(HERMES, thinking=True),
+    "mistral": described(MISTRAL, ["[TOOL_CALLS]"]),
+    "mistral, spelled": described(MISTRAL),
+    "deepseek": described(DEEPSEEK, DEEPSEEK_CONTROLS),
+    "llama": described(LLAMA, ["<|python_tag|>"]),
+    "llama, bare": described(ReplyDescription(calls=LLAMA.calls[2:])),
+    "llama, named": described(ReplyDescription(calls=LLAMA.calls[:1])),
+    "internlm": described(REPLIES["internlm2"], ["<|action_start|>", "<|plugin|>", "<|action_end|>"]),
 }
 
 ARGUMENTS = {
@@ -353,7 +349,7 @@ def test_a_format_that_cannot_call_refuses_to_be_made_to(format: OpenChatML) -> 
         format.grammar(SHAPES["required"])
     assert refused.value.param == "tool_choice"
     with pytest.raises(UnsupportedError):
-        reply_grammar(SHAPES["required"], ReplyTags(), controls=())
+        reply_grammar(SHAPES["required"], PLAIN, controls=())
 
 
 @pytest.mark.parametrize(("case", "answer"), [("harmony, spelled", "<|channel|>final"), ("hermes, spelled", "Well")])

@@ -20,7 +20,8 @@ from antiphon.api.http.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.engines.scripted import Script
-from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.formats.template import template_format
+from antiphon.formats.template.builtin import QWEN
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Control, Piece
 from kit.waiting import PATIENCE
@@ -29,9 +30,7 @@ START, END = Control("<|im_start|>"), Control("<|im_end|>")
 THINK, UNTHINK = Control("<think>"), Control("</think>")
 CALL, UNCALL = Control("<tool_call>"), Control("</tool_call>")
 TOKENIZER = ByteTokenizer([START, END, THINK, UNTHINK, CALL, UNCALL])
-CHATML = template_format(
-    "chatml", TOKENIZER.controls.keys(), tags=ReplyTags(reasoning=tags.THINK, calls=(tags.HERMES_CALL,))
-)
+CHATML = template_format("chatml", TOKENIZER.controls.keys(), replies=QWEN)
 
 
 def ids(*pieces: Piece) -> list[int]:

@@ -20,7 +20,8 @@ from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
-from antiphon.formats.template import ReplyTags, tags, template_format
+from antiphon.formats.template import template_format
+from antiphon.formats.template.builtin import QWEN
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tenancy import NOBODY, Tenant
@@ -41,7 +42,7 @@ def _spelled_out() -> None:
     FORMATS["harmony, spelled out"] = (harmony(alone.controls), alone, END)
     FORMATS["openchatml, spelled out"] = (openchatml(alone.controls), alone, END)
     FORMATS["chatml, spelled out"] = (
-        template_format("chatml", alone.controls, tags=ReplyTags(reasoning=tags.THINK, calls=(tags.HERMES_CALL,))),
+        template_format("chatml", alone.controls, replies=QWEN),
         alone,
         END,
     )

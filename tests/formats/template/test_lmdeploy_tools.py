@@ -13,7 +13,7 @@ from antiphon.formats.template import (
     TemplateFormat,
     load_template_json,
     load_template_python,
-    tags_of,
+    replies_of,
     template_format,
 )
 from antiphon.tokens import Control, ControlScanner, Piece, spell
@@ -137,7 +137,7 @@ class Mine(CHAT_TEMPLATES.get("internlm2")):
     name, template = load_template_json('{"model_name": "internlm2", "meta_instruction": "Be kind."}')
     for format in (
         template_format("mine", CONTROLS, templates=registry),
-        TemplateFormat(name, template, CONTROLS, tags=tags_of(name, template)),
+        TemplateFormat(name, template, CONTROLS, replies=replies_of(name, template)),
     ):
         parser = format.parser()
         reply: list[Piece] = [CONTROLS[2], CONTROLS[4], '\n{"name": "add", "parameters": {}}', CONTROLS[3]]

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from antiphon.conversation import End, Incident, Message, MessageEnded, MessageStarted, ParserEvent, TextDelta
 from antiphon.errors import ParseError
 from antiphon.formats.template import template_format
-from antiphon.formats.template.families import DEEPSEEK_CALLS, INTERNLM_CALL, LLAMA_CALLS, MISTRAL_CALLS, QWEN, THINK
+from antiphon.formats.template.builtin import QWEN, REPLIES
 from antiphon.formats.template.reply import PLAIN, CompiledDescription, ReplyDescription, ReplyReader
+from antiphon.formats.template.reply.families import family_named
 from antiphon.tokens import Control, Piece
 
 END = Control("<|im_end|>")
-LLAMA = ReplyDescription(calls=LLAMA_CALLS)
-MISTRAL = ReplyDescription(calls=MISTRAL_CALLS)
-DEEPSEEK = ReplyDescription(reasoning=THINK, calls=DEEPSEEK_CALLS)
-INTERNLM = ReplyDescription(calls=(INTERNLM_CALL,))
+LLAMA = REPLIES["llama3_1"]
+MISTRAL = ReplyDescription(calls=family_named("Mistral").calls)
+DEEPSEEK = ReplyDescription(reasoning=QWEN.reasoning, calls=family_named("DeepSeek V3").calls)
+INTERNLM = REPLIES["internlm2"]
 TOOLS = ("functions.f", "functions.g")
 
 Read = tuple[str, str | None, str, End]

@@ -14,13 +14,13 @@ from .format import TemplateFormat
 from .registry import TemplateRegistry, builtin_templates
 from .reply import PLAIN, CallForm, Members, Region, ReplyDescription, Slot
 
-THINK = Region(open="<think>\n", close="\n</think>\n\n")
-HERMES_CALL = CallForm(open="<tool_call>\n", close="\n</tool_call>", separator="\n", members=Members())
+_THINK = Region(open="<think>\n", close="\n</think>\n\n")
+_HERMES_CALL = CallForm(open="<tool_call>\n", close="\n</tool_call>", separator="\n", members=Members())
 _PARAMETERS = Members(arguments="parameters")
 _INTERNLM_CALL = CallForm(open="<|action_start|><|plugin|>\n", close="<|action_end|>", members=_PARAMETERS)
 
-_HERMES = ReplyDescription(calls=(HERMES_CALL,))
-_QWEN = ReplyDescription(reasoning=THINK, calls=(HERMES_CALL,))
+HERMES = ReplyDescription(calls=(_HERMES_CALL,))
+QWEN = ReplyDescription(reasoning=_THINK, calls=(_HERMES_CALL,))
 _INTERNLM = ReplyDescription(calls=(_INTERNLM_CALL,))
 _INTERN_S1 = ReplyDescription(
     reasoning=Region(open="<think>\n", close="\n</think>\n"), calls=(replace(_INTERNLM_CALL, close="\n<|action_end|>"),)
@@ -34,13 +34,13 @@ _LLAMA = ReplyDescription(
 )
 
 REPLIES = {
-    **dict.fromkeys(("chatml", "qwen2d5", "qwen2d5-vl", "qwq_preview"), _HERMES),
-    **dict.fromkeys(("qwen3", "qwq"), _QWEN),
+    **dict.fromkeys(("chatml", "qwen2d5", "qwen2d5-vl", "qwq_preview"), HERMES),
+    **dict.fromkeys(("qwen3", "qwq"), QWEN),
     **dict.fromkeys(("internlm2", "internlm3", "internvl2_5", "internvl-internlm2", "internvl2-internlm2"), _INTERNLM),
     **dict.fromkeys((f"internlm2-chat{size}" for size in ("", "-1_8b", "-7b", "-20b")), _INTERNLM),
     **dict.fromkeys(("intern-s1", "interns1"), _INTERN_S1),
     **dict.fromkeys(("llama3_1", "llama3_2"), _LLAMA),
-    "deepseek-r1": ReplyDescription(reasoning=THINK),
+    "deepseek-r1": ReplyDescription(reasoning=_THINK),
 }
 """How the models of the built-in templates write their replies; the others reply with plain text."""
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit.reply_families import FAMILIES, Family
-from kit.reply_writer import Markup, Part, reply
 
 from antiphon.conversation import (
     Channel,
@@ -30,6 +27,8 @@ from antiphon.formats.template.reply.marks import Alphabet
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.tokens import ByteTokenizer, Control, PieceDecoder
+from kit.reply_families import FAMILIES
+from kit.reply_writer import Markup, Part
 
 BOUNDED = {
     "type": "object",

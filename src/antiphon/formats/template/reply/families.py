@@ -48,6 +48,11 @@ def families_of(source: str) -> Iterator[Family]:
     return (family for family in _families() if family.fits(source))
 
 
+def family_named(name: str) -> Family:
+    """The family of that name. Raises KeyError for one that is not in the table."""
+    return {family.name: family for family in _families()}[name]
+
+
 def completed(found: ReplyDescription, family: Family) -> ReplyDescription:
     """A description with what the family knows beyond it; its other forms of calls are only read."""
     known = family.fills
