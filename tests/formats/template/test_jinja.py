@@ -318,11 +318,13 @@ def test_template_arguments_are_those_that_the_template_knows() -> None:
             list(load("qwen3").render(with_date(CONVERSATIONS["one turn"], **{name: "x"})))
 
 
-def test_tags_are_detected_from_the_source() -> None:
-    tags = load("qwen3").tags
-    assert tags.reasoning is not None
-    assert [call.open for call in tags.calls] == ["<tool_call>"]
-    assert load("chatml").tags.spellings == frozenset()
+def test_how_replies_are_written_is_found_in_the_template() -> None:
+    found = load("qwen3").found
+    assert (found.origin, found.warnings) == ("derived", ())
+    replies = found.description
+    assert replies.reasoning is not None
+    assert [form.open for form in replies.calls] == ["<tool_call>\n"]
+    assert load("chatml").replies.literals == frozenset()
 
 
 def test_a_schema_that_nests_without_end_is_an_error_and_no_crash() -> None:

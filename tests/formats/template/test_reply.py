@@ -64,7 +64,7 @@ def thought(text: str, end: End = End.END) -> Read:
     return ("analysis", None, text, end)
 
 
-REPLIES: list[tuple[ReplyDescription, str, list[Read]]] = [
+READINGS: list[tuple[ReplyDescription, str, list[Read]]] = [
     (PLAIN, "Hello  <think> \n", [final("Hello  <think> \n")]),
     (QWEN, "<think>\nhm\n</think>\n\nYes.", [thought("hm"), final("Yes.")]),
     (QWEN, "<think>\n\n</think>\n\nYes.", [final("Yes.")]),
@@ -103,14 +103,14 @@ REPLIES: list[tuple[ReplyDescription, str, list[Read]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("description", "reply", "expected"), REPLIES)
+@pytest.mark.parametrize(("description", "reply", "expected"), READINGS)
 def test_a_reply_is_read_as_its_messages(description: ReplyDescription, reply: str, expected: list[Read]) -> None:
     events = read(description, reply, END)
     assert messages(events) == expected
     assert set_aside(events) == ""
 
 
-@pytest.mark.parametrize(("description", "reply", "expected"), REPLIES)
+@pytest.mark.parametrize(("description", "reply", "expected"), READINGS)
 def test_cutting_a_reply_anywhere_gives_the_same_messages(
     description: ReplyDescription, reply: str, expected: list[Read]
 ) -> None:
@@ -172,7 +172,7 @@ def test_a_reply_without_tags_is_one_final_message_with_all_its_text(text: str) 
     assert messages(read(PLAIN, *text, END)) == [final(text)]
 
 
-@pytest.mark.parametrize(("description", "reply", "expected"), REPLIES)
+@pytest.mark.parametrize(("description", "reply", "expected"), READINGS)
 def test_the_deltas_are_the_text(description: ReplyDescription, reply: str, expected: list[Read]) -> None:
     texts: list[str] = []
     for event in read(description, *reply, END):

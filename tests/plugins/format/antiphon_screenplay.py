@@ -20,6 +20,7 @@ from antiphon.conversation import (
     ParserEvent,
     Role,
     TextDelta,
+    ToolSpec,
 )
 from antiphon.errors import ParseError, Position, UnsupportedError
 from antiphon.formats import Format, HistoryPolicy, SamplingDefaults
@@ -60,7 +61,7 @@ class Screenplay:
         reply_as: Role | None = Role.ASSISTANT,
         prompt: Sequence[Piece] = (),
         strict: bool = False,
-        tools: Collection[str] = (),
+        tools: Collection[ToolSpec | str] = (),
     ) -> Reader:
         return Reader(strict=strict)
 

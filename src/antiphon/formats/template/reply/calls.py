@@ -285,4 +285,4 @@ def _id_of(value: str) -> str | None:
         found = json.loads(value)
     except ValueError:
         return None
-    return str(found) if isinstance(found, (str, int)) and not isinstance(found, bool) and found != "" else None
+    return found if isinstance(found, str) and found else None

@@ -84,3 +84,29 @@ class JsonText:
                 self.broken = True
                 return found.start()
         return found.end()
+
+
+class JsonAnswer:
+    """Follows an answer that may be a JSON text, to tell whether it stands inside a string of it."""
+
+    def __init__(self) -> None:
+        self._text: JsonText | None = None
+        self._began = False
+
+    @property
+    def in_string(self) -> bool:
+        return self._text is not None and self._text.in_string
+
+    def feed(self, text: str) -> None:
+        """Text after a line break inside a string is no JSON, whatever it looked like before."""
+        if not self._began and text.strip():
+            self._began = True
+            self._text = JsonText() if text.lstrip()[0] in '"{[' else None
+            text = text.lstrip()
+        if self._text is None:
+            return
+        for i, line in enumerate(text.split("\n")):
+            if self._text.done or self._text.broken or (i and self._text.in_string):
+                self._text = None
+                return
+            self._text.feed(line, 0)

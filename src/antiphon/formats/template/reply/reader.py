@@ -9,6 +9,7 @@ from antiphon.tokens import Control, Piece
 
 from .calls import CallReader, Malformed
 from .compiled import CompiledDescription, CompiledForm, Role
+from .json_text import JsonAnswer
 from .marks import SYMBOL, Marks
 from .messages import ANALYSIS, FINAL, Messages
 from .source import Reading, Source
@@ -18,8 +19,9 @@ from .typed import arguments_of
 class ReplyReader:
     """One reply to ``prompt``: analysis between the reasoning marks, calls between theirs, the rest final.
 
-    A mark that the vocabulary has as a control counts only as that control, never when the model spells it out. Blanks
-    beside a mark belong to it. ``tools`` are those offered, with their schemas where they are known.
+    A mark that the vocabulary has as a control counts only as that control, never when the model spells it out; one that
+    it lacks is text inside a string of arguments, and of an answer that is JSON. Blanks beside a mark belong to it.
+    ``tools`` are those offered, with their schemas where they are known.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class ReplyReader:
         self._reasoning = False
         self._in_content = False
         self._after_mark = False
+        self._answer = JsonAnswer()
         self._quoting = False
         """What looked like a call is being said as text, its close too."""
         self._blanks = ""
@@ -111,7 +114,9 @@ class ReplyReader:
 
     def _mark(self, mark: str) -> Reading[None]:
         roles = self._description.roles[mark]
-        if self._reasoning and Role.REASONING_CLOSE in roles:
+        if self._answer.in_string and not SYMBOL.search(mark):
+            self._say(mark)
+        elif self._reasoning and Role.REASONING_CLOSE in roles:
             self._switch(reasoning=False)
             yield from self._bare_call()
         elif self._in_content and Role.CONTENT_CLOSE in roles:
@@ -217,7 +222,7 @@ class ReplyReader:
 
     def _switch(self, *, reasoning: bool) -> None:
         """A mark: what was open ends, and what follows begins without blanks."""
-        self._blanks = ""
+        self._blanks, self._answer = "", JsonAnswer()
         self._messages.end(End.END)
         self._reasoning, self._after_mark, self._in_content, self._quoting = reasoning, True, False, False
 
@@ -226,6 +231,8 @@ class ReplyReader:
         if self._after_mark:
             text = text.lstrip()
             self._after_mark = not text
+        if not self._reasoning:
+            self._answer.feed(text)
         text = self._blanks + text
         solid = text.rstrip() if self._description.marked else text
         self._blanks = text[len(solid) :]
