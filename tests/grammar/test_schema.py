@@ -286,6 +286,10 @@ def test_a_fault_tells_where_in_the_value() -> None:
     assert "not JSON" in str(enforced.fault('{"a":'))
 
 
+def test_a_number_beyond_any_check_is_a_fault() -> None:
+    assert compile_schema({"type": "number"}).fault("1e9999999999999999999") is not None
+
+
 @pytest.mark.parametrize(
     ("schema", "fits", "does_not"),
     [

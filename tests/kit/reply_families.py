@@ -1,4 +1,4 @@
-"""Families of replies, written down by hand: a description, the controls of a vocabulary of it, and what ends a reply."""
+"""Families of replies, written down by hand: a description, and the controls of a vocabulary for it."""
 
 from __future__ import annotations
 

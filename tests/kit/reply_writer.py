@@ -127,8 +127,9 @@ def _form(pairs: Pairs, value: Any) -> Value:
 
 
 def _nested(pairs: Pairs, form: Value, name: str, value: Any) -> Iterator[Part]:
-    members = value.items() if isinstance(value, dict) else [("item", item) for item in value or ()]
-    if isinstance(value, dict | list) and members:
+    items = list(value.items()) if isinstance(value, dict) else []
+    members = [("item", item) for item in value] if isinstance(value, list) else items
+    if members:
         for key, item in members:
             yield Markup(pairs.key)
             yield key

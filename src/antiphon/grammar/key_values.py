@@ -15,9 +15,9 @@ from .kinds import resolved, types_of
 from .literals import LiteralStyle, LiteralWriter, other_members
 from .nested_values import NestedValueWriter
 from .raw_values import RawValueWriter
-from .rules import Rules, sequence
+from .rules import Part, Rules, sequence
 from .spelling import Spelling, ValueSpelling
-from .text import quoted
+from .text import quote
 
 if TYPE_CHECKING:
     from .grammar import Json
@@ -101,26 +101,25 @@ class KeyValuesWriter:
         return merged
 
     def _members(self, node: dict[str, Any], where: str) -> str | None:
-        parts: list[tuple[str, bool]] = []
+        parts: list[Part] = []
         required = node.get("required", ())
         properties: dict[str, JsonSchema] = node.get("properties", {})
         for name in self._ordered([*properties, *(name for name in required if name not in properties)]):
             schema = properties.get(name, other_members(node))
-            member = self._member(name, schema, f"{where}.properties.{name}")
+            member = self._member(name, schema, f"{where}.properties.{name}", required=name in required)
             if member is not None:
-                parts.append((member, name in required))
+                parts.append(member)
             elif name in required:
                 return None
         if node.get("maxProperties", len(parts)) < len(parts):
             self._relax("maxProperties", f"{where}.maxProperties")
-        separator = self._rules.pieces(self._spelling.separator)
-        return sequence(self._rules, parts, separator, more=self._others(node, where))
+        return sequence(self._rules, parts, more=self._others(node, where))
 
     def _ordered(self, names: list[str]) -> list[str]:
         """The schema's order; sorted where the model writes bare names so."""
         return sorted(names, key=lambda name: (name.lower(), name)) if self._spelling.quote else names
 
-    def _others(self, node: dict[str, Any], where: str) -> str | None:
+    def _others(self, node: dict[str, Any], where: str) -> Part | None:
         """A member whose name the schema does not say, where it has such members."""
         open_ = "additionalProperties" in node or "patternProperties" in node
         if node.get("properties") and not open_:
@@ -131,14 +130,18 @@ class KeyValuesWriter:
         if not values:
             return None
         name = self._rules.rule("NAME", pattern if not known else f"{pattern} & ~{_one_of_names(known)}")
-        return f"{self._rules.pieces(self._spelling.key)} {name} ({' | '.join(values)})"
+        return self._part("", f"{name} ({' | '.join(values)})")
 
-    def _member(self, name: str, schema: JsonSchema, where: str) -> str | None:
+    def _member(self, name: str, schema: JsonSchema, where: str, *, required: bool) -> Part | None:
         values = list(self._values(schema, where, name))
         if not values or not self._is_name(name):
             return None
-        key = self._rules.pieces(self._spelling.key)
-        return self._rules.rule("member", f"{key} {quoted(name)} ({' | '.join(values)})")
+        return self._part(name, self._rules.rule("member", " | ".join(values)), required=required)
+
+    def _part(self, name: str, value: str, *, required: bool = False) -> Part:
+        key, separator = self._spelling.key, self._spelling.separator
+        first, later = self._rules.pieces((*key, name)), self._rules.pieces((*separator, *key, name))
+        return Part(f"{first} {value}", f"{later} {value}", required)
 
     def _is_name(self, name: str) -> bool:
         """Whether a reader finds the name between its markers as it is."""
@@ -155,6 +158,13 @@ class KeyValuesWriter:
             value = self._value(form, node, where, name, first=not place)
             if value is not None:
                 yield f"{self._rules.pieces(form.before)} {value}"
+            if value is not None and self._begins_another(form) and _may_be_empty(node, kinds):
+                yield self._rules.pieces((*form.before, *form.after))
+
+    def _begins_another(self, form: ValueSpelling) -> bool:
+        """Whether another form's marker goes on where this one's ends: an empty text is then a lexeme of its own."""
+        before = "".join(map(str, form.before))
+        return any("".join(map(str, o.before)).startswith(before) for o in self._spelling.values if o != form)
 
     def _value(self, form: ValueSpelling, node: JsonSchema, where: str, name: str, *, first: bool) -> str | None:
         style = LiteralStyle(python=self._spelling.python, quote=self._spelling.quote, avoid=form.avoid)
@@ -186,7 +196,10 @@ def _may_be(form: ValueSpelling, kinds: tuple[str, ...]) -> bool:
     return not named or any(kind in named or (kind == "integer" and "number" in named) for kind in kinds)
 
 
-def _one_of_names(names: list[str]) -> str:
-    from .text import quote
+def _may_be_empty(node: JsonSchema, kinds: tuple[str, ...]) -> bool:
+    bounded = isinstance(node, dict) and not node.keys().isdisjoint(("enum", "const", "pattern", "minLength", "anyOf"))
+    return "string" in kinds and not bounded
 
+
+def _one_of_names(names: list[str]) -> str:
     return f"/({'|'.join(map(quote, sorted(names)))})/"

@@ -76,10 +76,8 @@ class _Writer:
                 return self._control(control)
             case AnyText():
                 return self._text(node)
-            case Json():
-                return self.json(self._engine_schema(node), spaced=node.spaced)
-            case KeyValues(schema, spelling):
-                return KeyValuesWriter(self, spelling, schema).arguments(self._engine_schema(schema))
+            case Json() | KeyValues():
+                return self._value(node)
             case Regex(pattern, path):
                 return self.rule("regex", f"/{_between_slashes(spelled_out(pattern), path)}/")
             case Choice(options):
@@ -93,6 +91,11 @@ class _Writer:
             case _:
                 assert_never(node)
 
+    def _value(self, node: Json | KeyValues) -> str:
+        if isinstance(node, Json):
+            return self.json(self._engine_schema(node), spaced=node.spaced)
+        return KeyValuesWriter(self, node.spelling, node.json).arguments(self._engine_schema(node.json))
+
     def _id(self, control: Control | str | None) -> int | None:
         return self._controls.get(control) if isinstance(control, Control) else None
 
@@ -101,7 +104,15 @@ class _Writer:
         return quoted(str(control)) if id is None else f"<[{id}]>"
 
     def pieces(self, pieces: Pieces) -> str:
-        return " ".join(filter(None, map(self._control, pieces)))
+        """Texts that stand side by side are one lexeme."""
+        written, text = [], ""
+        for piece in pieces:
+            if self._id(piece) is None:
+                text += str(piece)
+            else:
+                written += [quoted(text), self._control(piece)]
+                text = ""
+        return " ".join(filter(None, [*written, quoted(text)]))
 
     def closed(self, text: str, closing: Pieces) -> str:
         """A text of a terminal's pattern and what closes it, which is spelled out or begins where a control does."""

@@ -14,7 +14,7 @@ from antiphon.conversation import JsonSchema
 from antiphon.tokens import Control
 
 from .kinds import of_type, target, types_of
-from .rules import Rules, sequence
+from .rules import Part, Rules, sequence
 from .text import any_text, quoted
 
 MOST_COUNTED = 256
@@ -23,6 +23,8 @@ Relax = Callable[[str, str], None]
 """Notes a keyword, and its place, that is not enforced while sampling."""
 
 _JSON_CHARACTER = r'[^"\\\x00-\x1f]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4}'
+_BLANK = r"\s\x1c-\x1f"
+"""What a reader, which is Python's, takes for blanks."""
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _OF_STRINGS = ("pattern",)
 _WORD = r"/[A-Za-z_][A-Za-z0-9_.\-]{0,63}/"
@@ -158,8 +160,8 @@ class LiteralWriter:
     def _anything(self) -> str:
         item = self.anything()
         simple = [self.string({}), self._rules.json({"type": "number"}), *map(self._style.word, (True, False, None))]
-        listed = self._bracketed("[]", sequence(self._rules, [], self._style.comma, more=item))
-        members = sequence(self._rules, [], self._style.comma, more=f"{self._any_name()} {self._style.colon} {item}")
+        listed = self._bracketed("[]", sequence(self._rules, [], more=self._part(item)))
+        members = sequence(self._rules, [], more=self._part(f"{self._any_name()} {self._style.colon} {item}"))
         return f"({' | '.join([*simple, listed, self._bracketed('{}', members)])})"
 
     def _any_name(self) -> str:
@@ -177,11 +179,14 @@ class LiteralWriter:
         for name in self._style.ordered(list(properties)):
             spelled, value = self.name(name), self.value(properties[name], f"{where}.properties.{name}")
             if spelled is not None and value is not None:
-                parts.append((f"{spelled} {self._style.colon} {value}", name in required))
+                parts.append(self._part(f"{spelled} {self._style.colon} {value}", name in required))
             elif name in required:
                 return None
-        inside = sequence(self._rules, parts, self._style.comma, more=self._others(node, where))
-        return self._bracketed("{}", inside)
+        others = self._others(node, where)
+        return self._bracketed("{}", sequence(self._rules, parts, more=self._part(others) if others else None))
+
+    def _part(self, text: str, required: bool = False) -> Part:
+        return Part(text, f"{self._style.comma} {text}", required)
 
     def _others(self, node: dict[str, Any], where: str) -> str | None:
         """A member of another name."""
@@ -218,7 +223,7 @@ class LiteralWriter:
             return self._terminal(f'/"({_JSON_CHARACTER}){counted}"/')
         character = rf"[^{mark}\\]|\\(?s:.)"
         if counted == "*":
-            character += rf"|{mark}[{mark}\s]*([^{mark}\s\\,:)\]}}]|\\(?s:.))"
+            character += rf"|{mark}[{mark}{_BLANK}]*([^{mark}{_BLANK}\\,:)\]}}]|\\(?s:.))"
         return self._terminal(f"/{mark}({character}){counted}{mark}{'' if counted != '*' else '+'}/")
 
     def _terminal(self, pattern: str) -> str:

@@ -9,7 +9,7 @@ from antiphon.conversation import JsonSchema
 from .kinds import of_type, target, types_of
 from .literals import LiteralStyle, LiteralWriter, Relax
 from .raw_values import RawValueWriter
-from .rules import Rules, sequence
+from .rules import Part, Rules, sequence
 from .spelling import Pieces, Spelling, ValueSpelling
 
 _ITEM = "item"
@@ -69,8 +69,8 @@ class NestedValueWriter:
         for name, schema in properties.items():
             member = self._tagged(name, schema, f"{where}.properties.{name}")
             if member is not None:
-                parts.append((member, name in node.get("required", ())))
-        return f"{sequence(self._rules, parts, '')} {self._rules.pieces(closing)}"
+                parts.append(Part(member, member, name in node.get("required", ())))
+        return f"{sequence(self._rules, parts)} {self._rules.pieces(closing)}"
 
     def _array(self, node: dict[str, Any], where: str, closing: Pieces) -> str | None:
         if "array" not in types_of(node, self._root) or not isinstance(node.get("items"), dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from antiphon.conversation import JsonSchema
@@ -38,26 +39,29 @@ class Rules(Protocol):
         ...
 
 
-def sequence(
-    rules: Rules, parts: Sequence[tuple[str, bool]], separator: str, *, more: str | None = None, least: int = 0
-) -> str:
-    """The parts in order, those required (True) present, then at least ``least`` of ``more``, each two separated.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of several: as it stands ``first``, and as it stands behind another, with what separates them.
+
+    A separator and what follows it are one literal wherever they can be: a lexeme is never taken back.
+    """
+
+    first: str
+    later: str
+    required: bool = False
+
+
+def sequence(rules: Rules, parts: Sequence[Part], *, more: Part | None = None) -> str:
+    """The parts in order, those required present, then any number of ``more``.
 
     Each tail has a rule of its own, so the text is as long as the parts, not as their combinations.
     """
-    tail = f"({separator} {more}){_at_least(least)}" if more else ""
-    begins = [f"{more} ({separator} {more}){_at_least(least - 1)}"] if more else []
-    may_be_empty = not least
-    for part, required in reversed(parts):
-        begin = f"{part} {tail}"
-        begins = [begin] if required else [begin, *begins]
-        may_be_empty = may_be_empty and not required
-        follows = f"{separator} {part}" if required else f"({separator} {part})?"
-        tail = rules.rule("rest", f"{follows} {tail}") if tail else rules.rule("rest", follows)
+    tail = f"({more.later})*" if more else ""
+    begins = [f"{more.first} {tail}"] if more else []
+    for part in reversed(parts):
+        begin = f"{part.first} {tail}"
+        begins = [begin] if part.required else [begin, *begins]
+        tail = rules.rule("rest", f"{part.later if part.required else f'({part.later})?'} {tail}")
     if not begins:
         return ""
-    return f"({' | '.join(begins)}){'?' if may_be_empty else ''}"
-
-
-def _at_least(count: int) -> str:
-    return f"{{{count},}}" if count > 0 else "*"
+    return f"({' | '.join(begins)}){'' if any(part.required for part in parts) else '?'}"

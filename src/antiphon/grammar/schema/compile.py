@@ -53,7 +53,7 @@ class CompiledSchema:
         """Why the finished ``text`` is no JSON text of the schema; None when it is one."""
         try:
             value = json.loads(text, parse_float=Decimal)  # A double would round what the engine wrote digit by digit.
-        except (ValueError, RecursionError) as error:
+        except (ValueError, ArithmeticError, RecursionError) as error:  # An exponent may be more than a Decimal holds.
             return f"not JSON: {error}"
         return self.fault_of(value)
 

@@ -1,4 +1,4 @@
-"""One description, two uses: what its grammar admits its reader reads as calls that fit, and what it writes is admitted."""
+"""One description, two uses: what its grammar admits its reader reads as what fits, and what it writes is admitted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from antiphon.conversation import (
@@ -21,14 +21,14 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import UnsupportedError
-from antiphon.formats.template.reply import CompiledDescription, ReplyReader
+from antiphon.formats.template.reply import CompiledDescription, ReplyDescription, ReplyReader
 from antiphon.formats.template.reply.grammar import reply_grammar
 from antiphon.formats.template.reply.marks import Alphabet
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.tokens import ByteTokenizer, Control, PieceDecoder
 from kit.reply_families import FAMILIES
-from kit.reply_writer import Markup, Part
+from kit.reply_writer import Markup, Part, reply
 
 BOUNDED = {
     "type": "object",
@@ -40,18 +40,19 @@ BOUNDED = {
     "required": ["city"],
     "additionalProperties": False,
 }
+FILTERS = {
+    "type": "object",
+    "properties": {"by": {"type": "string"}, "year": {"type": ["integer", "null"]}},
+    "required": ["by"],
+    "additionalProperties": False,
+}
 NESTED = {
     "type": "object",
     "properties": {
         "query": {"type": "string"},
-        "filters": {
-            "type": "object",
-            "properties": {"by": {"type": "string"}, "year": {"type": ["integer", "null"]}},
-            "required": ["by"],
-            "additionalProperties": False,
-        },
+        "filters": FILTERS,
         "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3},
-        "limit": {"type": "number"},
+        "limit": {"type": "number", "minimum": -1000, "maximum": 1000},
         "exact": {"type": "boolean"},
         "note": {"type": ["string", "null"]},
     },
@@ -137,29 +138,34 @@ def encoded(parts: Sequence[Part], family: str, owned: bool) -> list[int]:
     return ids
 
 
-def member(family: str, owned: bool, grammar: CompiledGrammar, chance: random.Random) -> list[int]:
-    """Some reply that the grammar admits: by chance a word of the description, or one id of those that may come."""
-    literals = sorted({text for text in (*FAMILIES[family].description.literals, *FAMILIES[family].description.ends)})
-    words = [encoded([Markup(text)], family, owned) for text in literals]
-    words += [list(word.encode()) for word in ('"', "'", "\n", "}", "]", "</", "{", '", "', "now", "True", "é", "<")]
+def member(family: str, owned: bool, grammar: CompiledGrammar, chance: random.Random) -> list[int] | None:
+    """Some reply that the grammar admits, by chance; None for one that does not come to its end in time.
+
+    Now and then a word of the description, so that replies come near to what they must not spell.
+    """
+    literals = sorted({*FAMILIES[family].description.literals, *FAMILIES[family].description.ends})
+    ends = [encoded([Markup(text)], family, owned) for text in literals]
+    ends += [list(word.encode()) for word in ('"', "'", "}", "]", ")")]
+    words = [*ends, *(list(word.encode()) for word in ("\n", "</", "{", '", "', "now", "True", "é", "<"))]
     matcher = grammar.matcher()
     ids: list[int] = []
-    while not matcher.stopped and len(ids) < 1500:
+    while not matcher.stopped and len(ids) < 1200:
         if matcher.accepting and chance.random() < 0.5:
             break
-        word = chance.choice(words)
-        if chance.random() < (0.5 if len(ids) < 300 else 0.95) and matcher.copy().consume(word) is None:
+        late = len(ids) > 200
+        word = chance.choice(ends if late else words)
+        if chance.random() < (0.95 if late else 0.5) and matcher.copy().consume(word) is None:
             matcher.consume(word)
             ids += word
             continue
         mask = matcher.mask()
-        allowed = [id for id in range(tokenizer(family, owned).size) if mask[id // 8] >> id % 8 & 1]
-        if not allowed:
-            break
+        # What Python alone takes for blanks is nobody's thought.
+        ids_left = (id for id in range(tokenizer(family, owned).size) if id not in range(0x1C, 0x20))
+        allowed = [id for id in ids_left if mask[id // 8] >> id % 8 & 1]
+        assert allowed, "stuck"
         ids.append(chance.choice(allowed))
         assert matcher.consume(ids[-1:]) is None
-    assert matcher.accepting, bytes(id for id in ids if id < 256)
-    return ids
+    return ids if matcher.accepting else None
 
 
 def check(shape: ReplyShape, messages: list[Message], grammar: CompiledGrammar) -> None:
@@ -179,26 +185,93 @@ def check(shape: ReplyShape, messages: list[Message], grammar: CompiledGrammar) 
     assert shape.reasoning != "required" or any(message.channel == Channel.ANALYSIS for message in messages)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("family", "owned"), CASES)
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, 2**32), prompted=st.booleans())
+# MiniMax's prefix ``]<]minimax[>[`` is a token of every vocabulary that has it, and is read as one only.
+@pytest.mark.parametrize(("family", "owned"), [case for case in CASES if case != ("invoke, nested", False)])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(shape=st.sampled_from(list(SHAPES)), seed=st.integers(0, 2**32), prompted=st.booleans())
 def test_what_the_grammar_admits_is_read_as_what_was_required(
     family: str, owned: bool, shape: str, seed: int, prompted: bool
 ) -> None:
-    description = FAMILIES[family].description
     prompt = FAMILIES[family].prompted if prompted else ""
-    if refused(description, SHAPES[shape]):
+    if refused(FAMILIES[family].description, SHAPES[shape]):
         with pytest.raises(UnsupportedError):
             compiled(family, owned, shape)
         return
     grammar = compiled(family, owned, shape, prompt)
     ids = member(family, owned, grammar, random.Random(seed))
-    events = read(family, owned, ids, prompt)
+    assume(ids is not None)
+    events = read(family, owned, ids or [], prompt)
     check(SHAPES[shape], [event.message for event in events if isinstance(event, MessageEnded)], grammar)
 
 
-def refused(description: Any, shape: ReplyShape) -> bool:
+def refused(description: ReplyDescription, shape: ReplyShape) -> bool:
     return (shape.must_call and not description.calls) or (
         shape.reasoning == "required" and description.reasoning is None
     )
+
+
+def in_order(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """The arguments in the order in which the schema names them."""
+    return {name: arguments[name] for name in schema["properties"] if name in arguments}
+
+
+SIGNS = ["a", "B ", " ", "é", "<", "</", ">", "|", "/", "\n", "{", "}", "[", "]", ",", ":", "=", '"', "\\", "1", "tool"]
+TEXT = st.lists(st.sampled_from(SIGNS), max_size=6).map("".join)
+SPOKEN = st.text(st.sampled_from("ab é\n,.:"), min_size=1, max_size=12).map(str.strip).filter(bool)
+CALL = st.one_of(
+    st.fixed_dictionaries(
+        {"city": TEXT.filter(lambda text: len(text) <= 6)},
+        optional={"unit": st.sampled_from("cf"), "days": st.integers(0, 14)},
+    ).map(lambda arguments: ("weather", in_order(arguments, BOUNDED))),
+    st.fixed_dictionaries(
+        {"query": TEXT},
+        optional={
+            "filters": st.fixed_dictionaries({"by": TEXT}, optional={"year": st.none() | st.integers()}).map(
+                lambda filters: in_order(filters, FILTERS)
+            ),
+            "tags": st.lists(TEXT, min_size=1, max_size=3),
+            "limit": st.integers(-999, 999) | st.integers(-999, 999).map(lambda eighths: eighths / 8),
+            "exact": st.booleans(),
+            "note": st.none() | TEXT,
+        },
+    ).map(lambda arguments: ("search", in_order(arguments, NESTED))),
+    st.just(("now", {})),
+)
+
+
+@pytest.mark.parametrize(("family", "owned"), CASES)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    reasoning=st.none() | SPOKEN,
+    content=st.none() | SPOKEN,
+    calls=st.lists(CALL, max_size=3),
+    python=st.booleans(),
+)
+def test_what_a_template_writes_is_admitted(
+    family: str,
+    owned: bool,
+    reasoning: str | None,
+    content: str | None,
+    calls: list[tuple[str, dict[str, Any]]],
+    python: bool,
+) -> None:
+    description = FAMILIES[family].description
+    calls = calls if description.calls else []
+    if description.calls and description.calls[0].bare:
+        calls, content = calls[:1], None if calls else content
+    assume(content is not None or calls)
+    parts = reply(description, reasoning=reasoning, content=content, calls=calls, python=python)
+    assume(not any(spoils(part, family) for part in parts if not isinstance(part, Markup)))
+    matcher = compiled(family, owned, "auto").matcher()
+    violation = matcher.consume(encoded(parts, family, owned))
+    said = "".join(part.text if isinstance(part, Markup) else part for part in parts)
+    assert violation is None, (said, said.encode()[: violation.position])
+    assert matcher.accepting, said
+
+
+def spoils(text: str, family: str) -> bool:
+    """Whether a text of a reply spells what cannot stand there: a close, which nothing can escape."""
+    description = FAMILIES[family].description
+    pairs = description.calls[0].pairs if description.calls else None
+    closes = [value.after.partition("{key}")[0].strip() for value in pairs.values] if pairs else []
+    return any(close and close in text for close in closes)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from antiphon.conversation import ToolSpec
-from antiphon.grammar import Grammar, KeyValues, Regex, Repeat, ReplyShape, Spelling, ValueSpelling, chain, choice
+from antiphon.grammar import Grammar, KeyValues, Regex, Repeat, ReplyShape, Spelling, ValueSpelling, choice
 from antiphon.grammar.spelling import Pieces
+from antiphon.tokens import Control
 
 from .description import CallForm, Members, Pairs, Region, Slot, Value
-from .spelled import Spelled
+from .spelled import Spelled, joined
 
 _ID = Regex(r"[A-Za-z0-9]{9}|0|[1-9][0-9]{0,3}")
 """An id that a model gives: nine letters or digits, or a count."""
@@ -34,39 +35,35 @@ class CallGrammar:
     def rest(self, tools: Sequence[ToolSpec]) -> Grammar:
         """What follows the opening: the calls, at most as many as there are ids, and what closes them."""
         form, pieces = self._form, self._spelled.pieces
-        one = chain(choice(*(self._call(tool) for tool in tools)), *pieces(form.close))
+        one = joined(choice(*(self._call(tool) for tool in tools)), *pieces(form.close))
         most = 1 if form.bare else len(self._shape.ids)
-        more = chain(*pieces(form.separator), *pieces(form.open), one)
-        first = chain(*(pieces(form.open) if self._section.open else ()), one)
-        return chain(first, *([Repeat(more, 0, most - 1)] if most > 1 else []), *pieces(self._section.close))
+        more = joined(*pieces(form.separator), *pieces(form.open), one)
+        first = joined(*(pieces(form.open) if self._section.open else ()), one)
+        return joined(first, *([Repeat(more, 0, most - 1)] if most > 1 else []), *pieces(self._section.close))
 
     def _call(self, tool: ToolSpec) -> Grammar:
         if self._form.members is not None:
             return self._object(self._form.members, tool)
         head = [part for slot in self._form.head for part in self._slot(slot, tool)]
-        return chain(*head, self._arguments(tool))
+        return joined(*head, self._arguments(tool))
 
     def _object(self, members: Members, tool: ToolSpec) -> Grammar:
         """One JSON object, as templates write it."""
         arguments, name = self._arguments(tool), json.dumps(tool.name, ensure_ascii=False)
         if not members.name:
-            return chain(f"{{{name}: ", arguments, "}")
+            return joined(f"{{{name}: ", arguments, "}")
         outer, _, inner = members.name.rpartition(".")
         key = members.arguments.rpartition(".")[2]
-        call = chain(f'{{"{inner}": {name}, "{key}": ', arguments, "}")
-        if outer:
-            call = chain(f'{{"{outer}": ', call, "}")
-        return self._with_id(members, call) if members.call_id else call
-
-    def _with_id(self, members: Members, call: Grammar) -> Grammar:
-        """The object with its id: before its members, or after them."""
-        opened, *inside, closed = call.parts
-        id = chain(f'"{members.call_id}": "', _ID, '"')
+        head = f'"{inner}": {name}, "{key}": '
+        before, behind = (f'"{outer}": {{{head}', "}") if outer else (head, "")
+        if not members.call_id:
+            return joined(f"{{{before}", arguments, f"{behind}}}")
+        id: tuple[Grammar | str, ...] = (f'"{members.call_id}": "', _ID, '"')
         if members.id_first:
-            return chain("{", id, ", ", replace(opened, text=opened.text[1:]), *inside, closed)
-        return chain(opened, *inside, ", ", id, closed)
+            return joined("{", *id, f", {before}", arguments, f"{behind}}}")
+        return joined(f"{{{before}", arguments, f"{behind}, ", *id, "}")
 
-    def _slot(self, slot: Slot, tool: ToolSpec) -> list[Grammar | str]:
+    def _slot(self, slot: Slot, tool: ToolSpec) -> list[Grammar | Control | str]:
         after = self._spelled.pieces(slot.after)
         match slot.reads:
             case "name":
@@ -75,7 +72,8 @@ class CallGrammar:
                 return [_COUNT, *after]
             case "call_id" if slot.pattern:
                 before, found, behind = slot.pattern.replace("{name}", tool.name).partition("{index}")
-                return [before, *([_COUNT, behind] if found else []), *after]
+                index: list[Grammar | Control | str] = [_COUNT, behind] if found else []
+                return [before, *index, *after]
             case "call_id":
                 return [_ID, *after]
 

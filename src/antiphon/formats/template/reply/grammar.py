@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import assert_never
 
 from antiphon.errors import Position, UnsupportedError
-from antiphon.grammar import AnyText, EndOfTurn, Grammar, Regex, ReplyShape, chain, choice, optional
+from antiphon.grammar import AnyText, EndOfTurn, Grammar, Regex, ReplyShape, choice, optional
 from antiphon.tokens import Control
 
 from .begun import Begun, State, begun_state
 from .call_grammar import CallGrammar
 from .compiled import CompiledDescription
 from .description import Region, ReplyDescription
-from .spelled import Spelled
+from .spelled import Spelled, joined
 
 _BLANK_LINES = Regex(r"\n{1,4}")
 
@@ -58,7 +58,7 @@ class _ReplyGrammar:
     def reply(self, begun: Begun) -> Grammar:
         match begun.state:
             case State.REASONING:
-                return chain(self._thought(), self._outcome())
+                return joined(self._thought(), self._outcome())
             case State.CONTENT:
                 return self._rest_of_answer(begun)
             case State.REASONED if self._shape.reasoning != "required":
@@ -73,15 +73,14 @@ class _ReplyGrammar:
             if self._shape.reasoning == "required":
                 raise UnsupportedError("this model has no way to reason apart", position=Position(path="reasoning"))
             return outcome
-        before = self._layout(region.open)
-        opened = chain(*before, *self._spelled.pieces(region.open.strip()), self._thought())
+        opened = joined(self._mark(region.open), self._thought())
         match self._shape.reasoning:
             case "off":
                 return outcome
             case "optional":
-                return chain(optional(opened), outcome)
+                return joined(optional(opened), outcome)
             case "required":
-                return chain(opened, outcome)
+                return joined(opened, outcome)
             case mode:
                 assert_never(mode)
 
@@ -92,8 +91,8 @@ class _ReplyGrammar:
         text = replace(AnyText(None, self._avoid, limit), nonblank=must)
         blanks = [optional(_BLANK_LINES)] if must else []
         if not region.close:
-            return chain(*blanks, text)
-        return chain(*blanks, *self._until(text, region.close.strip()), *self._between(region))
+            return joined(*blanks, text)
+        return joined(*blanks, *self._until(text, region.close.strip()), *self._between(region))
 
     def _outcome(self, begun: Begun | None = None) -> Grammar:
         """An answer, or calls, before which a text may stand."""
@@ -106,21 +105,21 @@ class _ReplyGrammar:
                     "this model's template has no way to call tools", position=Position(path="tool_choice")
                 )
             return self._answer()
-        called = chain(calls.rest(tools), self._end())
+        called = joined(calls.rest(tools), self._end())
         if self._shape.must_call:
-            return chain(optional(self._lead(calls)), *calls.opening, called)
+            return joined(optional(self._lead(calls)), *calls.opening, called)
         return choice(self._answer(bare=calls.bare), *self._announced(calls, called))
 
     def _announced(self, calls: CallGrammar, called: Grammar) -> list[Grammar]:
         """Calls with or without a text before them; none stands before calls that have no mark of their own."""
-        direct = chain(optional(self._lead(calls)), *calls.opening, called)
+        direct: Grammar = joined(optional(self._lead(calls)), *calls.opening, called)
         if not self._shape.preambles or self._shape.response_format.kind != "text" or not calls.opening:
             return [direct]
         text = AnyText(None, self._avoid, self._shape.max_text)
-        announced = [chain(*self._until(text, calls.opening), called)]
+        announced: list[Grammar] = [joined(*self._until(text, calls.opening), called)]
         content = self._description.content
         if content is not None and content.open:
-            announced.append(chain(self._wrapped(content, text), *self._between(content), direct))
+            announced.append(joined(self._wrapped(content, text), *self._between(content), direct))
         return announced
 
     def _answer(self, *, bare: bool = False) -> Grammar:
@@ -130,7 +129,7 @@ class _ReplyGrammar:
         free = AnyText(None, self._avoid, self._shape.max_text)
         wrapped = [] if content is None or not content.open else [self._ended(content, form or free)]
         if form is not None:
-            return wrapped[0] if wrapped else chain(optional(self._blanks()), form, self._end())
+            return wrapped[0] if wrapped else joined(form, self._end())
         plain = self._text_to_end(replace(free, not_first="{" if bare else ""))
         return choice(plain, *wrapped) if wrapped else plain
 
@@ -150,22 +149,21 @@ class _ReplyGrammar:
         """The content's region and the end of the reply, which its close may be."""
         whole = self._wrapped(content, inside, opened=opened)
         if not self._closes_reply(content):
-            return chain(whole, self._end())
-        return chain(whole, *self._behind(self._spelled.pieces(content.close.strip())))
+            return joined(whole, self._end())
+        return joined(whole, *self._behind(self._spelled.pieces(content.close.strip())))
 
     def _wrapped(self, content: Region, inside: Grammar, *, opened: bool = False) -> Grammar:
-        marks = self._spelled.pieces(content.open.lstrip())
-        before = [] if opened else [*self._layout(content.open), *marks]
+        before = [] if opened else [self._mark(content.open)]
         close = content.close.strip()
         if not close:
-            return chain(*before, inside)
+            return joined(*before, inside)
         if isinstance(inside, AnyText):
-            return chain(*before, *self._until(inside, close))
-        return chain(*before, inside, *self._layout(content.close), *self._spelled.pieces(close))
+            return joined(*before, *self._until(inside, close))
+        return joined(*before, inside, self._mark(content.close))
 
     def _between(self, region: Region) -> list[Grammar]:
         """What stands behind a region before the next: the layout, needed where its close may be the reply's."""
-        layouts = [chain(*self._spelled.pieces(text)) for text in self._description.layout]
+        layouts = [joined(*self._spelled.pieces(text)) for text in self._description.layout]
         between: list[Grammar] = [optional(self._blanks(region.close))]
         if layouts:
             between.append(choice(*layouts) if self._closes_reply(region) else optional(choice(*layouts)))
@@ -174,10 +172,10 @@ class _ReplyGrammar:
     def _lead(self, calls: CallGrammar) -> Grammar:
         return self._blanks(calls.lead)
 
-    def _layout(self, literal: str) -> list[Grammar]:
-        """The blanks before a literal, which a model may leave out."""
-        blanks = literal[: len(literal) - len(literal.lstrip())]
-        return [optional(choice(blanks))] if blanks else []
+    def _mark(self, literal: str) -> Grammar:
+        """A literal, before which a model may leave out the blanks."""
+        core, whole = joined(*self._spelled.pieces(literal.strip())), joined(*self._spelled.pieces(literal.rstrip()))
+        return core if core == whole else choice(whole, core)
 
     def _blanks(self, literal: str = "") -> Grammar:
         """Blank lines, or the literal's own blanks at its ends."""
@@ -186,7 +184,7 @@ class _ReplyGrammar:
 
     def _end(self) -> Grammar:
         """One of the ends: the model's own by id, or one that the description names."""
-        return choice(EndOfTurn(), *(chain(*end, *self._behind(end)) for end in self._ends))
+        return choice(EndOfTurn(), *(joined(*end, *self._behind(end)) for end in self._ends))
 
     def _behind(self, end: Sequence[Control | str]) -> list[Grammar]:
         """What an engine may add to an end that the model spelled out."""
@@ -195,9 +193,9 @@ class _ReplyGrammar:
     def _text_to_end(self, text: AnyText) -> Grammar:
         """A free text and its end; a spelled-out end is found in it."""
         controls = [end for end in self._ends if isinstance(end[0], Control)]
-        spelled = [chain(*self._until(text, end), optional(EndOfTurn())) for end in self._ends if end not in controls]
-        by_token = choice(EndOfTurn(), *(chain(*end, *self._behind(end)) for end in controls))
-        return choice(chain(text, by_token), *spelled) if spelled else chain(text, by_token)
+        spelled = [joined(*self._until(text, end), optional(EndOfTurn())) for end in self._ends if end not in controls]
+        by_token = choice(EndOfTurn(), *(joined(*end, *self._behind(end)) for end in controls))
+        return choice(joined(text, by_token), *spelled) if spelled else joined(text, by_token)
 
     def _until(self, text: AnyText, closing: str | Sequence[Control | str]) -> list[Grammar | Control | str]:
         """The text, its close, and what is behind that in the close."""

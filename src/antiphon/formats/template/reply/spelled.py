@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from antiphon.grammar import Chain, ControlToken, Grammar, Literal
 from antiphon.grammar.spelling import Pieces
 from antiphon.tokens import Control
 
@@ -27,3 +28,22 @@ class Spelled:
     def texts(self, literal: str) -> list[str]:
         """The literal if all of it is text."""
         return [literal] if literal and not any(isinstance(piece, Control) for piece in self.pieces(literal)) else []
+
+
+def joined(*parts: Grammar | Control | str) -> Chain:
+    """The parts one after another. Texts that stand side by side are one: a lexeme is never taken back."""
+    found: list[Grammar] = []
+    for part in parts:
+        for node in part.parts if isinstance(part, Chain) else (_node(part),):
+            last = found[-1] if found else None
+            if isinstance(node, Literal) and isinstance(last, Literal):
+                found[-1] = Literal(last.text + node.text)
+            elif node != Literal(""):
+                found.append(node)
+    return Chain(tuple(found))
+
+
+def _node(part: Grammar | Control | str) -> Grammar:
+    if isinstance(part, str):
+        return Literal(part)
+    return ControlToken(part) if isinstance(part, Control) else part
