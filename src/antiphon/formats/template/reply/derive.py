@@ -30,7 +30,7 @@ def derive(probe: Probe, atoms: Atoms, source: str = "") -> ReplyDescription:
     form, after_calls = _calls_of(probe, atoms, regions)
     ends = tuple(dict.fromkeys(end for end in (regions.end, *after_calls) if end))
     found = ReplyDescription(
-        anchor=_without_end(anchor, ends),
+        anchor=_without_end(anchor, ends, atoms),
         reasoning=regions.reasoning,
         content=regions.content,
         calls=(form,) if form is not None else (),
@@ -118,12 +118,13 @@ def _belongs(tag: str, stem: str, text: str, atoms: Atoms) -> bool:
     return bool(begins_mark) or any(closes(tag, part) and part != tag for part in atoms.tags(reply))
 
 
-def _without_end(anchor: str, ends: tuple[str, ...]) -> str:
+def _without_end(anchor: str, ends: tuple[str, ...], atoms: Atoms) -> str:
     """The anchor without the end of the message before it."""
     for end in ends:
         rest = anchor.rpartition(end)[2].lstrip()
         anchor = rest or anchor
-    return anchor
+    before, found, rest = anchor.partition("\n")
+    return rest.lstrip() if found and atoms.is_tag(before) and atoms.tags(rest) else anchor
 
 
 def _calls_of(probe: Probe, atoms: Atoms, regions: Regions) -> tuple[CallForm | None, list[str]]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from .atoms import Atoms, closes
+from .call_texts import Head, Written, head_of, located, members_of, slots_of
 from .derive_pairs import PairsProbe, derive_pairs
-from .description import CallForm, Members, Region, Slot
+from .description import CallForm, Region
 from .probe import Call, called
 
-_DECODER = json.JSONDecoder()
-_COUNTED = re.compile(r"(\D*?)(\d+)(.*)", re.DOTALL)
-_JOINED = re.compile(r"[\w.-]*\Z")
-_MOST_OBJECTS = 64
+_NUMBERED = re.compile(r"(\d{1,9})(\D{0,40})\Z")
+_IDS_BEFORE = ('id="', "id='", "id=", "id:")
 
 Write = Callable[[tuple[Call, ...]], str]
 """The text of a reply with these calls, behind the prompt's anchor; empty where the template refuses."""
@@ -30,16 +27,6 @@ class Surroundings:
 
     lead: Callable[[str], str]
     tail: Callable[[str], tuple[str, bool]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
-    """One call in a text: where it starts and ends, and its arguments where they are one JSON value."""
-
-    start: int
-    end: int
-    arguments: tuple[int, int] | None = None
-    value: Any = None
 
 
 def derive_form(write: Write, around: Surroundings, atoms: Atoms) -> tuple[CallForm, str] | None:
@@ -74,17 +61,17 @@ class _FormProbe:
             self._calls, self._text, written = called(), self._one, first
         return self._form_of(written)
 
-    def _located(self, text: str, calls: tuple[Call, ...]) -> list[_Written]:
+    def _located(self, text: str, calls: tuple[Call, ...]) -> list[Written]:
         """The calls in the text, in order; nothing where one is missing."""
-        found: list[_Written] = []
+        found: list[Written] = []
         for call in calls:
-            one = _located(text, call, found[-1].end if found else 0)
+            one = located(text, call, found[-1].end if found else 0)
             if one is None:
                 return []
             found.append(one)
         return found
 
-    def _form_of(self, written: list[_Written]) -> tuple[CallForm, str] | None:
+    def _form_of(self, written: list[Written]) -> tuple[CallForm, str] | None:
         first = written[0]
         if first.arguments is not None and first.value is not None and first.arguments[0] <= first.start:
             return self._object_form(written)
@@ -92,36 +79,54 @@ class _FormProbe:
             return self._named_form(written)
         return self._pairs_form(written)
 
-    def _object_form(self, written: list[_Written]) -> tuple[CallForm, str]:
-        members = _members(self._calls[0], [one.value for one in written])
+    def _object_form(self, written: list[Written]) -> tuple[CallForm, str]:
+        members = members_of(self._calls[0], [one.value for one in written])
         return self._round(written, CallForm(members=members))
 
-    def _named_form(self, written: list[_Written]) -> tuple[CallForm, str]:
+    def _named_form(self, written: list[Written]) -> tuple[CallForm, str]:
         heads = [self._head(one, call) for one, call in zip(written, self._calls, strict=True)]
+        written, heads = self._with_counts(written, heads)
         form, tail = self._round(written, CallForm())
-        slots, prefix = _slots(heads, form.open)
+        slots, prefix = slots_of(heads, form.open)
         return replace(form, head=slots, open=form.open[: len(form.open) - len(prefix)]), tail
 
-    def _head(self, one: _Written, call: Call) -> list[tuple[str, str]]:
+    def _head(self, one: Written, call: Call) -> Head:
         """What stands before the arguments: which value, and the text behind it."""
         start, stop = one.start, one.arguments[0] if one.arguments else one.end
-        return _head(self._text[start:stop], call)
+        return head_of(self._text[start:stop], call)
 
-    def _pairs_form(self, written: list[_Written]) -> tuple[CallForm, str] | None:
+    def _pairs_form(self, written: list[Written]) -> tuple[CallForm, str] | None:
         found = derive_pairs(PairsProbe(self._write, self._atoms))
         if found is None:
             return None
-        heads = [_head(self._to_key(one, call), call) for one, call in zip(written, self._calls, strict=True)]
+        heads = [head_of(self._to_key(one, call), call) for one, call in zip(written, self._calls, strict=True)]
         ends = [
             replace(one, end=one.end + found.behind(self._text[one.end :], call))
             for one, call in zip(written, self._calls, strict=True)
         ]
+        ends, heads = self._with_counts(ends, heads)
         form, tail = self._round(ends, CallForm(pairs=found.pairs))
-        slots, prefix = _slots(heads, form.open)
+        slots, prefix = slots_of(heads, form.open)
         form = replace(form, head=slots, open=form.open[: len(form.open) - len(prefix)])
         return self._without_arguments(form, found.key), tail
 
-    def _to_key(self, one: _Written, call: Call) -> str:
+    def _with_counts(self, written: list[Written], heads: list[Head]) -> tuple[list[Written], list[Head]]:
+        """Calls that begin with their number, or with an id that is one, where the text before each ends so."""
+        starts = [0, *(one.end for one in written)]
+        before = [self._text[start : one.start] for start, one in zip(starts, written, strict=False)]
+        found = [_NUMBERED.search(text) for text in before]
+        numbers = [int(each.group(1)) for each in found if each is not None]
+        behind = {each.group(2) for each in found if each is not None}
+        if len(numbers) < 2 or len(numbers) < len(before) or len(behind) > 1 or numbers[1] != numbers[0] + 1:
+            return written, heads
+        what = "call_id" if before[0][: found[0].start() if found[0] else 0].endswith(_IDS_BEFORE) else "index"
+        moved = [
+            replace(one, start=one.start - len(f"{number}{next(iter(behind))}"))
+            for one, number in zip(written, numbers, strict=True)
+        ]
+        return moved, [[(what, next(iter(behind))), *head] for head in heads]
+
+    def _to_key(self, one: Written, call: Call) -> str:
         text = self._text[one.start : one.end]
         return text.partition(next(iter(call.arguments)))[0]
 
@@ -143,7 +148,7 @@ class _FormProbe:
             return replace(form, close=blanks + form.close, pairs=pairs)
         return form
 
-    def _round(self, written: list[_Written], form: CallForm) -> tuple[CallForm, str]:
+    def _round(self, written: list[Written], form: CallForm) -> tuple[CallForm, str]:
         """The form with what stands round each call and all of them."""
         before = self._around.lead(self._text[: written[0].start])
         behind = self._text[written[-1].end :]
@@ -173,107 +178,3 @@ class _FormProbe:
         if not tags or any(closes(tag, tags[-1]) for tag in self._atoms.tags(opening)):
             return text.rstrip()
         return text.rpartition(tags[-1])[0].rstrip()
-
-
-def _located(text: str, call: Call, start: int) -> _Written | None:
-    key, value = next(iter(call.arguments.items()))
-    for begin, end, found in _objects(text, start):
-        if not _holds(found, key, value):
-            continue
-        if _mentions(found, call.name):
-            return _Written(start=begin, end=end, arguments=(begin, end), value=found)
-        if found == call.arguments:
-            heads = [at for word in (call.name, call.call_id) if 0 <= (at := text.find(word, start)) < begin]
-            return _Written(start=min(heads), end=end, arguments=(begin, end)) if heads else None
-    at = text.find(value, text.find(key, start))
-    heads = [place for word in (call.name, call.call_id) if 0 <= (place := text.find(word, start)) < at]
-    return _Written(start=min(heads), end=at + len(value)) if heads and at >= 0 else None
-
-
-def _objects(text: str, start: int) -> Iterator[tuple[int, int, Any]]:
-    """The JSON objects in a text, outer ones first."""
-    at = text.find("{", start)
-    for _ in range(_MOST_OBJECTS):
-        if at < 0:
-            return
-        try:
-            value, end = _DECODER.raw_decode(text, at)
-            yield at, end, value
-        except ValueError:
-            pass
-        at = text.find("{", at + 1)
-
-
-def _holds(value: Any, key: str, inner: str) -> bool:
-    """Whether the arguments are in a value, as an object or as its text."""
-    if isinstance(value, dict):
-        return value.get(key) == inner or any(_holds(each, key, inner) for each in value.values())
-    if isinstance(value, list):
-        return any(_holds(each, key, inner) for each in value)
-    return isinstance(value, str) and value.startswith("{") and key in value and inner in value
-
-
-def _mentions(value: Any, name: str) -> bool:
-    if isinstance(value, dict):
-        return name in value or any(_mentions(each, name) for each in value.values())
-    return isinstance(value, str) and value == name
-
-
-def _members(call: Call, values: list[Any]) -> Members:
-    """The keys of a call that is one JSON object."""
-    places = list(_places(values[0], ""))
-    if any(key == call.name for key in values[0]):
-        return Members(name="")
-    name = next((place for place, value in places if value == call.name), "name")
-    arguments = next((place for place, value in places if _is_arguments(value, call)), "arguments")
-    call_id = next((place for place, value in places if call.call_id and value == call.call_id), "")
-    call_id = call_id or (_counted(values, {name, arguments}) if len(values) > 1 else "")
-    order = [place for place, _ in places]
-    first = bool(call_id) and order.index(call_id) < order.index(name)
-    return Members(name=name, arguments=arguments, call_id=call_id, id_first=first)
-
-
-def _is_arguments(value: Any, call: Call) -> bool:
-    return value == call.arguments or (isinstance(value, str) and value.startswith("{") and "zqka" in value)
-
-
-def _places(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    for key, inner in value.items():
-        place = f"{path}.{key}" if path else key
-        yield place, inner
-        if isinstance(inner, dict) and "zqka" not in inner:
-            yield from _places(inner, place)
-
-
-def _counted(values: list[Any], known: set[str]) -> str:
-    """The member by which the calls differ besides their names and arguments: a number of the template's own."""
-    first, second = dict(_places(values[0], "")), dict(_places(values[1], ""))
-    differing = [place for place in first if place not in known and first[place] != second.get(place)]
-    return next((place for place in differing if not isinstance(first[place], dict)), "")
-
-
-def _head(text: str, call: Call) -> list[tuple[str, str]]:
-    parts = re.split(f"({re.escape(call.name)}|{re.escape(call.call_id)})", text)
-    return [("name" if parts[i] == call.name else "call_id", parts[i + 1]) for i in range(1, len(parts), 2)]
-
-
-def _slots(heads: list[list[tuple[str, str]]], opening: str) -> tuple[tuple[Slot, ...], str]:
-    """The slots, and how much of the opening belongs to the first of them: an id that spells the name begins there."""
-    slots: list[Slot] = []
-    prefix = ""
-    for i, (what, after) in enumerate(heads[0]):
-        other = heads[1][i][1] if len(heads) > 1 and i < len(heads[1]) else after
-        one, two = _COUNTED.fullmatch(after), _COUNTED.fullmatch(other)
-        if other == after or one is None or two is None or (one.group(1), one.group(3)) != (two.group(1), two.group(3)):
-            slots.append(Slot(reads="call_id" if what == "call_id" else "name", after=after))
-        elif what == "name" and not i and len(one.group(1)) == 1 and one.group(1) in ":#-_.":
-            found = _JOINED.search(opening)
-            prefix = found.group() if found else ""
-            slots.append(Slot(reads="call_id", pattern=f"{prefix}{{name}}{one.group(1)}{{index}}", after=one.group(3)))
-        else:
-            slots += [Slot(reads="name", after=one.group(1)), Slot(reads="index", after=one.group(3))]
-    if all(slot.reads != "name" and not slot.pattern for slot in slots):
-        slots = [
-            replace(slot, pattern="functions.{name}:{index}") if slot.reads == "call_id" else slot for slot in slots
-        ]
-    return tuple(slots), prefix

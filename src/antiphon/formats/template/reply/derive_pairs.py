@@ -31,7 +31,7 @@ class PairsProbe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenPairs:
     """``quote`` stands round strings in a literal; ``key`` before each key, with its blanks."""
 
     pairs: Pairs
@@ -44,7 +44,7 @@ class Written:
         return len(after) if text.startswith(after) else len(self.quote)
 
 
-def derive_pairs(probe: PairsProbe) -> Written | None:
+def derive_pairs(probe: PairsProbe) -> WrittenPairs | None:
     """The pairs; None where two arguments are not written one after the other."""
     text = probe.write(called(1, {"zqka": "zqva", "zqkb": "zqvb"}))
     places = _in_order(text, ["zqka", "zqva", "zqkb", "zqvb"])
@@ -64,7 +64,7 @@ def derive_pairs(probe: PairsProbe) -> Written | None:
     first = Value(before=base if base is not None else before, after=after, reads="literal" if literal else "schema")
     odd = quote if quote not in ("'", '"') else ""
     pairs = Pairs(key=key, values=(first,), separator=separator, quote=odd)
-    return Written(pairs=_with_kinds(probe, pairs, gap + key), quote=quote, key=key)
+    return WrittenPairs(pairs=_with_kinds(probe, pairs, gap + key), quote=quote, key=key)
 
 
 def _in_order(text: str, words: list[str]) -> list[int] | None:
