@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from .description import Members, Slot
 from .probe import Call
@@ -16,7 +16,8 @@ _COUNTED = re.compile(r"(\D*?)(\d+)(.*)", re.DOTALL)
 _JOINED = re.compile(r"[\w./-]*\Z")
 _MOST_OBJECTS = 64
 
-Head = list[tuple[str, str]]
+What = Literal["name", "call_id", "index"]
+Head = list[tuple[What, str]]
 """What is read before a call's arguments, and the text behind each."""
 
 
@@ -112,6 +113,10 @@ def head_of(text: str, call: Call) -> Head:
     return [("name" if parts[i] == call.name else "call_id", parts[i + 1]) for i in range(1, len(parts), 2)]
 
 
+def _differ_in_number(one: re.Match[str], two: re.Match[str]) -> bool:
+    return one.group(2) != two.group(2) and (one.group(1), one.group(3)) == (two.group(1), two.group(3))
+
+
 def slots_of(heads: list[Head], opening: str) -> tuple[tuple[Slot, ...], str]:
     """The slots, and how much of the opening belongs to the first of them: an id that spells the name begins there."""
     slots: list[Slot] = []
@@ -119,12 +124,8 @@ def slots_of(heads: list[Head], opening: str) -> tuple[tuple[Slot, ...], str]:
     for i, (what, after) in enumerate(heads[0]):
         other = heads[1][i][1] if len(heads) > 1 and i < len(heads[1]) else after
         one, two = _COUNTED.fullmatch(after), _COUNTED.fullmatch(other)
-        if what == "index":
-            slots.append(Slot(reads="index", after=after))
-        elif (
-            other == after or one is None or two is None or (one.group(1), one.group(3)) != (two.group(1), two.group(3))
-        ):
-            slots.append(Slot(reads="call_id" if what == "call_id" else "name", after=after))
+        if one is None or two is None or not _differ_in_number(one, two):
+            slots.append(Slot(reads=what, after=after))
         elif what == "name" and not i and len(one.group(1)) == 1 and one.group(1) in ":#-_.":
             found = _JOINED.search(opening)
             prefix = found.group() if found else ""

@@ -84,7 +84,9 @@ class CompiledForm:
         self.has_open = bool(form.open)
         self.open_marks = Marks(self.open)
         opened = _words(alphabet.encode(form.open))[0]
-        self.close_marks = Marks(part for part in (*self.close, self.section_close, opened) if part not in ends)
+        foot = _core(alphabet.encode(section.close))
+        behind = (*self.close, foot, self.section_close, opened)
+        self.close_marks = Marks(part for part in behind if part not in ends)
         """With what may follow a call, and may begin as its close does."""
         self.section_close_marks = Marks((self.section_close,))
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from .atoms import Atoms, closes
-from .call_texts import Head, Written, head_of, located, members_of, slots_of
+from .call_texts import Head, What, Written, head_of, located, members_of, slots_of
 from .derive_pairs import PairsProbe, derive_pairs
 from .description import CallForm, Region
 from .probe import Call, called
@@ -119,7 +119,7 @@ class _FormProbe:
         behind = {each.group(2) for each in found if each is not None}
         if len(numbers) < 2 or len(numbers) < len(before) or len(behind) > 1 or numbers[1] != numbers[0] + 1:
             return written, heads
-        what = "call_id" if before[0][: found[0].start() if found[0] else 0].endswith(_IDS_BEFORE) else "index"
+        what: What = "call_id" if before[0][: found[0].start() if found[0] else 0].endswith(_IDS_BEFORE) else "index"
         moved = [
             replace(one, start=one.start - len(f"{number}{next(iter(behind))}"))
             for one, number in zip(written, numbers, strict=True)

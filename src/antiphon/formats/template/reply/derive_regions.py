@@ -88,10 +88,10 @@ class Regions:
             if len(tags) == 2 and closes(tags[0], tags[1]):
                 opened = (text.lstrip() for text in begun if text.strip() == tags[0])
                 return Region(open=next(opened, tags[0]), close=tags[1])
-        for tag in (text.strip() for text in begun):
-            closing = tag.replace("<", "</", 1)
-            if self._atoms.is_tag(tag) and tag != closing and closing in self._source:
-                return Region(open=tag, close=closing)
+        for text in begun:
+            closing = text.strip().replace("<", "</", 1)
+            if self._atoms.is_tag(text.strip()) and text.strip() != closing and closing in self._source:
+                return Region(open=text.lstrip(), close=closing)
         return None
 
     def _content(self) -> Region | None:

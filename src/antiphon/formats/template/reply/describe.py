@@ -123,8 +123,11 @@ def _found(candidate: _Candidate, proof: Proof) -> Found:
     if "call" in proof.failures and candidate.origin in ("derived", "family"):
         description = replace(description, calls=())
         warnings.append("calls are not understood, so none are read")
-    if not description.calls and "call" in proof.proven:
+    elif not description.calls and "call" in proof.failures:
         warnings.append("calls are written in a way that is not understood")
+    elif description.calls and "call" in proof.unsaid and candidate.families:
+        names = ", ".join(candidate.families)
+        warnings.append(f"calls are known by the family ({names}) and not proven: the template writes none")
     return Found(
         description=description,
         origin=candidate.origin,

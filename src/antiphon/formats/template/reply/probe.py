@@ -16,7 +16,7 @@ IDS = ("zqid00001", "zqid00002", "zqid00003")
 REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking", "thought")
 SWITCHES = ("enable_thinking", "thinking", "enable_reasoning", "think", "add_thoughts", "use_thinking")
 """Variables that turn reasoning on or off in templates."""
-_MOST_RENDERS = 160
+_MOST_RENDERS = 90
 _MOST_TEXT = 200_000
 
 Json = dict[str, Any]
@@ -149,7 +149,8 @@ class Probe:
         if key not in self._written:
             self.asked += 1
             text = self._render(messages, tools=tools, kwargs=kwargs, generation=generation) if self._may_ask else None
-            self._written[key] = (text or "").rpartition(USER)[2] if text and len(text) < _MOST_TEXT else ""
+            _, found, behind = (text or "").rpartition(USER)
+            self._written[key] = behind if found and len(behind) < _MOST_TEXT else ""
         return self._written[key]
 
     @property

@@ -197,10 +197,10 @@ class ReplyReader:
         """The calls of a section, in a list or not, up to its close or what is no call."""
         opens = self._description.section_marks(forms)
         while char := (yield from self._source.after_blanks()):
-            if char in "[],;})":
+            mark = yield from self._source.ahead(opens)
+            if not mark and char in "[],;})":
                 self._source.take(self._source.at + 1)
                 continue
-            mark = yield from self._source.ahead(opens)
             if mark == forms[0].section_open:
                 continue
             if mark and mark == forms[0].section_close:

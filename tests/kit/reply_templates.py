@@ -35,9 +35,7 @@ def _says(text: str) -> str:
 def each(body: str, separator: str = "") -> str:
     """The body for each call ``f`` with its ``c.id``."""
     between = f"{{%- if not loop.last %}}{_says(separator)}{{%- endif %}}" if separator else ""
-    return (
-        "{%- for c in m.tool_calls %}{%- set f = c.function %}" + body + between + "{%- endfor %}"
-    )
+    return "{%- for c in m.tool_calls %}{%- set f = c.function %}" + body + between + "{%- endfor %}"
 
 
 ARGUMENTS = "{{ f.arguments | tojson }}"
@@ -54,17 +52,20 @@ VALUE = "{{ v if v is string else v | tojson }}"
 TEMPLATES: dict[str, str] = {
     "objects with names of their own": template(
         thought="{{ '<muse>' + m.reasoning_content + '</muse>\n' }}",
-        reply=each("{{ '<job>' }}{\"fn\": {{ f.name | tojson }}, \"with\": " + ARGUMENTS + "}{{ '</job>' }}", "\n"),
+        reply=each('{{ \'<job>\' }}{"fn": {{ f.name | tojson }}, "with": ' + ARGUMENTS + "}{{ '</job>' }}", "\n"),
     ),
     "a list with the id first": template(
-        thought="{{ '{{think ' + m.reasoning_content + ' think}}' }}".replace("{{think", "<|think>").replace("think}}", "<think|>"),
+        thought="{{ '{{think ' + m.reasoning_content + ' think}}' }}".replace("{{think", "<|think>").replace(
+            "think}}", "<think|>"
+        ),
         reply="{{ '<|jobs|>[' }}"
-        + each("{\"ref\": {{ c.id | tojson }}, \"tool\": {{ f.name | tojson }}, \"input\": " + ARGUMENTS + "}", ", ")
+        + each('{"ref": {{ c.id | tojson }}, "tool": {{ f.name | tojson }}, "input": ' + ARGUMENTS + "}", ", ")
         + "{{ ']<|done|>' }}",
     ),
     "an object within an object, its arguments as text": template(
         reply=each(
-            "{{ '[JOB]' }}{\"type\": \"function\", \"function\": {\"name\": {{ f.name | tojson }}, \"arguments\": {{ f.arguments | tojson | tojson }}},"
+            '{{ \'[JOB]\' }}{"type": "function", "function": {"name": {{ f.name | tojson }}, '
+            '"arguments": {{ f.arguments | tojson | tojson }}},'
             " \"id\": {{ c.id | tojson }}}{{ '[/JOB]' }}",
             "\n",
         ),
@@ -80,11 +81,15 @@ TEMPLATES: dict[str, str] = {
         + "{{ '<|/jobs|>' }}",
     ),
     "an id behind the name, a close of several tags": template(
-        reply=each("{{ '<|do|>' + f.name + '<|as|>' + c.id + '<|of|>\n' }}" + ARGUMENTS + "{{ '\n<|fin|><|od|>' }}", "\n"),
+        reply=each(
+            "{{ '<|do|>' + f.name + '<|as|>' + c.id + '<|of|>\n' }}" + ARGUMENTS + "{{ '\n<|fin|><|od|>' }}", "\n"
+        ),
     ),
     "a place in the name": template(
         reply="{{ '<|t|>' }}"
-        + each("{{ '<|one|>tools/' + f.name + '#' + loop.index0 | string + '<|in|>' }}" + ARGUMENTS + "{{ '<|/one|>' }}")
+        + each(
+            "{{ '<|one|>tools/' + f.name + '#' + loop.index0 | string + '<|in|>' }}" + ARGUMENTS + "{{ '<|/one|>' }}"
+        )
         + "{{ '<|/t|>' }}",
     ),
     "arguments in tags": template(
@@ -94,7 +99,9 @@ TEMPLATES: dict[str, str] = {
         thought="{{ '<muse>\n' + m.reasoning_content + '\n</muse>\n\n' }}",
         reply="{{ '<acts>\n' }}"
         + each(
-            "{{ '<act of=\"' + f.name + '\">\n' }}" + pairs("{{ '<with k=\"' + k + '\">' }}" + VALUE + "{{ '</with>\n' }}") + "{{ '</act>' }}",
+            "{{ '<act of=\"' + f.name + '\">\n' }}"
+            + pairs("{{ '<with k=\"' + k + '\">' }}" + VALUE + "{{ '</with>\n' }}")
+            + "{{ '</act>' }}",
             "\n",
         )
         + "{{ '\n</acts>' }}",
@@ -112,14 +119,19 @@ TEMPLATES: dict[str, str] = {
     "arguments on lines": template(
         thought="{{ '<|why|>' + m.reasoning_content + '<|/why|>' }}",
         reply=each(
-            "{{ '<run>' + f.name + '\n' }}" + pairs("{{ '<key>' + k + '</key>\n<is>\n' }}" + VALUE + "{{ '\n</is>\n' }}") + "{{ '</run>' }}",
+            "{{ '<run>' + f.name + '\n' }}"
+            + pairs("{{ '<key>' + k + '</key>\n<is>\n' }}" + VALUE + "{{ '\n</is>\n' }}")
+            + "{{ '</run>' }}",
             "\n",
         ),
     ),
     "strings between quotes of the template's": template(
         reply=each(
             "{{ '<|go|>' + f.name + '{' }}"
-            + pairs("{{ k + ':' }}{%- if v is string %}{{ '<|q|>' + v + '<|q|>' }}{%- else %}{{ v | tojson }}{%- endif %}", ",")
+            + pairs(
+                "{{ k + ':' }}{%- if v is string %}{{ '<|q|>' + v + '<|q|>' }}{%- else %}{{ v | tojson }}{%- endif %}",
+                ",",
+            )
             + "{{ '}<|og|>' }}"
         ),
     ),
@@ -155,15 +167,24 @@ TEMPLATES: dict[str, str] = {
         + each("{{ '<job n=\"' ~ loop.index ~ '\" of=\"' ~ f.name ~ '\">' }}" + ARGUMENTS + "{{ '</job>' }}")
         + "{{ '</jobs>' }}",
     ),
-    "an id behind the arguments": template(
-        reply=each("{{ '<job of=' + f.name + '>' }}" + ARGUMENTS + "{{ '<id>' + c.id + '</id></job>' }}"),
-    ),
     "one object round all calls": template(
         reply="{{ '<|ask|>{\"calls\": [' }}"
-        + each("{\"name\": {{ f.name | tojson }}, \"arguments\": " + ARGUMENTS + "}", ", ")
+        + each('{"name": {{ f.name | tojson }}, "arguments": ' + ARGUMENTS + "}", ", ")
         + "{{ ']}<|/ask|>' }}",
     ),
     "a name that is said twice": template(
         reply=each("{{ '<|to|>' + f.name + '<|it|><do what=\"' + f.name + '\">' }}" + ARGUMENTS + "{{ '</do>' }}"),
     ),
 }
+
+REFUSED: dict[str, str] = {
+    "an id behind the arguments": template(
+        reply=each("{{ '<job of=' + f.name + '>' }}" + ARGUMENTS + "{{ '<id>' + c.id + '</id></job>' }}"),
+    ),
+    "arguments that are counted and not named": template(
+        reply=each(
+            "{{ '<job>' + f.name + '<args>' }}" + pairs("{{ '<' ~ loop.index ~ '>' ~ k ~ '|' ~ v }}") + "{{ '</job>' }}"
+        ),
+    ),
+}
+"""Templates whose calls cannot be described."""

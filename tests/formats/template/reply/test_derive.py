@@ -1,0 +1,266 @@
+"""How a model writes replies is derived from its template, and proven: for families, and for markers nobody has."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from antiphon.formats.template.jinja import JinjaCache
+from antiphon.formats.template.probing import TemplateProbe
+from antiphon.formats.template.reply import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
+from antiphon.formats.template.reply.describe import DescriptionCache, Found, describe
+from antiphon.formats.template.reply.proof import Cuts
+from antiphon.tokens import Control
+from kit.family_templates import FAMILIES
+from kit.reply_templates import ARGUMENTS, REFUSED, TEMPLATES, each, pairs, template
+
+CONTROL = re.compile(r"<\|[^|<>\n']+\|>|<\|\w+>|<\w+\|>|</s>|<\|\"\|>|<｜[^｜<>]+｜>")
+SPOKEN = {"answer", "call", "no_arguments", "kinds", "nested", "empty", "number_like", "code", "edge_blanks", "unicode"}
+
+
+def found_in(source: str, *, cuts: Cuts = "sampled", as_text: bool = False) -> Found:
+    """``as_text``: the vocabulary has the end as a control, and everything else is spelled in text."""
+    template = JinjaCache().compile(source)
+    controls = {"<|e|>"} if as_text else set(CONTROL.findall(source))
+    return describe(
+        TemplateProbe(template, {}),
+        source,
+        controls=[Control(spelling) for spelling in sorted(controls)],
+        variables=template.variables,
+        cuts=cuts,
+    )
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["controls", "text"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_that_nobody_knows_is_read_back_at_every_cut(name: str, as_text: bool) -> None:
+    found = found_in(TEMPLATES[name], cuts="every", as_text=as_text)
+    assert found.proof.failed == ()
+    assert found.origin == "derived"
+    assert SPOKEN | {"text_call", "two_calls"} <= set(found.proof.proven)
+    assert found.families == found.warnings == ()
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["controls", "text"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_familys_syntax_is_derived_and_read_back_at_every_cut(name: str, as_text: bool) -> None:
+    found = found_in(FAMILIES[name], cuts="every", as_text=as_text)
+    assert found.proof.failed == ()
+    assert found.origin == "derived"
+    assert set(found.proof.proven) >= SPOKEN
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, source in (TEMPLATES | FAMILIES).items() if "reasoning_content" in source]
+)
+def test_reasoning_is_read_wherever_the_template_writes_it(name: str) -> None:
+    proven = set(found_in((TEMPLATES | FAMILIES)[name]).proof.proven)
+    assert {"reasoning_answer", "reasoning_call"} <= proven
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        (
+            "objects with names of their own",
+            CallForm(open="<job>", close="</job>", separator="\n", members=Members(name="fn", arguments="with")),
+        ),
+        (
+            "a list with the id first",
+            CallForm(
+                section=Region(open="<|jobs|>[", close="]<|done|>"),
+                separator=", ",
+                members=Members(name="tool", arguments="input", call_id="ref", id_first=True),
+            ),
+        ),
+        (
+            "an id before the name",
+            CallForm(
+                section=Region(open="<|jobs|>", close="<|/jobs|>"),
+                open="<|job|>",
+                close="<|/job|>",
+                head=(Slot(reads="call_id", after="<|does|>"), Slot(reads="name", after="<|using|>")),
+            ),
+        ),
+        (
+            "an id behind the name, a close of several tags",
+            CallForm(
+                open="<|do|>",
+                close="\n<|fin|><|od|>",
+                separator="\n",
+                head=(Slot(reads="name", after="<|as|>"), Slot(reads="call_id", after="<|of|>\n")),
+            ),
+        ),
+        (
+            "a place in the name",
+            CallForm(
+                section=Region(open="<|t|>", close="<|/t|>"),
+                open="<|one|>",
+                close="<|/one|>",
+                head=(Slot(reads="call_id", after="<|in|>", pattern="tools/{name}#{index}"),),
+            ),
+        ),
+        (
+            "attributes that count calls",
+            CallForm(
+                section=Region(open="<jobs>", close="</jobs>"),
+                open='<job n="',
+                close="</job>",
+                head=(Slot(reads="index", after='" of="'), Slot(reads="name", after='">')),
+            ),
+        ),
+        (
+            "arguments in tags",
+            CallForm(
+                section=Region(open="<acts>\n", close="\n</acts>"),
+                separator="\n",
+                open='<act of="',
+                close="</act>",
+                head=(Slot(reads="name", after='">\n'),),
+                pairs=Pairs(key='<with k="', values=(Value(before='">', after="</with>\n"),)),
+            ),
+        ),
+        (
+            "arguments in tags that say the kind",
+            CallForm(
+                open="<|act|>",
+                close="<|/act|>",
+                head=(Slot(reads="name", after="<|in|>"),),
+                pairs=Pairs(
+                    key='<v k="',
+                    values=(
+                        Value(before='" is="text">', after="</v>", reads="text"),
+                        Value(before='" is="json">', after="</v>", reads="json"),
+                    ),
+                ),
+            ),
+        ),
+        (
+            "strings between quotes of the template's",
+            CallForm(
+                open="<|go|>",
+                close="}<|og|>",
+                head=(Slot(reads="name", after="{"),),
+                pairs=Pairs(values=(Value(before=":", reads="literal"),), separator=",", quote="<|q|>"),
+            ),
+        ),
+    ],
+)
+def test_calls_are_described_as_the_template_writes_them(name: str, form: CallForm) -> None:
+    assert found_in(TEMPLATES[name]).description.calls == (form,)
+
+
+def test_regions_that_are_messages_have_a_header_between_them() -> None:
+    found = found_in(TEMPLATES["regions that are messages"]).description
+    assert found.anchor == "<|m|>bot"
+    assert found.reasoning == Region(open="<|ponder|>", close="<|x|>")
+    assert found.content == Region(open="<|say|>", close="<|x|>")
+    assert found.layout == ("<|m|>bot",)
+    assert found.ends == ("<|x|>",)
+
+
+def test_a_control_within_a_reply_is_no_end() -> None:
+    source = template(
+        header="<|role|>bot<|is|>\n",
+        end="<|part|>",
+        reply=each(
+            '{{ \'<|part|>\nrole: tool<|is|>\n{"name": "\' + f.name + \'", "arguments": \' }}' + ARGUMENTS + "}"
+        ),
+    )
+    found = found_in(source, cuts="every")
+    assert found.proof.failed == ()
+    assert {"text_call", "call"} <= set(found.proof.proven)
+
+
+def test_reasoning_that_only_the_prompt_opens_is_found() -> None:
+    source = template(prompt="{{ '<muse>\n' }}", text="{{ m.content.split('</muse>') | last }}", reply="")
+    assert found_in(source).description.reasoning == Region(open="<muse>\n", close="</muse>")
+
+
+def test_reasoning_that_the_prompt_opens_and_closes_is_found() -> None:
+    prompt = "{% if enable_thinking %}{{ '<muse>' }}{% else %}{{ '<muse>\n\n</muse>' }}{% endif %}"
+    assert found_in(template(prompt=prompt, reply="")).description.reasoning == Region(open="<muse>", close="</muse>")
+
+
+def test_ends_are_those_behind_an_answer_and_behind_calls() -> None:
+    source = template(end="", reply=each("{{ '<job>' + f.name + '>' }}" + ARGUMENTS + "{{ '</job>' }}")).replace(
+        "<|e|>", ""
+    )
+    found = found_in(source)
+    assert found.description.ends == ("<|u|>", "<|r|>")
+    assert found.proof.failed == ()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_refused_and_said(name: str) -> None:
+    found = found_in(REFUSED[name])
+    assert found.description.calls == ()
+    assert "call" in found.proof.failures
+    assert "calls are not understood, so none are read" in found.warnings
+
+
+def test_a_shape_that_does_not_come_back_is_named_with_what_was_read() -> None:
+    """Quotes that nothing escapes: a string with code cannot be told from its end."""
+    argument = "{{ k + '=' }}{%- if v is string %}{{ \"'\" + v + \"'\" }}{%- else %}{{ v }}{%- endif %}"
+    reply = "{{ '<run>' }}" + each("{{ f.name + '(' }}" + pairs(argument, ", ") + "{{ ')' }}", "\n") + "{{ '</run>' }}"
+    found = found_in(template(reply=reply))
+    assert found.proof.failures == ("code",)
+    assert found.proof.failed[0].expected != found.proof.failed[0].read
+    assert found.warnings == ("code is not read back as it is written",)
+    assert found.description.calls
+
+
+def test_calls_that_the_template_never_writes_are_known_by_its_markers() -> None:
+    source = "{{ 'Call tools as <|tool_call|>[…].<|start_of_role|>' }}" + template(reply="")
+    found = found_in(source)
+    assert found.families == ("Granite 3",)
+    assert found.description.calls == (
+        CallForm(section=Region(open="<|tool_call|>[", close="]"), separator=", ", members=Members()),
+    )
+    assert "call" in found.proof.unsaid
+    assert found.warnings == ("calls are known by the family (Granite 3) and not proven: the template writes none",)
+
+
+def test_other_ways_that_a_family_writes_calls_are_read_too() -> None:
+    forms = found_in(FAMILIES["mistral list"]).description.calls
+    assert [form.members is not None for form in forms] == [True, False]
+
+
+def test_what_is_configured_is_taken_and_proven() -> None:
+    template_text = FAMILIES["hermes"]
+    wrong = ReplyDescription(anchor="<|a|>\n", ends=("<|e|>",))
+    compiled = JinjaCache().compile(template_text)
+    found = describe(TemplateProbe(compiled, {}), template_text, controls=[Control("<|e|>")], configured=wrong)
+    assert found.origin == "configured"
+    assert found.description == wrong
+    assert "reasoning_answer" in found.proof.failures
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "",
+        "{{ raise_exception('no') }}",
+        "{% for i in range(100000000) %}{% endfor %}",
+        "{{ messages[0].content * 3 }}",
+        "always the same",
+    ],
+)
+def test_a_template_that_says_nothing_gives_raw_text_and_a_warning(source: str) -> None:
+    found = found_in(source)
+    assert found.origin == "raw"
+    assert found.description == ReplyDescription()
+    assert found.warnings
+
+
+def test_what_was_found_is_found_once_for_a_vocabulary() -> None:
+    cache, asked = DescriptionCache(capacity=1), list[str]()
+
+    def find() -> Found:
+        asked.append("once")
+        return found_in(FAMILIES["hermes"])
+
+    for controls in ([Control("<a>")], [Control("<a>")], [Control("<b>")], [Control("<a>")]):
+        cache.get("source", controls, find)
+    assert len(asked) == 3
