@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import date
 from typing import Any
 
 from antiphon.conversation import Conversation, Role, Settings
@@ -16,6 +15,7 @@ from .budget import Limits
 from .capabilities import fitted
 from .chat import ChatMessage, chat_messages
 from .jinja_values import chat_texts, message_value, protected, strftime_for, texts_of, tool_value
+from .probing import TemplateProbe
 from .reply import CompiledDescription, ReplyDescription
 from .reply.describe import DescriptionCache, Found, describe
 from .reply_format import ReplyFormat, require_assistant
@@ -25,7 +25,6 @@ from .user_text import ControlSpellings, MarkedText, aligned, unused
 
 _FOUND = DescriptionCache()
 """What templates were found to write: a function of their text, and some work."""
-_PROBE_STEPS = 100_000
 RESERVED = frozenset(
     ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "strftime_now",
      "raise_exception", "chat_template", "tokenize", "range", "namespace", "dict")
@@ -208,7 +207,7 @@ class JinjaFormat(ReplyFormat):
             key,
             self.controls,
             lambda: describe(
-                self._asked,
+                TemplateProbe(self._template, self._special, self.capabilities),
                 self._template.source,
                 controls=self.controls,
                 variables=self._template.variables,
@@ -216,29 +215,6 @@ class JinjaFormat(ReplyFormat):
                 response_template=given,
             ),
         )
-
-    def _asked(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        tools: Sequence[Mapping[str, Any]],
-        kwargs: Mapping[str, Any],
-        generation: bool,
-    ) -> str | None:
-        """What the template makes of messages; None where it refuses."""
-        variables = {
-            **self._special,
-            **kwargs,
-            "messages": [dict(message) for message in messages],
-            "tools": [dict(tool) for tool in tools] or ([] if self.capabilities.tools_as_list else None),
-            "documents": None,
-            "strftime_now": strftime_for(date(2000, 1, 1)),
-            "add_generation_prompt": generation,
-        }
-        try:
-            return self._template.render(variables, steps=_PROBE_STEPS)
-        except TemplateError:
-            return None
 
     def _find_stops(self) -> tuple[Control | str, ...]:
         """What ends a reply, and the model's end token."""
