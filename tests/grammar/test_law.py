@@ -34,7 +34,13 @@ from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
 from antiphon.formats.openchatml import OpenChatML, openchatml
 from antiphon.formats.openchatml.spelling import CONTROLS as OPENCHATML_CONTROLS
 from antiphon.formats.template.builtin import QWEN, REPLIES
-from antiphon.formats.template.reply import PLAIN, CompiledDescription, ReplyDescription, ReplyReader, reply_grammar
+from antiphon.formats.template.reply import (
+    PLAIN,
+    CompiledDescription,
+    DescriptionParser,
+    ReplyDescription,
+    reply_grammar,
+)
 from antiphon.formats.template.reply.families import family_named
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
@@ -82,7 +88,7 @@ def described(replies: ReplyDescription, controls: Sequence[str] = (), *, thinki
     return Case(
         owned,
         lambda shape: reply_grammar(shape, replies, controls=owned, begun=compiled.begun_by(prompt)),
-        lambda: ReplyReader(compiled, prompt=prompt, tools=TOOLS, strict=True),
+        lambda: DescriptionParser(compiled, prompt=prompt, tools=TOOLS, strict=True),
         replies.reasoning is not None,
     )
 

@@ -72,8 +72,8 @@ class _Writer:
         match node:
             case Literal(text):
                 return quoted(text)
-            case ControlToken(control):
-                return self._control(control)
+            case ControlToken() | EndOfTurn():
+                return self._token(node)
             case AnyText():
                 return self._text(node)
             case Json() | KeyValues():
@@ -86,10 +86,11 @@ class _Writer:
                 return " ".join(filter(None, map(self.expression, parts)))
             case Repeat(item, least, most):
                 return f"({self.expression(item)}){_count(least, most)}"
-            case EndOfTurn(control):
-                return self._end_of_turn(control)
             case _:
                 assert_never(node)
+
+    def _token(self, node: ControlToken | EndOfTurn) -> str:
+        return self._control(node.control) if isinstance(node, ControlToken) else self._end_of_turn(node.control)
 
     def _value(self, node: Json | KeyValues) -> str:
         if isinstance(node, Json):

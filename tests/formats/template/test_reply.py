@@ -13,7 +13,7 @@ from antiphon.conversation import End, Incident, Message, MessageEnded, MessageS
 from antiphon.errors import ParseError
 from antiphon.formats.template import template_format
 from antiphon.formats.template.builtin import QWEN, REPLIES
-from antiphon.formats.template.reply import PLAIN, CompiledDescription, ReplyDescription, ReplyReader
+from antiphon.formats.template.reply import PLAIN, CompiledDescription, DescriptionParser, ReplyDescription
 from antiphon.formats.template.reply.families import family_named
 from antiphon.tokens import Control, Piece
 
@@ -33,8 +33,8 @@ def reader(
     controls: Sequence[Control] = (END,),
     stops: Sequence[Control | str] = (END,),
     strict: bool = False,
-) -> ReplyReader:
-    return ReplyReader(CompiledDescription(description, controls, stops), tools=TOOLS, strict=strict)
+) -> DescriptionParser:
+    return DescriptionParser(CompiledDescription(description, controls, stops), tools=TOOLS, strict=strict)
 
 
 def read(description: ReplyDescription, *pieces: Piece, strict: bool = False) -> list[ParserEvent]:

@@ -11,7 +11,7 @@ from antiphon.formats import Parser
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
-from .reply import CompiledDescription, ReplyDescription, ReplyReader, reply_grammar
+from .reply import CompiledDescription, DescriptionParser, ReplyDescription, reply_grammar
 
 
 class ReplyFormat:
@@ -36,7 +36,7 @@ class ReplyFormat:
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
     ) -> Parser:
-        return ReplyReader(self._compiled, prompt=prompt, tools=tools, strict=strict)
+        return DescriptionParser(self._compiled, prompt=prompt, tools=tools, strict=strict)
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
         return reply_grammar(

@@ -21,7 +21,7 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import UnsupportedError
-from antiphon.formats.template.reply import CompiledDescription, ReplyDescription, ReplyReader
+from antiphon.formats.template.reply import CompiledDescription, DescriptionParser, ReplyDescription
 from antiphon.formats.template.reply.grammar import reply_grammar
 from antiphon.formats.template.reply.marks import Alphabet
 from antiphon.grammar import ReplyShape
@@ -121,7 +121,7 @@ def compiled(family: str, owned: bool, shape: str, prompt: str = "") -> Compiled
 def read(family: str, owned: bool, ids: Sequence[int], prompt: str = "") -> list[ParserEvent]:
     pieces = list(PieceDecoder(tokenizer(family, owned)).feed(ids))
     begun = list(PieceDecoder(tokenizer(family, owned)).feed(encoded([Markup(prompt)], family, owned)))
-    reader = ReplyReader(described(family, owned), prompt=begun, tools=TOOLS, strict=True)
+    reader = DescriptionParser(described(family, owned), prompt=begun, tools=TOOLS, strict=True)
     return [*reader.feed(pieces), *reader.close()]
 
 

@@ -11,11 +11,11 @@ from antiphon.errors import TemplateError
 from antiphon.formats.template.reply import (
     CallForm,
     CompiledDescription,
+    DescriptionParser,
     Members,
     Pairs,
     Region,
     ReplyDescription,
-    ReplyReader,
     Slot,
     Value,
 )
@@ -79,7 +79,7 @@ def described(form: CallForm) -> ReplyDescription:
 
 def read(description: ReplyDescription, reply: str) -> list[tuple[str | None, str, str | None]]:
     compiled = CompiledDescription(description, [Control(END)], [])
-    reader = ReplyReader(compiled, prompt=["<|im_start|>assistant\n<think>\n"], tools=[WEATHER])
+    reader = DescriptionParser(compiled, prompt=["<|im_start|>assistant\n<think>\n"], tools=[WEATHER])
     events = [*reader.feed([reply, Control(END)]), *reader.close()]
     return [(e.message.recipient, e.message.text, e.message.call_id) for e in events if isinstance(e, MessageEnded)]
 

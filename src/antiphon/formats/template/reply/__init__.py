@@ -3,7 +3,7 @@
 from .compiled import CompiledDescription
 from .description import PLAIN, CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
 from .grammar import reply_grammar
-from .reader import ReplyReader
+from .reader import DescriptionParser
 
 __all__ = [
     "PLAIN",
@@ -13,7 +13,7 @@ __all__ = [
     "Pairs",
     "Region",
     "ReplyDescription",
-    "ReplyReader",
+    "DescriptionParser",
     "Slot",
     "Value",
     "reply_grammar",

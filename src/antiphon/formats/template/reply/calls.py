@@ -10,7 +10,7 @@ from antiphon.conversation import End
 
 from .arguments import ArgumentsWriter
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
-from .json_text import JsonText
+from .json_text import JsonScan
 from .marks import Marks
 from .messages import Messages, call_header
 from .source import Reading, Source
@@ -111,6 +111,8 @@ class CallReader:
         count = 0
         while char := (yield from self._source.after_blanks()):
             if char == "{":
+                if count:
+                    self._source.record()
                 yield from self._object(form)
                 count += 1
             elif char in "[`" if not count else char in ",;]`":
@@ -186,7 +188,7 @@ class CallReader:
 
     def _json(self, put: Callable[[str], None]) -> Reading[bool]:
         """A JSON value, as it comes; whether it came whole."""
-        text, source = JsonText(), self._source
+        text, source = JsonScan(), self._source
         while True:
             end = text.feed(source.text, source.at)
             if end > source.at:

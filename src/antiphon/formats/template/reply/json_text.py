@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 
-class JsonText:
+class JsonScan:
     """Finds where a JSON value ends, fed in pieces; it looks at brackets and strings only.
 
     ``broken``: a character that no JSON has outside strings, or a control token, which `feed` does not pass.
@@ -90,7 +90,7 @@ class JsonAnswer:
     """Follows an answer that may be a JSON text, to tell whether it stands inside a string of it."""
 
     def __init__(self) -> None:
-        self._text: JsonText | None = None
+        self._text: JsonScan | None = None
         self._began = False
 
     @property
@@ -101,7 +101,7 @@ class JsonAnswer:
         """Text after a line break inside a string is no JSON, whatever it looked like before."""
         if not self._began and text.strip():
             self._began = True
-            self._text = JsonText() if text.lstrip()[0] in '"{[' else None
+            self._text = JsonScan() if text.lstrip()[0] in '"{[' else None
             text = text.lstrip()
         if self._text is None:
             return

@@ -15,7 +15,7 @@ from .atoms import Atoms
 from .compiled import CompiledDescription
 from .description import ReplyDescription
 from .probe import Call, Probe, Reply
-from .reader import ReplyReader
+from .reader import DescriptionParser
 from .shapes import Shape, schema_tools, shapes_of
 
 Cuts = Literal["sampled", "every"]
@@ -167,7 +167,7 @@ class _Prover:
             ToolSpec(t["function"]["name"], "", t["function"]["parameters"]) for t in schema_tools(shape.reply.calls)
         ]
         for pieces in _pieces_of(said.reply, self._cuts):
-            read = _read(ReplyReader(self._compiled, prompt=said.prompt, tools=tools), pieces)
+            read = _read(DescriptionParser(self._compiled, prompt=said.prompt, tools=tools), pieces)
             if _compared(read, said.expected) != _compared(said.expected, said.expected):
                 reply = "".join(map(str, said.reply))
                 return Failure(shape=shape.name, reply=reply, expected=said.expected, read=tuple(read))
@@ -233,7 +233,7 @@ def _joined(atoms: Sequence[Piece]) -> list[Piece]:
     return found
 
 
-def _read(reader: ReplyReader, pieces: Sequence[Sequence[Piece]]) -> list[Part]:
+def _read(reader: DescriptionParser, pieces: Sequence[Sequence[Piece]]) -> list[Part]:
     events = []
     for batch in pieces:
         events += reader.feed(batch)

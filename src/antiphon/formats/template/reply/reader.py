@@ -16,11 +16,11 @@ from .source import Reading, Source
 from .typed import arguments_of
 
 
-class ReplyReader:
+class DescriptionParser:
     """One reply to ``prompt``: analysis between the reasoning marks, calls between theirs, the rest final.
 
-    A mark that the vocabulary has as a control counts only as that control, never when the model spells it out; one that
-    it lacks is text inside a string of arguments, and of an answer that is JSON. Blanks beside a mark belong to it.
+    A mark that the vocabulary has as a control counts only as that control, never when the model spells it out; one
+    that it lacks is text inside a string of arguments, and of an answer that is JSON. Blanks beside a mark are its own.
     ``tools`` are those offered, with their schemas where they are known.
     """
 
@@ -116,7 +116,14 @@ class ReplyReader:
         roles = self._description.roles[mark]
         if self._answer.in_string and not SYMBOL.search(mark):
             self._say(mark)
-        elif self._reasoning and Role.REASONING_CLOSE in roles:
+        elif Role.SECTION_OPEN in roles or Role.CALL_OPEN in roles:
+            yield from self._call(mark)
+        elif not (yield from self._region(mark, roles)):
+            self._other(mark, roles)
+
+    def _region(self, mark: str, roles: set[Role]) -> Reading[bool]:
+        """Whether the mark opens or closes a region here."""
+        if self._reasoning and Role.REASONING_CLOSE in roles:
             self._switch(reasoning=False)
             yield from self._bare_call()
         elif self._in_content and Role.CONTENT_CLOSE in roles:
@@ -128,9 +135,13 @@ class ReplyReader:
         elif Role.CONTENT_OPEN in roles:
             self._switch(reasoning=False)
             self._in_content = True
-        elif Role.SECTION_OPEN in roles or Role.CALL_OPEN in roles:
-            yield from self._call(mark)
-        elif Role.END in roles:
+        else:
+            return False
+        return True
+
+    def _other(self, mark: str, roles: set[Role]) -> None:
+        """An end, what says nothing, or what has no place here."""
+        if Role.END in roles:
             self._end(mark)
         elif Role.CALL_CLOSE in roles and self._quoting:
             self._say(self._alphabet.decode(mark))
@@ -138,9 +149,8 @@ class ReplyReader:
         elif Role.CALL_CLOSE in roles or Role.LAYOUT in roles:
             self._switch(reasoning=False)
         else:
-            spelling = self._alphabet.decode(mark)
             code = "unexpected_tag" if roles else "unexpected_control"
-            self._messages.incident(code, self._source.position - len(mark), spelling)
+            self._messages.incident(code, self._source.position - len(mark), self._alphabet.decode(mark))
 
     def _end(self, mark: str) -> None:
         self._finish(End.END)
