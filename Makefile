@@ -115,4 +115,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf .venv .oracles .clients .vllm .lmdeploy .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .oracles .clients .vllm .lmdeploy .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
