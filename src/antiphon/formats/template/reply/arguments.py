@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+_encoded = json.JSONEncoder(ensure_ascii=False).encode
+
 
 class ArgumentsWriter:
     """One JSON object, member by member."""
@@ -17,7 +19,7 @@ class ArgumentsWriter:
         """The key of the next member; False where there is one of that name already."""
         if key in self._keys:
             return False
-        self._put(("{" if not self._keys else ", ") + json.dumps(key, ensure_ascii=False) + ": ")
+        self._put(("{" if not self._keys else ", ") + _encoded(key) + ": ")
         self._keys.add(key)
         return True
 
@@ -31,7 +33,7 @@ class ArgumentsWriter:
 
     def string(self, text: str) -> None:
         """More of a string."""
-        self._put(json.dumps(text, ensure_ascii=False)[1:-1])
+        self._put(_encoded(text)[1:-1])
 
     def close(self) -> None:
         self._put("}" if self._keys else "{}")

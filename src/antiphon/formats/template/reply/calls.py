@@ -49,10 +49,11 @@ class _Call:
     def put(self, text: str) -> None:
         """More of the arguments, as JSON."""
         self.has_arguments = True
-        if self.name is None or self._waits:
-            self._waiting.append(text)
-            return
-        self.begin()
+        if not self.begun:
+            if self.name is None or self._waits:
+                self._waiting.append(text)
+                return
+            self.begin()
         self._messages.delta(text)
 
     def begin(self) -> None:

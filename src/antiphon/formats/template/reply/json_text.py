@@ -90,8 +90,9 @@ class JsonAnswer:
     """Follows an answer that may be a JSON text, to tell whether it stands inside a string of it."""
 
     def __init__(self) -> None:
+        self.over = False
+        """It is none, whatever follows."""
         self._text: JsonScan | None = None
-        self._began = False
 
     @property
     def in_string(self) -> bool:
@@ -99,14 +100,14 @@ class JsonAnswer:
 
     def feed(self, text: str) -> None:
         """Text after a line break inside a string is no JSON, whatever it looked like before."""
-        if not self._began and text.strip():
-            self._began = True
-            self._text = JsonScan() if text.lstrip()[0] in '"{[' else None
-            text = text.lstrip()
         if self._text is None:
-            return
+            text = text.lstrip()
+            self.over = self.over or text[:1] not in '"{['
+            if self.over or not text:
+                return
+            self._text = JsonScan()
         for i, line in enumerate(text.split("\n")):
             if self._text.done or self._text.broken or (i and self._text.in_string):
-                self._text = None
+                self._text, self.over = None, True
                 return
             self._text.feed(line, 0)

@@ -50,8 +50,8 @@ class Marks:
         self._whole = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
         self._prefixes = {literal[:n] for literal in self.literals for n in range(1, len(literal))}
         self._reach = max(map(len, self.literals), default=1) - 1
-        firsts = "".join(re.escape(first) for first in sorted({literal[0] for literal in self.literals}))
-        self.first = re.compile(f"[{firsts}]" if firsts else "(?!)")
+        self.begins = _begins(self.literals)
+        """Matches wherever a literal may begin, as far as two characters tell."""
 
     def all_in(self, text: str) -> list[str]:
         """Every literal in a text, in order."""
@@ -74,8 +74,20 @@ class Marks:
     def _open_tail(self, text: str, start: int) -> int:
         """Where a tail begins that may become a literal, or a longer one; the text's end where there is none."""
         at = max(start, len(text) - self._reach)
-        while found := self.first.search(text, at):
+        while found := self.begins.search(text, at):
             if text[found.start() :] in self._prefixes:
                 return found.start()
             at = found.start() + 1
         return len(text)
+
+
+def _begins(literals: Iterable[str]) -> re.Pattern[str]:
+    """A first character with a second one of a literal, or at the text's end."""
+    seconds: dict[str, set[str]] = {}
+    for literal in literals:
+        seconds.setdefault(literal[0], set()).add(re.escape(literal[1:2]))
+    branches = [
+        re.escape(first) + ("" if "" in each else f"(?:\\Z|[{''.join(sorted(each))}])")
+        for first, each in sorted(seconds.items())
+    ]
+    return re.compile("|".join(branches) or "(?!)")

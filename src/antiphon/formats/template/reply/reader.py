@@ -241,11 +241,13 @@ class DescriptionParser:
         if self._after_mark:
             text = text.lstrip()
             self._after_mark = not text
-        if not self._reasoning:
+        if not (self._reasoning or self._answer.over):
             self._answer.feed(text)
-        text = self._blanks + text
+        if self._blanks:
+            text, self._blanks = self._blanks + text, ""
         solid = text.rstrip() if self._description.marked else text
-        self._blanks = text[len(solid) :]
+        if len(solid) != len(text):
+            self._blanks = text[len(solid) :]
         if not solid:
             return
         if self._messages.open is None:

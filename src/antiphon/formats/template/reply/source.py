@@ -86,7 +86,7 @@ class Source:
                 put(self.take(start))
             if end > start:
                 return self.take(end)
-            if not (yield from self.more(marks.first, put)):
+            if not (yield from self.more(marks.begins, put)):
                 return ""
 
     def skip(self, literal: str) -> Reading[bool]:
