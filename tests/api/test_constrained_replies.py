@@ -41,7 +41,7 @@ def calls(*names: str) -> list[Piece]:
     reply: list[Piece] = []
     for name in names:
         reply += ["\n"] if reply else []
-        reply += [CALL, f'\n{{"name": "{name}", "arguments": {{"city":"Zürich"}}}}\n', UNCALL]
+        reply += [CALL, f'\n{{"name": "{name}", "arguments": {{"city": "Zürich"}}}}\n', UNCALL]
     return reply
 
 
@@ -65,7 +65,7 @@ def test_calls_are_the_same_streamed_and_not(names: list[str]) -> None:
     calls_made = [(call.id, call.function.name, call.function.arguments) for call in whole.message.tool_calls or []]
     assert calls_made == [(c.id, c.function.name, c.function.arguments) for c in streamed.message.tool_calls or []]
     assert [name for _, name, _ in calls_made] == names
-    assert {arguments for *_, arguments in calls_made} == {'{"city":"Zürich"}'}
+    assert {arguments for *_, arguments in calls_made} == {'{"city": "Zürich"}'}
     assert len({id for id, *_ in calls_made}) == len(names)
 
 

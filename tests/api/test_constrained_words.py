@@ -130,7 +130,7 @@ def test_a_string_of_an_answer_may_spell_a_tag_that_is_no_control(tag: str, thou
 @pytest.mark.parametrize("tag", TAGS)
 def test_a_string_of_arguments_may_spell_a_tag_that_is_no_control(tag: str) -> None:
     model = Scripted("chatml, spelled out")
-    value = f'{{"x":"a {tag} b"}}'
+    value = f'{{"x": "a {tag} b"}}'
     model.reply = model.tokenizer.encode(f'<tool_call>\n{{"name": "f", "arguments": {value}}}\n</tool_call>')
     got = asyncio.run(model.ask(tools=[STRICT_TOOL], tool_choice="required"))
     (call,) = got.json["choices"][0]["message"]["tool_calls"]

@@ -51,9 +51,9 @@ def test_a_required_or_named_tool_is_called_with_what_its_schema_says() -> None:
     tools = [tool("f", parameters=number), tool("g")]
     named = {"type": "function", "function": {"name": "g"}}
     cases = [
-        (called("f", '{"a":1}'), "required", True), (called("f", '{"a":"x"}'), "required", False),
-        (("I will not.",), "required", False), (called("g", "{}"), named, True), (called("g", '{"a":1}'), named, False),
-        (called("f", '{"a":1}'), named, False),
+        (called("f", '{"a": 1}'), "required", True), (called("f", '{"a": "x"}'), "required", False),
+        (("I will not.",), "required", False), (called("g", "{}"), named, True), (called("g", '{"a": 1}'), named, False),
+        (called("f", '{"a": 1}'), named, False),
     ]  # fmt: skip
     for reply, choice, fits in cases:
         engine, application = constrained(*reply)
@@ -126,6 +126,6 @@ def test_a_strict_schema_keeps_to_the_subset_and_the_keyword_is_named(base: str,
 @pytest.mark.spec("DBX-61")
 def test_a_property_may_be_named_as_a_keyword_is_and_be_null() -> None:
     fine = {"type": "object", "properties": {"pattern": {"type": ["string", "null"]}}}
-    _, application = constrained(*called("f", '{"pattern":null}'))
+    _, application = constrained(*called("f", '{"pattern": null}'))
     with running(application) as base:
         assert ask(base, tools=[tool(parameters=fine, strict=True)]).status == 200
