@@ -21,9 +21,12 @@ from antiphon.formats.template import (
     replies_of,
     template_format,
 )
+from antiphon.formats.template.reply import ReplyDescription
 from antiphon.models.text import ModelText
 from antiphon.plugins import FORMATS, load_plugin, plugin_names
 from antiphon.tokens import Control
+
+from .replies import described, replies_file, responses_of
 
 log = logging.getLogger("antiphon.catalog")
 
@@ -80,27 +83,39 @@ def choose_format(
     """The entry's own template, else its format, else Harmony where the vocabulary has its controls, else its files'.
 
     A model without a chat template gets ``fallback``, with a warning: perhaps it was never trained on that. Without
-    a fallback it is a `ModelError` (resolution M-03).
+    a fallback it is a `ModelError` (resolution M-03). Its replies are read as the entry says, else as its files or the
+    template do.
     """
     controls = text.tokenizer.controls
+    replies = replies_file(Path(entry.replies).expanduser()) if entry.replies else None
     if entry.chat_template:
-        return template_file(Path(entry.chat_template).expanduser(), controls, text.special)
+        return template_file(Path(entry.chat_template).expanduser(), controls, text.special, replies=replies)
     if entry.format:
-        return formats.get(entry.format, controls)
+        return described(formats.get(entry.format, controls), replies, controls)
     if all(control in controls for control in HARMONY_CONTROLS):
-        return formats.get("harmony", controls)
+        return described(formats.get("harmony", controls), replies, controls)
     if text.template:
-        return jinja_format(text.template, controls, text.special, name=f"{name}/chat_template")
+        return jinja_format(
+            text.template,
+            controls,
+            text.special,
+            name=f"{name}/chat_template",
+            replies=replies,
+            response_template=responses_of(name, text),
+        )
     if not fallback:
         hint = "Name a format or a chat_template in the model's table, or an engine.fallback_format."
         raise ModelError(f"the model {name!r} has no chat template", code="no_chat_template", hint=hint)
     log.warning("%s has no chat template; its prompts are in %s", name, fallback)
-    return formats.get(fallback, controls)
+    return described(formats.get(fallback, controls), replies, controls)
 
 
-def template_file(path: Path, controls: Collection[Control], special: Mapping[str, str]) -> Format:
+def template_file(
+    path: Path, controls: Collection[Control], special: Mapping[str, str], *, replies: ReplyDescription | None = None
+) -> Format:
     """A user's own template: the first class that a Python file registers, the blocks of a JSON file, or Jinja.
 
+    ``replies`` None: as the template, or the built-in one that it derives from, writes them.
     Raises `ConfigError` when the file cannot be read, `TemplateError` with the position when it is wrong.
     """
     try:
@@ -110,14 +125,14 @@ def template_file(path: Path, controls: Collection[Control], special: Mapping[st
     match path.suffix:
         case ".py":
             templates, added = load_template_python(text, str(path))
-            return template_format(added[0], controls, templates=templates)
+            return template_format(added[0], controls, templates=templates, replies=replies)
         case ".json":
             try:
                 name, template = load_template_json(text, default_name=path.stem)
             except TemplateError as error:
                 raise TemplateError(f"{path}: {error.message}", code=error.code, hint=error.hint) from None
-            return TemplateFormat(name, template, controls, replies=replies_of(name, template))
+            return TemplateFormat(name, template, controls, replies=replies or replies_of(name, template))
         case ".jinja" | ".jinja2":
-            return jinja_format(text, controls, special, name=path.stem)
+            return jinja_format(text, controls, special, name=path.stem, replies=replies)
         case _:
             raise ConfigError(f"{path} is no chat template by its name", hint="Known: .py, .json and .jinja.")

@@ -27,6 +27,7 @@ from .catalog import Catalog
 from .format_choice import NO_FORMATS, known_formats
 from .memory import Later, ModelMemory, SleepingEngine, loop_later
 from .remote import connect
+from .replies import log_replies
 
 log = logging.getLogger("antiphon.catalog")
 
@@ -148,6 +149,7 @@ async def load_model(
     """
     source = await read_source(entry, path)
     format = format_of(name, entry, source.text, formats, fallback=config.fallback_format)
+    log_replies(name, format)
     spec = spec_of(name, entry, source, format, config, environ)
     return model_of(name, entry, await open_engine(entry, spec, memory or ModelMemory()), source.text, format)
 

@@ -29,7 +29,9 @@ NOT_KEYS = frozenset({HOME, FILE, "ANTIPHON_CORPORA", "ANTIPHON_TEST_MODEL"})
 NO_PATHS = frozenset({MEMORY, O200K, ""})
 """Values that are no path, where a path may be given."""
 
-PATHS = frozenset("chat_template source folder keys store mcp pages packages tokenizer file tls_cert tls_key".split())
+PATHS = frozenset(
+    "chat_template replies source folder keys store mcp pages packages tokenizer file tls_cert tls_key".split()
+)
 """A file's relative paths are relative to the file. Engines say which of their settings are paths."""
 
 

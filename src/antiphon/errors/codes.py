@@ -200,6 +200,10 @@ CONVERSATIONS = {
     "template_not_found": error(400, "There is no chat template of this name.", TemplateError),
     "template_too_large": error(400, "The chat template has too many characters.", TemplateError),
     "bad_template": error(400, "The chat template is malformed.", TemplateError),
+    "bad_response_template": error(
+        400, "A response template is none of version 1, or says what no description of replies can say.", TemplateError
+    ),
+    "bad_replies": error(400, "A description of a model's replies is malformed.", TemplateError),
     "template_failed": error(400, "The chat template raised an error of Python.", TemplateError),
     "template_refused": error(400, "The chat template itself refuses this conversation.", TemplateError),
     "template_limit": error(400, "The chat template needs more steps, memory or depth than it may.",

@@ -12,20 +12,33 @@ from antiphon.config import O200K
 from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats.raw import RawFormat
-from antiphon.tokens import Control, Tokenizer, gguf_tokenizer, hf_tokenizer, o200k_harmony
+from antiphon.tokens import ByteTokenizer, Control, Tokenizer, gguf_tokenizer, hf_tokenizer, o200k_harmony
 
 TOKENIZER_FILE = "tokenizer.json"
+SETTINGS_FILE = "tokenizer_config.json"
+RESPONSE_TEMPLATE = "response_template"
+"""The key of the tokenizer's settings that says how the model writes its replies, and the name of a file of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTemplate:
+    """How a model writes its replies, as its files say: the JSON value as it stands, and the ``place`` that has it."""
+
+    spec: object
+    place: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelText:
     """``special`` are the spellings of ``bos_token``, ``eos_token`` …, as Jinja templates know them.
 
-    ``sentences`` frames a text that is embedded, and ``dimensions`` are its embedding's, where the files have it.
+    ``responses``: what the files say of the model's replies. ``sentences`` frames a text that is embedded, and
+    ``dimensions`` are its embedding's, where the files have it.
     """
 
     tokenizer: Tokenizer
     template: str | None = None
+    responses: ResponseTemplate | None = None
     special: Mapping[str, str] = field(default_factory=dict)
     end_ids: frozenset[int] = frozenset()
     sentences: RawFormat | None = None
@@ -92,18 +105,50 @@ def _sentences(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFo
 def folder_text(folder: Path) -> ModelText:
     """Of a Hugging Face folder; all its files but ``tokenizer.json`` may be missing. Raises `OSError`, `TokenError`."""
     tokenizer = hf_tokenizer((folder / TOKENIZER_FILE).read_text("utf-8"))
-    settings, generation = _json(folder / "tokenizer_config.json"), _json(folder / "generation_config.json")
-    special = {role: spelled for role in ("bos_token", "eos_token", "unk_token", "pad_token")
-               if (spelled := _spelling(settings.get(role)))}  # fmt: skip
+    settings, generation = _json(folder / SETTINGS_FILE), _json(folder / "generation_config.json")
+    special = _special(settings)
     eos = generation.get("eos_token_id")
     ends = {id for id in (eos if isinstance(eos, list) else [eos]) if isinstance(id, int)}
     named = tokenizer.control_id(Control(special["eos_token"])) if "eos_token" in special else None
     return ModelText(
         tokenizer=tokenizer,
         template=_template(folder, settings.get("chat_template")),
+        responses=_responses(folder, settings),
         special=special,
         end_ids=frozenset(ends if named is None else ends | {named}),
     )
+
+
+def template_text(folder: Path) -> ModelText:
+    """Of a folder that need not have a vocabulary: its templates, and single bytes beside the tokens that it names.
+
+    Raises `ModelError`, `OSError` and `TokenError`.
+    """
+    if (folder / TOKENIZER_FILE).is_file():
+        return folder_text(folder)
+    settings = _json(folder / SETTINGS_FILE)
+    special = _special(settings)
+    added = settings.get("added_tokens_decoder")
+    named = [_spelling(token) for token in (added.values() if isinstance(added, dict) else ())]
+    return ModelText(
+        tokenizer=ByteTokenizer(spelled for spelled in (*special.values(), *named) if spelled),
+        template=_template(folder, settings.get("chat_template")),
+        responses=_responses(folder, settings),
+        special=special,
+    )
+
+
+def _special(settings: Mapping[str, Any]) -> dict[str, str]:
+    roles = ("bos_token", "eos_token", "unk_token", "pad_token")
+    return {role: spelled for role in roles if (spelled := _spelling(settings.get(role)))}
+
+
+def _responses(folder: Path, settings: Mapping[str, Any]) -> ResponseTemplate | None:
+    """The response template: of the tokenizer's settings, else a file of its own."""
+    if settings.get(RESPONSE_TEMPLATE) is not None:
+        return ResponseTemplate(settings[RESPONSE_TEMPLATE], f"{folder / SETTINGS_FILE}: {RESPONSE_TEMPLATE}")
+    alone = folder / f"{RESPONSE_TEMPLATE}.json"
+    return ResponseTemplate(_value(alone), str(alone)) if alone.is_file() else None
 
 
 def _template(folder: Path, setting: Any) -> str | None:
@@ -124,9 +169,14 @@ def _spelling(token: Any) -> str | None:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = _value(path)
     except FileNotFoundError:
         return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _value(path: Path) -> object:
+    try:
+        return json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise ModelError(f"{path} is not JSON: {error}", code="tokenizer_malformed") from None
-    return found if isinstance(found, dict) else {}

@@ -4,11 +4,14 @@ from .base import BaseTemplate
 from .blocks import Blocks, Rule
 from .budget import Limits
 from .builtin import register_templates, replies_of, template_format
+from .check import TemplateCheck, check_template, exported, origin_words
 from .declared import DeclaredTemplate
 from .format import TemplateFormat
 from .jinja import JinjaCache, JinjaFormat, jinja_format
 from .load import load_template_json, load_template_python
 from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
+from .reply_file import load_replies
+from .stability import PromptChange
 
 __all__ = [
     "CHAT_TEMPLATES",
@@ -19,9 +22,15 @@ __all__ = [
     "JinjaFormat",
     "Limits",
     "Rule",
+    "PromptChange",
+    "TemplateCheck",
     "TemplateFormat",
     "TemplateRegistry",
     "builtin_templates",
+    "check_template",
+    "exported",
+    "load_replies",
+    "origin_words",
     "jinja_format",
     "load_template_json",
     "load_template_python",

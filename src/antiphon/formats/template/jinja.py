@@ -18,6 +18,7 @@ from .jinja_values import chat_texts, message_value, protected, strftime_for, te
 from .probing import TemplateProbe
 from .reply import CompiledDescription, ReplyDescription
 from .reply.describe import DescriptionCache, Found, describe
+from .reply.proof import Cuts
 from .reply_format import ReplyFormat, require_assistant
 from .sandbox import CompiledTemplate
 from .trials import Trials, find_capabilities
@@ -71,9 +72,10 @@ class JinjaFormat(ReplyFormat):
         self.defaults = defaults or SamplingDefaults()
         self._template = template
         self._special = dict(special_tokens or {})
+        self._given = replies, response_template
         self._spellings = ControlSpellings(self.controls)
         self.capabilities = find_capabilities(template, self._special)
-        self.found = self._find_replies(replies, response_template)
+        self.found = self._find_replies()
         self.replies = self.found.description
         self.stops = self._find_stops()
         self._compiled = CompiledDescription(self.replies, self.vocabulary, self.stops)
@@ -108,6 +110,16 @@ class JinjaFormat(ReplyFormat):
     def arguments_as_text(self) -> bool:
         """Whether the template is given the arguments of earlier calls as the text that the model wrote."""
         return self.capabilities.arguments_as_text
+
+    @property
+    def source(self) -> str:
+        """The template's text."""
+        return self._template.source
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Every variable that the template reads."""
+        return self._template.variables
 
     @property
     def arguments(self) -> frozenset[str]:
@@ -199,21 +211,22 @@ class JinjaFormat(ReplyFormat):
             )
         return text[:end]
 
-    def _find_replies(self, configured: ReplyDescription | None, given: ReplyDescription | None) -> Found:
-        """How the model writes its replies: as it is said, else as the template does."""
+    def _find_replies(self) -> Found:
         special = sorted(self._special.items())
-        key = "\0".join((self._template.source, *map(str, special), repr(configured), repr(given)))
-        return _FOUND.get(
-            key,
-            self.controls,
-            lambda: describe(
-                TemplateProbe(self._template, self._special, self.capabilities),
-                self._template.source,
-                controls=self.controls,
-                variables=self._template.variables,
-                configured=configured,
-                response_template=given,
-            ),
+        key = "\0".join((self._template.source, *map(str, special), *map(repr, self._given)))
+        return _FOUND.get(key, self.controls, self.describe)
+
+    def describe(self, cuts: Cuts = "sampled") -> Found:
+        """How the model writes its replies, found anew: as it is said, else as the template does."""
+        configured, response_template = self._given
+        return describe(
+            TemplateProbe(self._template, self._special, self.capabilities),
+            self._template.source,
+            controls=self.controls,
+            variables=self._template.variables,
+            configured=configured,
+            response_template=response_template,
+            cuts=cuts,
         )
 
     def _find_stops(self) -> tuple[Control | str, ...]:

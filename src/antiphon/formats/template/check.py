@@ -1,0 +1,93 @@
+"""What can be said of a chat template before it is trusted: what is understood, what is lost, what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from antiphon.conversation import Conversation, Role
+from antiphon.errors import AntiphonError, TemplateError
+from antiphon.tokens import Piece, Tokenizer, spell
+
+from .constructs import UnsafeConstruct, unsafe_constructs
+from .jinja import JinjaFormat
+from .reply.describe import Found
+from .reply.response_template import to_response_template
+from .stability import PromptChange, prompt_changes, sample_prompts
+
+_MOST_ARGUMENTS = 16
+_ORIGINS = {
+    "configured": "your own description",
+    "response_template": "the response template of the model's files",
+    "derived": "the chat template, from which it was derived",
+    "family": "the table of families",
+    "raw": "nothing: replies are raw text",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateCheck:
+    """``found``: what is understood of replies, proven at every cut. ``arguments``: what only a request can give.
+
+    ``prompts``: what the template writes, by name. ``refused``: its own words where it writes nothing.
+    """
+
+    name: str
+    found: Found
+    variables: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    unsafe: tuple[UnsafeConstruct, ...] = ()
+    changes: tuple[PromptChange, ...] = ()
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What would be lost, a sentence each; empty where nothing is."""
+        shapes = [f"{shape} is not read back as it is written" for shape in self.found.proof.failures]
+        raw = ["nothing of the model's replies is understood"] if self.found.origin == "raw" else []
+        unsafe = [f"line {each.line} has {each.what}, which is refused" for each in self.unsafe]
+        question = [f"a question alone is refused: {self.refused['question']}"] if "question" in self.refused else []
+        return (*shapes, *raw, *unsafe, *question)
+
+
+def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None) -> TemplateCheck:
+    """Tries a template; takes seconds. ``tokenizer``: of the model, to say at which token prompts change."""
+    found = format.describe(cuts="every")
+    prompts: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for name, conversation in sample_prompts():
+        try:
+            prompts[name] = spell(list(format.render(conversation)))
+        except AntiphonError as error:
+            refused[name] = error.message
+
+    def render(conversation: Conversation, opens_reply: bool) -> list[Piece]:
+        return list(format.render(conversation, reply_as=Role.ASSISTANT if opens_reply else None))
+
+    arguments = tuple(sorted(format.arguments))
+    return TemplateCheck(
+        name=format.name,
+        found=found,
+        variables=tuple(sorted(format.variables)),
+        arguments=arguments,
+        unsafe=unsafe_constructs(format.source),
+        changes=prompt_changes(render, found.description, arguments[:_MOST_ARGUMENTS], tokenizer),
+        prompts=prompts,
+        refused=refused,
+    )
+
+
+def exported(found: Found) -> tuple[dict[str, Any] | None, str]:
+    """The description as a response template; None with the reason where such a template cannot say it."""
+    try:
+        return to_response_template(found.description), ""
+    except TemplateError as error:
+        return None, error.message
+
+
+def origin_words(found: Found) -> str:
+    """Where a description is from, in words."""
+    families = f" ({', '.join(found.families)})" if found.families else ""
+    return _ORIGINS[found.origin] + families

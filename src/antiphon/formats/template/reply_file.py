@@ -1,0 +1,65 @@
+"""A description of replies from the text of a user's file. Reading the file is the caller's business."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon.errors import TemplateError
+
+from .reply import ReplyDescription
+from .reply.response_template import from_response_template
+
+_HINT = "Its fields are those of a reply description, or of a response template of version 1."
+
+
+def load_replies(text: str, kind: Literal["json", "toml"]) -> ReplyDescription:
+    """The description that the text has: in its own fields, or as a response template, which is known by ``fields``.
+
+    Raises `TemplateError` that names the key at which it is wrong.
+    """
+    try:
+        value = json.loads(text) if kind == "json" else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TemplateError(f"no {kind.upper()}: {error}", code="bad_replies", hint=_HINT) from None
+    if isinstance(value, Mapping) and "fields" in value:
+        return from_response_template(value)
+    try:
+        found = msgspec.convert(value, ReplyDescription)
+    except msgspec.ValidationError as error:
+        raise TemplateError(str(error), code="bad_replies", hint=_HINT) from None
+    if fault := _unknown(value, msgspec.to_builtins(found), "$") or _fault(found):
+        raise TemplateError(fault, code="bad_replies", hint=_HINT)
+    return found
+
+
+def _unknown(given: Any, known: Any, path: str) -> str:
+    """What is said of the first key that a description does not have; empty where it has them all."""
+    if isinstance(given, Mapping):
+        pairs = [(f"{path}.{key}", value, known.get(key)) for key, value in given.items()]
+        wrong = [where for key, (where, _, _) in zip(given, pairs, strict=True) if key not in known]
+    elif isinstance(given, Sequence) and not isinstance(given, str):
+        pairs = [(f"{path}[{i}]", value, known[i]) for i, value in enumerate(given)]
+        wrong = []
+    else:
+        return ""
+    if wrong:
+        return f"unknown key {wrong[0]!r}"
+    return next(filter(None, (_unknown(value, made, where) for where, value, made in pairs)), "")
+
+
+def _fault(found: ReplyDescription) -> str:
+    """Why a description of the right types describes nothing that can be read."""
+    for name, region in (("reasoning", found.reasoning), ("content", found.content)):
+        if region is not None and not (region.open or region.close):
+            return f"$.{name}: a region needs an open or a close"
+    for i, form in enumerate(found.calls):
+        if form.members is None and not any(slot.reads == "name" or slot.pattern for slot in form.head):
+            return f"$.calls[{i}]: without members it needs a head that reads the name"
+        if form.pairs is not None and not form.pairs.values:
+            return f"$.calls[{i}].pairs.values: one at least is needed"
+    return ""
