@@ -29,6 +29,7 @@ GOOD: Mapping[str, Fields] = {
     "/v1/detokenize": {"tokens": [1]},
     "/v1/render": {"messages": [USER]},
     "/v1/parse": {"text": "Hi"},
+    "/v1/templates/check": {"template": "{{ messages[-1].content }}"},
     VECTORS: {"input": "Hi", "model": "minilm"},
 }
 """The least body that each route takes."""

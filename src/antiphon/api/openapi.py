@@ -26,6 +26,7 @@ from antiphon.wire.native.schema import (
     TokenizeRequest,
     Tokens,
 )
+from antiphon.wire.native.template_schema import CheckedTemplate, TemplateCheckRequest
 from antiphon.wire.responses.item_schema import ItemList
 from antiphon.wire.responses.schema import (
     Conversation,
@@ -45,7 +46,7 @@ _KINDS = (
     EmbeddingRequest, EmbeddingList, ModelCard, ModelList, TokenizeRequest, Tokens, DetokenizeRequest, Detokenized,
     RenderRequest, Rendered, ParseRequest, Parsed, ErrorBody, ResponsesRequest, Response, DeletedResponse,
     TokensRequest, TokenCount, Conversation, ConversationCreate, ConversationUpdate, DeletedConversation, ItemsCreate,
-    ItemList,
+    ItemList, TemplateCheckRequest, CheckedTemplate,
 )  # fmt: skip
 _REF = "#/components/schemas/{name}"
 
@@ -79,6 +80,11 @@ def document(limits: Limits) -> bytes:
                 "/v1/detokenize": {"post": _operation("The text of ids.", Detokenized, body=DetokenizeRequest)},
                 "/v1/render": {"post": _operation("The prompt of a chat request.", Rendered, body=RenderRequest)},
                 "/v1/parse": {"post": _operation("The messages of a reply.", Parsed, body=ParseRequest)},
+                "/v1/templates/check": {
+                    "post": _operation(
+                        "What is understood of a chat template.", CheckedTemplate, body=TemplateCheckRequest
+                    )
+                },
                 **_stored(),
                 **{
                     f"/{name}": {"get": _plain(summary)}

@@ -25,6 +25,7 @@ COMMANDS = {
     "validate": "Check an OpenChatML transcript of any length.",
     "conformance": "Run the OpenChatML compliance suite, against us or another.",
     "grammar": "Print what a reply may be, or check a text against it.",
+    "template": "Check a chat template: what is understood of it, and what is lost.",
     "formats": "List the formats and chat templates.",
     "config": "Show the configuration and where each value comes from.",
     "doctor": "Check this machine: Python, engine, models, port.",

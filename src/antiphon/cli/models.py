@@ -1,20 +1,79 @@
-"""``antiphon models``: what is known by name, and what is here."""
+"""``antiphon models``: what is known by name, what is here, and how one of them is spoken to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+import typer
 
-from antiphon.config import ModelEntry
+from antiphon.config import Config, ModelEntry, find_entry
+from antiphon.errors import ConfigError
+from antiphon.formats.template import JinjaFormat
 from antiphon.models.store import InstalledModel, ModelStore
+from antiphon.wire.native.template_schema import RepliesFound
+from antiphon.wire.native.templates import found_replies
 
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json, print_table
+from .select_format import select_format
 
 
-def command(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """List the models of the catalog, of your configuration and of the store."""
-    settings = configure(config).config
+class ModelsAction(StrEnum):
+    LIST = "list"
+    SHOW = "show"
+
+
+def command(
+    action: Annotated[ModelsAction, typer.Argument(help="What to do.")] = ModelsAction.LIST,
+    name: Annotated[str | None, typer.Argument(help="The model to show.")] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the models of the catalog, of your configuration and of the store; or show how one is spoken to."""
+    if action is ModelsAction.SHOW:
+        if name is None:
+            raise ConfigError("which model?", code="name_missing", hint="antiphon models lists them.")
+        show(configure(config, model=name).config, json=json)
+        return
+    if name is not None:
+        raise ConfigError(f"the list takes no name: {name}", hint=f"antiphon models show {name}")
+    list_models(configure(config).config, json=json)
+
+
+def show(settings: Config, *, json: bool) -> None:
+    """The model's line, its format, and whence its replies are known."""
+    name, entry = find_entry(settings.model, settings.entries)
+    store = ModelStore(Path(settings.store.folder))
+    here = {model.name: model for model in store.installed()}
+    row = ModelRow.of(name, entry, here.get(name), store)
+    chats = entry.task == "chat" and (entry.tokenizer or store.path(name, entry))
+    format = select_format(settings, named=None).format if chats else None
+    replies = found_replies(format.found) if isinstance(format, JinjaFormat) else None
+    shown = ShownModel(model=row, format=format.name if format else None, replies=replies)
+    if json:
+        print_json(shown)
+    else:
+        print("\n".join(shown_lines(shown)))
+
+
+def shown_lines(shown: ShownModel) -> Iterator[str]:
+    """What `show` prints for people."""
+    for key, value in msgspec.to_builtins(shown.model).items():
+        yield f"{key}: {', '.join(value) if isinstance(value, (list, tuple)) else value}"
+    yield f"speaks: {shown.format or 'not known before it is here'}"
+    if shown.replies is None:
+        return
+    yield f"replies known from: {shown.replies.source}"
+    yield f"shapes proven: {', '.join(shown.replies.proven) or 'none'}"
+    yield f"shapes failed: {', '.join(failure.shape for failure in shown.replies.failed) or 'none'}"
+    yield from (f"warning: {warning}" for warning in shown.replies.warnings)
+
+
+def list_models(settings: Config, *, json: bool) -> None:
+    """A line for each model that is known by name."""
     store = ModelStore(Path(settings.store.folder))
     here = {model.name: model for model in store.installed()}
     entries = {**{name: ModelEntry(source=model.source) for name, model in here.items()}, **settings.entries}
@@ -59,6 +118,14 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             path=str(path) if path else None,
             sha256=here.sha256 if here else entry.sha256,
         )
+
+
+class ShownModel(msgspec.Struct, frozen=True, kw_only=True):
+    """``replies`` only of a model that speaks a Jinja template."""
+
+    model: ModelRow
+    format: str | None
+    replies: RepliesFound | None
 
 
 def state_of(entry: ModelEntry, path: Path | None) -> str:

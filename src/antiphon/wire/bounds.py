@@ -14,6 +14,7 @@ from .completions.read import MAX_LOGPROBS
 from .definitions import NAME
 from .dialect import OPENAI
 from .form_fields import FORM_FIELDS
+from .native.templates import MAX_CONTROLS, MAX_TEMPLATE
 from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
 
 Schema = dict[str, Any]
@@ -148,6 +149,7 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
         },
         "DetokenizeRequest": {"tokens": ids},
         "ParseRequest": {"ids": ids, "prompt_ids": ids},
+        "TemplateCheckRequest": {"template": {"maxLength": MAX_TEMPLATE}, "controls": {"maxItems": MAX_CONTROLS}},
         "FunctionDefinition": {"name": {"pattern": f"^{NAME.pattern}$"}},
     }
 

@@ -1,4 +1,7 @@
-"""POST /v1/tokenize, /detokenize, /render, /parse: no engine works for these, so they wait for no slot."""
+"""POST /v1/tokenize, /detokenize, /render, /parse, /templates/check.
+
+No engine works for these, so they wait for no slot.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from antiphon.wire.chat.read import Reading
 from antiphon.wire.native.schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
 from antiphon.wire.native.write import detokenize, parse, render, tokenize
 
+from .templates import CheckTemplate
+
 
 def native_routes(context: Context, prefix: str) -> list[Route]:
     return [
@@ -17,6 +22,7 @@ def native_routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/detokenize", Detokenize(context), methods=["POST"]),
         Route(f"{prefix}/render", Render(context), methods=["POST"]),
         Route(f"{prefix}/parse", Parse(context), methods=["POST"]),
+        Route(f"{prefix}/templates/check", CheckTemplate(context), methods=["POST"]),
     ]
 
 

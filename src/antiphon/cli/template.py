@@ -1,0 +1,103 @@
+"""``antiphon template check``: a chat template tried before it is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from antiphon.errors import ConfigError, TemplateError
+from antiphon.formats.template import check_template
+from antiphon.wire.native.template_schema import CheckedTemplate, PromptChangeFound
+from antiphon.wire.native.templates import checked
+
+from .find_template import is_place, template_at, template_of
+from .options import ConfigOption, JsonOption, configure, print_json
+
+
+class TemplateAction(StrEnum):
+    CHECK = "check"
+
+
+def command(
+    action: Annotated[TemplateAction, typer.Argument(help="What to do.")],
+    target: Annotated[str, typer.Argument(help="A model's name, a .jinja file, or a folder of a model.")],
+    replies: Annotated[
+        Path | None, typer.Option("--replies", help="A description of its replies (.json, .toml) to check.")
+    ] = None,
+    prompts: Annotated[bool, typer.Option("--prompts", help="Print the prompts of some conversations too.")] = False,
+    export: Annotated[
+        str | None, typer.Option("--export", help="Write the response_template (JSON) to this file; - prints it alone.")
+    ] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Check what is understood of a chat template and its replies. Exit code 1 when something would be lost."""
+    if is_place(target):
+        found = template_at(target, replies)
+    else:
+        found = template_of(configure(config, model=target).config)
+        if replies:
+            raise ConfigError("--replies is for files and folders", hint="Name it in the model's table: replies = …")
+    result = checked(check_template(found.format, found.tokenizer))
+    if export:
+        write_export(result, export)
+    if json and export != "-":
+        print_json(result)
+    elif export != "-":
+        print("\n".join(lines(result, prompts=prompts)))
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+def write_export(result: CheckedTemplate, place: str) -> None:
+    """Writes the response template. Raises `TemplateError` with the reason where there can be none."""
+    if result.replies.response_template is None:
+        raise TemplateError(result.replies.not_exported or "", code="bad_response_template")
+    text = msgspec.json.format(msgspec.json.encode(result.replies.response_template)).decode() + "\n"
+    if place == "-":
+        print(text, end="")
+        return
+    try:
+        Path(place).expanduser().write_text(text, "utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {place}: {error.strerror}") from None
+
+
+def lines(result: CheckedTemplate, *, prompts: bool) -> Iterator[str]:
+    """The report for people."""
+    found = result.replies
+    yield f"{result.name}: {'nothing is lost' if result.ok else 'something is lost'}"
+    yield from (f"  lost: {sentence}" for sentence in result.lost)
+    yield f"replies are known from {found.source}"
+    yield f"  read back at every cut: {', '.join(found.proven) or 'nothing'}"
+    if found.unsaid:
+        yield f"  the template does not write: {', '.join(found.unsaid)}"
+    yield from (f"  warning: {warning}" for warning in found.warnings)
+    for failure in found.failed:
+        yield f"  {failure.shape} is written {failure.reply!r}"
+        yield f"    and read {[part.text for part in failure.read]!r}"
+    yield "prompts from turn to turn"
+    yield from (f"  {_changed(change)}" for change in result.changes)
+    yield f"variables: {', '.join(result.variables)}"
+    yield f"template arguments: {', '.join(result.arguments) or 'none'}"
+    yield from (f"refused at line {each.line}: {each.what}" for each in result.unsafe)
+    yield from (f"refused, {name}: {words}" for name, words in result.refused.items())
+    for name, text in result.prompts.items() if prompts else ():
+        yield f"--- {name}\n{text}"
+
+
+def _changed(change: PromptChangeFound) -> str:
+    if change.refused:
+        return f"{change.turn}: refused: {change.refused}"
+    if change.stable:
+        return f"{change.turn}: kept"
+    token = "" if change.token is None else f", token {change.token}"
+    return (
+        f"{change.turn}: changes at character {change.at}{token}, because of {change.cause}:"
+        f" {change.former or ''!r} becomes {change.next or ''!r}"
+    )

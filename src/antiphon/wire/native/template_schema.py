@@ -1,0 +1,99 @@
+"""A chat template checked: what is asked, and what is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class TemplateCheckRequest(msgspec.Struct, kw_only=True):
+    """The template of a ``model`` (absent: the default); or a ``template`` as text, for a model's vocabulary or none.
+
+    ``controls`` are spellings of control tokens, in place of the model's; ``special_tokens`` those that templates use
+    by name (``eos_token`` …); ``response_template`` is what the model's files say of replies.
+    """
+
+    model: str | None = None
+    template: str | None = None
+    special_tokens: dict[str, str] | None = None
+    controls: list[str] | None = None
+    response_template: Any = None
+
+
+class ReadPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a reply: reasoning, an answer, or a call with its arguments as JSON."""
+
+    kind: str
+    text: str
+    name: str | None = None
+    call_id: str | None = None
+
+
+class LostShape(msgspec.Struct, frozen=True, kw_only=True):
+    """A shape of reply that is read otherwise than the template writes it."""
+
+    shape: str
+    reply: str
+    expected: list[ReadPart]
+    read: list[ReadPart]
+
+
+class RepliesFound(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the description of replies is from (``source`` in words), and which shapes are read back at every cut.
+
+    ``unsaid``: shapes that the template does not write. ``response_template``: the description in transformers' form;
+    null where that cannot say it, for the reason ``not_exported``.
+    """
+
+    origin: str
+    source: str
+    families: list[str]
+    proven: list[str]
+    failed: list[LostShape]
+    unsaid: list[str]
+    warnings: list[str]
+    response_template: dict[str, Any] | None
+    not_exported: str | None
+
+
+class PromptChangeFound(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a prompt begins with the former one; if not, from which character on (and token, where known), and why.
+
+    ``former`` and ``next`` are how the two go on from there. ``refused``: the template's own words.
+    """
+
+    turn: str
+    stable: bool
+    at: int | None = None
+    token: int | None = None
+    cause: str | None = None
+    former: str | None = None
+    next: str | None = None
+    refused: str | None = None
+
+
+class UnsafeFound(msgspec.Struct, frozen=True):
+    """A construct that the sandbox refuses."""
+
+    line: int
+    what: str
+
+
+class CheckedTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """``ok``: nothing is lost; else ``lost`` has a sentence for each thing that is.
+
+    ``arguments`` are the variables that only a request can give. ``prompts`` by name; where the template writes none,
+    ``refused`` has its words.
+    """
+
+    name: str
+    ok: bool
+    lost: list[str]
+    replies: RepliesFound
+    changes: list[PromptChangeFound]
+    variables: list[str]
+    arguments: list[str]
+    unsafe: list[UnsafeFound]
+    prompts: dict[str, str]
+    refused: dict[str, str]

@@ -1,0 +1,136 @@
+"""Chat templates tried for who asks: the request's format, and what was found of it as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from antiphon.errors import Position, UnsupportedError
+from antiphon.formats import Format
+from antiphon.formats.template import (
+    JinjaCache,
+    JinjaFormat,
+    Limits,
+    PromptChange,
+    TemplateCheck,
+    check_template,
+    exported,
+    jinja_format,
+    origin_words,
+)
+from antiphon.formats.template.reply.describe import Found
+from antiphon.formats.template.reply.proof import Failure, Part
+from antiphon.formats.template.reply.response_template import from_response_template
+from antiphon.generation import Model
+from antiphon.tokens import Control
+from antiphon.wire.errors import refused
+
+from .template_schema import (
+    CheckedTemplate,
+    LostShape,
+    PromptChangeFound,
+    ReadPart,
+    RepliesFound,
+    TemplateCheckRequest,
+    UnsafeFound,
+)
+
+MAX_TEMPLATE = 65_536
+"""Characters of a template that a request may have checked."""
+MAX_CONTROLS = 4096
+_LIMITS = Limits(source=MAX_TEMPLATE, output=400_000, steps=100_000)
+
+
+def checked_template(wire: TemplateCheckRequest, model: Model | None) -> CheckedTemplate:
+    """What is found of the request's template, or of the model's. Raises `RequestError`, `TemplateError`.
+
+    Takes seconds of work, and a bounded number of them.
+    """
+    if wire.template is None and model is not None:
+        return checked(check_template(spoken_template(model.name, model.format), model.tokenizer))
+    if wire.template is None:
+        raise refused("template", "either template or model must be there.", code="missing_required_parameter")
+    format = jinja_format(
+        wire.template,
+        _controls(wire, model),
+        wire.special_tokens,
+        name="template",
+        response_template=None if wire.response_template is None else from_response_template(wire.response_template),
+        cache=JinjaCache(capacity=1, limits=_LIMITS),
+    )
+    return checked(check_template(format, model.tokenizer if model is not None else None))
+
+
+def checked(check: TemplateCheck) -> CheckedTemplate:
+    """The check as JSON has it."""
+    return CheckedTemplate(
+        name=check.name,
+        ok=not check.lost,
+        lost=list(check.lost),
+        replies=found_replies(check.found),
+        changes=[_change(change) for change in check.changes],
+        variables=list(check.variables),
+        arguments=list(check.arguments),
+        unsafe=[UnsafeFound(each.line, each.what) for each in check.unsafe],
+        prompts=dict(check.prompts),
+        refused=dict(check.refused),
+    )
+
+
+def spoken_template(name: str, format: Format) -> JinjaFormat:
+    """The Jinja template that the model of this name speaks. Raises `UnsupportedError` for another format."""
+    if not isinstance(format, JinjaFormat):
+        raise UnsupportedError(
+            f"model: {name!r} speaks {format.name}, which is no Jinja template",
+            position=Position(path="model"),
+            hint="Its replies are read by a description that ships with Antiphon; there is nothing to derive.",
+        )
+    return format
+
+
+def _controls(wire: TemplateCheckRequest, model: Model | None) -> list[Control]:
+    if len(wire.controls or ()) > MAX_CONTROLS:
+        raise refused("controls", f"at most {MAX_CONTROLS} are possible.")
+    if wire.controls is None and model is not None:
+        return list(model.tokenizer.controls)
+    return [Control(spelling) for spelling in wire.controls or () if spelling]
+
+
+def found_replies(found: Found) -> RepliesFound:
+    """What is known of a model's replies, as JSON has it."""
+    template, why = exported(found)
+    return RepliesFound(
+        origin=found.origin,
+        source=origin_words(found),
+        families=list(found.families),
+        proven=list(found.proof.proven),
+        failed=[_lost(failure) for failure in found.proof.failed],
+        unsaid=list(found.proof.unsaid),
+        warnings=list(found.warnings),
+        response_template=template,
+        not_exported=why or None,
+    )
+
+
+def _lost(failure: Failure) -> LostShape:
+    return LostShape(
+        shape=failure.shape, reply=failure.reply, expected=_parts(failure.expected), read=_parts(failure.read)
+    )
+
+
+def _parts(parts: Sequence[Part]) -> list[ReadPart]:
+    return [
+        ReadPart(kind=part.kind, text=part.text, name=part.name or None, call_id=part.call_id or None) for part in parts
+    ]
+
+
+def _change(change: PromptChange) -> PromptChangeFound:
+    return PromptChangeFound(
+        turn=change.turn,
+        stable=change.stable,
+        at=change.at,
+        token=change.token,
+        cause=change.cause,
+        former=change.former or None,
+        next=change.next or None,
+        refused=change.refused or None,
+    )
