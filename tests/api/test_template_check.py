@@ -96,5 +96,5 @@ def test_a_template_that_is_none_or_too_large_is_refused(base: str, fields: dict
 def test_a_hostile_template_takes_bounded_work_and_harms_nothing(base: str, source: str) -> None:
     got = check(base, template=source)
     assert got.status == 200, got.body
-    assert got.json["ok"] is False
+    assert got.json["replies"]["proven"] in ([], ["answer"]), "no literal of thousands of characters is looked for"
     assert check(base, template="{{ messages[-1].content }}").status == 200

@@ -153,6 +153,7 @@ def test_a_template_by_name_takes_a_description_and_harmony_takes_none(tmp_path:
         ("r.json", '{"calls": [{"open": "x"}]}', r"\$.calls\[0\]: without members"),
         ("r.json", '{"calls": [{"open": "x", "members": {}, "pairs": {"values": []}}]}', "pairs.values"),
         ("r.json", '{"reasoning": {}}', r"\$.reasoning: a region needs"),
+        ("r.json", json.dumps({"ends": ["x" * 401]}), "more than 400 characters"),
         ("r.json", '{"ends": "x"}', "Expected `array`"),
         ("r.json", '{"version": 2, "fields": {}}', "version 1"),
     ],

@@ -13,10 +13,11 @@ from kit.family_templates import FAMILIES
 from kit.reply_templates import each, template
 
 LOSES = template(reply=each("{{ f.name + ' with ' + (f.arguments | tojson | replace('\"', '')) }}"))
+_PLAIN = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
 VOCABULARY = {
-    "added_tokens": [{"id": 256, "content": "<|e|>", "special": True}],
-    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
-    "decoder": {"type": "ByteLevel"},
+    "added_tokens": [{"id": 256, "content": "<|e|>", "special": True, **_PLAIN}],
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True},
+    "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True},
     "model": {"type": "BPE", "vocab": {}, "merges": []},
 }
 OWN = """

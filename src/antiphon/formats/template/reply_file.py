@@ -12,6 +12,7 @@ import msgspec
 from antiphon.errors import TemplateError
 
 from .reply import ReplyDescription
+from .reply.description import MOST_LITERAL, has_long_literals
 from .reply.response_template import from_response_template
 
 _HINT = "Its fields are those of a reply description, or of a response template of version 1."
@@ -54,6 +55,8 @@ def _unknown(given: Any, known: Any, path: str) -> str:
 
 def _fault(found: ReplyDescription) -> str:
     """Why a description of the right types describes nothing that can be read."""
+    if has_long_literals(found):
+        return f"a literal has more than {MOST_LITERAL} characters"
     for name, region in (("reasoning", found.reasoning), ("content", found.content)):
         if region is not None and not (region.open or region.close):
             return f"$.{name}: a region needs an open or a close"

@@ -11,7 +11,7 @@ from antiphon.tokens import Control
 
 from .atoms import Atoms
 from .derive import derive
-from .description import PLAIN, ReplyDescription
+from .description import PLAIN, ReplyDescription, has_long_literals
 from .families import completed, families_of, whole
 from .probe import Probe, Render
 from .proof import Cuts, Proof, prove
@@ -59,6 +59,8 @@ def describe(
     given = _given(configured, response_template)
     best: tuple[int, _Candidate, Proof] | None = None
     for candidate in [given] if given else list(_candidates(derived, source))[:_MOST_CANDIDATES]:
+        if has_long_literals(candidate.description):
+            continue
         proof = prove(candidate.description, probe, controls, cuts=cuts)
         if best is None or _worth(proof) > best[0]:
             best = _worth(proof), candidate, proof

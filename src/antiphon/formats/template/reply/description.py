@@ -133,5 +133,14 @@ class ReplyDescription:
         return frozenset(text for text in (*found, *self.layout) if text)
 
 
+MOST_LITERAL = 400
+"""Characters. What finds literals takes the square of their length; no model has a mark of a hundred."""
+
+
+def has_long_literals(description: ReplyDescription) -> bool:
+    """Whether a literal is too long to be looked for in every reply."""
+    return any(len(text) > MOST_LITERAL for text in (*description.literals, *description.ends))
+
+
 PLAIN = ReplyDescription()
 """Replies in which nothing is marked."""
