@@ -123,7 +123,8 @@ def _form(pairs: Pairs, value: Any) -> Value:
     if len(pairs.values) == 2:
         return first if isinstance(value, str) else pairs.values[1]
     kind = {str: "string", bool: "boolean", int: "number", float: "number", dict: "object", list: "array"}
-    return next(form for form in pairs.values if f'"{kind.get(type(value), "null")}"' in form.before)
+    others = first if isinstance(value, str) else pairs.values[1]
+    return next((form for form in pairs.values if f'"{kind.get(type(value), "null")}"' in form.before), others)
 
 
 def _nested(pairs: Pairs, form: Value, name: str, value: Any) -> Iterator[Part]:

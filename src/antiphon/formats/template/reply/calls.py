@@ -241,11 +241,12 @@ class CallReader:
                 yield from self._source.skip(word)
         elif mark:
             self._source.put_back(mark)
-        elif self._source.last and slot.reads != "name":
-            return
         if slot.reads == "name":
             call.named(text)
-        elif slot.reads == "call_id" and text:
+        elif slot.reads == "index" or (self._source.last and not mark):
+            if text and not (mark and text.isdigit()):
+                self._messages.incident("malformed_call", self._source.position - len(text), text)
+        elif text:
             call.call_id = text
             if slot.pattern:
                 call.named(name_in(text, slot.pattern))

@@ -144,7 +144,11 @@ class CompiledDescription:
         _, found, begun = prompt.rpartition(self.anchor) if self.anchor else ("", "", "")
         if found and not any(Role.END in self.roles[mark] for mark in self.top.all_in(begun)):
             return begun
-        return next((mark for mark in self.reasoning if mark and prompt.rstrip().endswith(mark)), "")
+        return next((mark for mark in self.reasoning if self._begins(mark) and prompt.rstrip().endswith(mark)), "")
+
+    def _begins(self, mark: str) -> bool:
+        """Whether a mark at the prompt's end is the reply's; an end there is that of the message before."""
+        return bool(mark) and Role.END not in self.roles[mark]
 
     def forms_of(self, mark: str) -> list[CompiledForm]:
         """The forms of calls that the mark opens."""

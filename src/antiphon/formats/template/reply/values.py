@@ -7,9 +7,10 @@ import re
 
 from .arguments import ArgumentsWriter
 from .compiled import CompiledForm, CompiledPairs, CompiledValue
-from .literal import MOST_DEEP, as_json
+from .literal import as_json
 from .marks import SYMBOL, Marks
 from .messages import Messages
+from .nested import NestedReader
 from .source import Reading, Source
 from .typed import Schema, typed
 
@@ -99,8 +100,9 @@ class ValueReader:
         if value.reads == "literal":
             return (yield from self._literal(schema))
         if value.reads == "nested":
-            text = yield from self._nested(value, key, schema, 0)
-            return (text or "", text is not None)
+            nested = NestedReader(self._source, self._messages, self._pairs, value)
+            text = yield from nested.read(key, schema)
+            return ("".join(nested.taken) if text is None else text, text is not None)
         parts: list[str] = []
         mark = yield from self._source.until(value.marks, parts.append)
         text = "".join(parts)
@@ -122,39 +124,6 @@ class ValueReader:
             return text.lstrip("\"'").removeprefix(self._pairs.quote), False
         found = as_json(text, quote=self._pairs.quote)
         return (typed(text.strip(), schema) if found is None else found), True
-
-    def _nested(self, value: CompiledValue, key: str, schema: Schema, depth: int) -> Reading[str | None]:
-        """A value whose members are tags of their own; None where the reply was cut in it."""
-        opens, closes = self._pairs.key, value.after_key.partition("{key}")[0]
-        marks = Marks((opens, closes))
-        texts: list[str] = []
-        members: list[tuple[str, str]] = []
-        while mark := (yield from self._source.until(marks, texts.append)):
-            name: list[str] = []
-            if not (yield from self._source.until(Marks((value.words[0],)), name.append)):
-                return None
-            if mark == closes or depth > MOST_DEEP:
-                return _joined(members, schema) if members else _leaf("".join(texts), schema)
-            child = schema.items if "".join(name) == "item" else schema.member("".join(name))
-            inner = yield from self._nested(value, "".join(name), child, depth + 1)
-            if inner is None:
-                return None
-            members.append(("".join(name), inner))
-        return None
-
-
-def _leaf(text: str, schema: Schema) -> str:
-    """A value without members; an empty tag is null, an object or an array where the schema has nothing else."""
-    empty = {"null": "null", "object": "{}", "array": "[]"}
-    kind = next(iter(schema.kinds)) if len(schema.kinds) == 1 and not text.strip() else ""
-    return empty.get(kind) or typed(text, schema)
-
-
-def _joined(members: list[tuple[str, str]], schema: Schema) -> str:
-    """Members as an object, or as an array where each is an item and the schema has no such member."""
-    if all(name == "item" for name, _ in members) and "array" in schema.kinds:
-        return "[" + ", ".join(value for _, value in members) + "]"
-    return "{" + ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {value}" for name, value in members) + "}"
 
 
 class _LiteralScan:

@@ -1,0 +1,80 @@
+"""Whatever a model writes of its family's marks: read without a fault, alike at every cut, and nothing of it lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.conversation import Incident, Message, MessageEnded, ParserEvent
+from antiphon.errors import ParseError
+from antiphon.formats.template.reply import DescriptionParser
+from antiphon.tokens import Control, Piece
+from kit.reply_fragments import ANCHOR, DESCRIPTIONS, TOOL, compiled, replies, tags
+
+WORD = re.compile(r"word\d{3}")
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_a_reply_is_read_alike_at_every_cut_and_nothing_is_lost(name: str, data: st.DataObject) -> None:
+    owned = data.draw(st.sampled_from([0, 2 ** len(tags(name)) - 1]) | st.integers(0, 2 ** len(tags(name)) - 1))
+    reply = data.draw(replies(name, owned))
+    prompt = [ANCHOR, *reply[: data.draw(st.sampled_from([0, 0, 0, 1]))]]
+    whole, ended = read(name, owned, prompt, reply)
+    assert messages(whole), "no message"
+    lost = words("".join(map(str, reply))) - words(shown(whole))
+    assert not lost, (lost, whole)
+    for cut in (by_character(reply), halved(reply, data.draw(st.integers(1, 40)))):
+        other, other_ended = read(name, owned, prompt, cut)
+        assert messages(other) == messages(whole)
+        assert other_ended == ended
+        assert words(shown(other)) == words(shown(whole))
+    try:
+        read(name, owned, prompt, reply, strict=True)
+    except ParseError:
+        pass
+    else:
+        assert not any(isinstance(event, Incident) for event in whole)
+
+
+def read(
+    name: str, owned: int, prompt: Sequence[Piece], reply: Sequence[Piece], *, strict: bool = False
+) -> tuple[list[ParserEvent], str | None]:
+    reader = DescriptionParser(compiled(name, owned), prompt=prompt, tools=[TOOL], strict=strict)
+    events = [event for piece in reply for event in reader.feed([piece])]
+    return [*events, *reader.close()], reader.ended
+
+
+def messages(events: Sequence[ParserEvent]) -> list[Message]:
+    return [event.message for event in events if isinstance(event, MessageEnded)]
+
+
+def shown(events: Sequence[ParserEvent]) -> str:
+    """All that is said of a reply, in messages and in incidents."""
+    parts = [f"{message.recipient} {message.call_id} {message.text}" for message in messages(events)]
+    return "\n".join((*parts, "".join(event.text for event in events if isinstance(event, Incident))))
+
+
+def words(text: str) -> set[str]:
+    return set(WORD.findall(text))
+
+
+def by_character(reply: Sequence[Piece]) -> list[Piece]:
+    return [part for piece in reply for part in ([piece] if isinstance(piece, Control) else piece)]
+
+
+def halved(reply: Sequence[Piece], at: int) -> list[Piece]:
+    """Each text in two, behind so many of its characters, counted round its end."""
+    parts: list[Piece] = []
+    for piece in reply:
+        if isinstance(piece, Control):
+            parts.append(piece)
+        else:
+            place = at % len(piece)
+            parts += [part for part in (piece[:place], piece[place:]) if part]
+    return parts
