@@ -17,6 +17,13 @@ _NESTED = """{%- macro nested(v) %}
 {%- elif v is string %}{{ v }}
 {%- elif v is iterable %}{%- for i in v %}{{ '](!<item>' }}{{- nested(i) }}{{ '](!</item>' }}{%- endfor %}
 {%- else %}{{ v | tojson }}{%- endif %}{%- endmacro %}"""
+_GEMMA = """{%- macro gemma(v) %}
+{%- if v is string %}{{ '<|"|>' + v + '<|"|>' }}
+{%- elif v is mapping %}{{ '{' }}
+{%- for k, i in v | dictsort %}{{ k + ':' }}{{- gemma(i) }}{%- if not loop.last %}{{ ',' }}{% endif %}{%- endfor %}{{ '}' }}
+{%- elif v is iterable %}{{ '[' }}
+{%- for i in v %}{{- gemma(i) }}{%- if not loop.last %}{{ ',' }}{% endif %}{%- endfor %}{{ ']' }}
+{%- else %}{{ v | tojson }}{%- endif %}{%- endmacro %}"""
 _KIND = (
     "{{ 'string' if v is string else 'null' if v is none else 'boolean' if v is boolean else 'number' if v is number"
     " else 'object' if v is mapping else 'array' }}"
@@ -116,19 +123,12 @@ FAMILIES: dict[str, str] = {
         )
         + "{{ '<｜tool▁calls▁end｜>' }}",
     ),
-    "gemma": template(
+    "gemma": _GEMMA
+    + template(
         header="<|turn>model\n",
         end="<turn|>",
         thought="{{ '<|channel>thought\n' + m.reasoning_content + '\n<channel|>' }}",
-        reply=each(
-            "{{ '<|tool_call>call:' + f.name + '{' }}"
-            + pairs(
-                "{{ k + ':' }}"
-                "{%- if v is string %}{{ '<|\"|>' + v + '<|\"|>' }}{%- else %}{{ v | tojson }}{%- endif %}",
-                ",",
-            )
-            + "{{ '}<tool_call|>' }}"
-        ),
+        reply=each("{{ '<|tool_call>call:' + f.name }}{{- gemma(f.arguments) }}{{ '<tool_call|>' }}"),
     ),
     "command": template(
         header="<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",

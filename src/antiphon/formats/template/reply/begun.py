@@ -20,15 +20,18 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """``has_text``: a part of the answer is there."""
+    """``has_text``: a part of the answer is there. ``opened``: a mark that another one begins with, and nothing else."""
 
     state: State = State.NOTHING
     has_text: bool = False
+    opened: str = ""
 
 
 def begun_state(description: CompiledDescription, begun: str) -> Begun:
     """The state behind ``begun``, as `CompiledDescription.begun` finds it. `UnsupportedError` inside a call."""
     state, at = State.NOTHING, 0
+    if any(mark != begun and mark.startswith(begun) for mark in description.top.literals if begun in description.roles):
+        return Begun(opened=begun)
     while True:
         start, end = description.top.find(begun, at, last=True)
         if end == start:

@@ -14,6 +14,7 @@ from .begun import Begun, State, begun_state
 from .call_grammar import CallGrammar
 from .compiled import CompiledDescription
 from .description import Region, ReplyDescription
+from .opened import behind
 from .spelled import Spelled, joined
 
 _BLANK_LINES = Regex(r"\n{1,4}")
@@ -49,13 +50,17 @@ class _ReplyGrammar:
     ) -> None:
         self._shape = shape
         self._description = description
+        self._decode = compiled.alphabet.decode
         self._spelled = Spelled(controls, description.literals)
+        self._layouts = [joined(*self._spelled.pieces(text)) for text in description.layout]
         ends = (*description.ends, *compiled.stops)
         self._ends = [self._spelled.pieces(end) for end in dict.fromkeys(ends) if not self._closes_region(end)]
         self._avoid = tuple(sorted(mark for mark in compiled.top.literals if not compiled.alphabet.symbols & {*mark}))
         self._calls = CallGrammar(shape, description.calls[0], self._spelled) if description.calls else None
 
     def reply(self, begun: Begun) -> Grammar:
+        if begun.opened:
+            return self._opened(begun.opened)
         match begun.state:
             case State.REASONING:
                 return joined(self._thought(), self._outcome())
@@ -65,6 +70,15 @@ class _ReplyGrammar:
                 return self._outcome(begun)
             case _:
                 return self._from_the_beginning(begun)
+
+    def _opened(self, opened: str) -> Grammar:
+        """A reply of whose first mark the prompt has written the beginning."""
+        rest: Grammar | None = self._from_the_beginning(Begun())
+        for piece in self._spelled.pieces(self._decode(opened)):
+            rest = rest and behind(rest, piece)
+        if rest is None:
+            raise UnsupportedError("the prompt has begun a reply of another form", position=Position(path="messages"))
+        return rest
 
     def _from_the_beginning(self, begun: Begun) -> Grammar:
         outcome = self._outcome(begun)
@@ -163,10 +177,10 @@ class _ReplyGrammar:
 
     def _between(self, region: Region) -> list[Grammar]:
         """What stands behind a region before the next: the layout, needed where its close may be the reply's."""
-        layouts = [joined(*self._spelled.pieces(text)) for text in self._description.layout]
         between: list[Grammar] = [optional(self._blanks(region.close))]
-        if layouts:
-            between.append(choice(*layouts) if self._closes_reply(region) else optional(choice(*layouts)))
+        if self._layouts:
+            layout = choice(*self._layouts)
+            between.append(layout if self._closes_reply(region) else optional(layout))
         return between
 
     def _lead(self, calls: CallGrammar) -> Grammar:
@@ -183,8 +197,12 @@ class _ReplyGrammar:
         return choice(_BLANK_LINES, *sorted(blanks for blanks in own if blanks.strip("\n")))
 
     def _end(self) -> Grammar:
-        """One of the ends: the model's own by id, or one that the description names."""
-        return choice(EndOfTurn(), *(joined(*end, *self._behind(end)) for end in self._ends))
+        """One of the ends: the model's own by id, or one that the description names; layout may stand before it."""
+        ends = choice(EndOfTurn(), *(joined(*end, *self._behind(end)) for end in self._ends))
+        regions = (self._description.reasoning, self._description.content)
+        if not self._layouts or any(region is not None and self._closes_reply(region) for region in regions):
+            return ends
+        return joined(optional(choice(*self._layouts)), ends)
 
     def _behind(self, end: Sequence[Control | str]) -> list[Grammar]:
         """What an engine may add to an end that the model spelled out."""

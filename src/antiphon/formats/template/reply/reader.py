@@ -58,13 +58,15 @@ class DescriptionParser:
             elif isinstance(piece, Control):
                 self._control(piece)
             else:
+                # No text has the characters that stand for controls here.
+                piece = piece if piece.isascii() else SYMBOL.sub("\ufffd", piece)
                 plain = self._source.plain
                 # Nearly every piece of nearly every reply can be part of no mark.
                 if plain is not None and not plain[0].search(piece):
                     plain[1](piece)
                     self._source.position += len(piece)
                 else:
-                    self._resume(piece if piece.isascii() else SYMBOL.sub("\ufffd", piece))
+                    self._resume(piece)
         return self._messages.taken()
 
     def close(self) -> list[ParserEvent]:

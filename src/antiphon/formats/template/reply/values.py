@@ -188,6 +188,7 @@ class _LiteralScan:
                         return True
                     continue
             if not (yield from source.more()):
+                self.parts.append(source.take(len(source.text)))
                 return False
 
     def _closes(self, at: int) -> Reading[tuple[int, bool] | None]:

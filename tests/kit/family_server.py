@@ -1,0 +1,136 @@
+"""Models of families of replies: they say what their own templates write for a message, or what a grammar admits."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from llguidance import LLMatcher
+from starlette.applications import Starlette
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.formats.template import JinjaFormat, jinja_format
+from antiphon.generation import Model
+from antiphon.generation.compile import ReplyCompiler
+from antiphon.grammar.compiler import Vocabulary
+from antiphon.tenancy import NOBODY, Tenant
+from antiphon.tokens import ByteTokenizer, Control, ControlScanner
+from kit.admitted import admitted
+from kit.family_templates import FAMILIES
+from kit.plain_jinja import plain_prompt
+from kit.reply_templates import TEMPLATES
+
+SOURCES = {
+    **FAMILIES,
+    **{name: TEMPLATES[name] for name in ("arguments in tags", "the way Python calls", "regions that are messages")},
+}
+"""The second part: markers that no model has."""
+CONTROL = re.compile(
+    r"<\|[^|<>\n']+\|>|<\|\w+>|<\w+\|>|</s>|<\|\"\|>|<｜[^｜<>]+｜>|\[[A-Z_]+\]|</?(?:think|tool_call)>"
+)
+Message = Mapping[str, Any]
+ASK: list[dict[str, Any]] = [{"role": "user", "content": "And tomorrow?"}]
+
+
+@dataclass(frozen=True)
+class Family:
+    name: str
+    source: str
+    format: JinjaFormat
+    tokenizer: ByteTokenizer
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        stops = (stop for stop in self.format.stops if isinstance(stop, Control))
+        return frozenset(self.tokenizer.controls[stop] for stop in stops)
+
+    def prompt(self, messages: Sequence[Message], tools: Sequence[Message] = (), **more: Any) -> str:
+        """What the template itself makes of messages of the chat API."""
+        return plain_prompt(self.source, messages, list(tools) or None, **more)
+
+    def says(self, message: Message, tools: Sequence[Message] = ()) -> str:
+        """The reply that the template writes for this message, up to the end; the prompt may have begun to reason."""
+        begun = self.prompt(ASK, tools)
+        whole = self.prompt([*ASK, message], tools, add_generation_prompt=False)
+        assert whole.startswith(begun), "the template opens a reply otherwise than it writes one"
+        return whole[len(begun) :].rstrip("\n")
+
+    def ids(self, text: str) -> list[int]:
+        """The ids of a text of the model's own: what spells a control is that."""
+        scanner = ControlScanner(list(self.tokenizer.controls))
+        sampled: list[int] = []
+        for piece in (*scanner.feed(text), *scanner.close()):
+            sampled += [self.tokenizer.controls[piece]] if isinstance(piece, Control) else self.tokenizer.encode(piece)
+        return sampled
+
+    def spelled(self, ids: Sequence[int]) -> str:
+        pieces = map(self.tokenizer.piece, ids)
+        return b"".join(p.spelling.encode() if isinstance(p, Control) else p for p in pieces).decode()
+
+    def model(self, name: str, engine: ScriptedEngine, *, grammar: bool = True) -> Model:
+        compiler = ReplyCompiler(self.format, self.tokenizer, self.end_ids, seconds=60) if grammar else None
+        return Model(name=name, engine=engine, tokenizer=self.tokenizer, format=self.format, compiler=compiler)
+
+    def engine(self, reply: str, *, chunk: int = 1) -> ScriptedEngine:
+        return ScriptedEngine(self.ids(reply), end_ids=self.end_ids, chunk=chunk)
+
+    def plays(self, turns: Callable[[int], str]) -> ScriptedEngine:
+        """An engine with a reply for each request, by its number."""
+        numbers = itertools.count()
+        return ScriptedEngine(lambda prompt, sampling, choice: self.ids(turns(next(numbers))), end_ids=self.end_ids)
+
+    def app(self, reply: str, *, chunk: int = 1, grammar: bool = True, **options: Any) -> Starlette:
+        """A server whose only model, ``small``, says this."""
+        engine = self.engine(reply, chunk=chunk)
+        return create_app(StaticCatalog({"small": self.model("small", engine, grammar=grammar)}), **options)
+
+
+@cache
+def family(name: str) -> Family:
+    source = SOURCES[name]
+    controls = [Control(spelling) for spelling in sorted(set(CONTROL.findall(source)))]
+    return Family(name, source, jinja_format(source, controls), ByteTokenizer(controls))
+
+
+class FreeEngine(ScriptedEngine):
+    """Writes whatever the grammar admits, and now and then a literal of the family's; its seed is the request's."""
+
+    def __init__(self, family: Family) -> None:
+        super().__init__([], end_ids=family.end_ids)
+        self._family = family
+        self._vocabulary = Vocabulary(family.tokenizer, family.end_ids)
+        literals = sorted({*family.format.replies.literals, *map(str, family.format.stops)})
+        self._closers = [family.ids(text) for text in (*literals, '"', "'", "}", "]", ")")]
+        self._words = [*self._closers, *(family.ids(text) for text in ("\n", "{", '", "', "weather", "true", "é", "<"))]
+        self._ids = [id for id in range(family.tokenizer.size) if not 0x1C <= id < 0x20]
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        tenant: Tenant = NOBODY,
+    ) -> AsyncGenerator[Step, None]:
+        assert grammar is not None
+        played = ScriptedEngine(self._reply(grammar, sampling.seed or 0), end_ids=self._family.end_ids, chunk=5)
+        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
+            async for step in steps:
+                yield step
+
+    def _reply(self, grammar: str, seed: int) -> list[int]:
+        """The first of the replies by this seed that comes to its end."""
+        start, chance = LLMatcher(self._vocabulary.tokens, grammar, log_level=0), random.Random(seed)
+        while True:
+            reply = admitted(start.deep_copy(), self._ids, self._words, self._closers, chance)
+            if reply is not None:
+                return reply
