@@ -20,7 +20,8 @@ _NESTED = """{%- macro nested(v) %}
 _GEMMA = """{%- macro gemma(v) %}
 {%- if v is string %}{{ '<|"|>' + v + '<|"|>' }}
 {%- elif v is mapping %}{{ '{' }}
-{%- for k, i in v | dictsort %}{{ k + ':' }}{{- gemma(i) }}{%- if not loop.last %}{{ ',' }}{% endif %}{%- endfor %}{{ '}' }}
+{%- for k, i in v | dictsort %}
+{{- k + ':' }}{{- gemma(i) }}{%- if not loop.last %}{{ ',' }}{% endif %}{%- endfor %}{{ '}' }}
 {%- elif v is iterable %}{{ '[' }}
 {%- for i in v %}{{- gemma(i) }}{%- if not loop.last %}{{ ',' }}{% endif %}{%- endfor %}{{ ']' }}
 {%- else %}{{ v | tojson }}{%- endif %}{%- endmacro %}"""

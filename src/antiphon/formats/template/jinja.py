@@ -230,11 +230,11 @@ class JinjaFormat(ReplyFormat):
         )
 
     def _find_stops(self) -> tuple[Control | str, ...]:
-        """What ends a reply, and the model's end token."""
-        ends = [self._stop(end) for end in CompiledDescription(self.replies, self.controls, ()).stops]
+        """What ends a reply, and the model's end token; not what closes a region too: its reader knows which it is."""
         end = Control(self._special.get("eos_token", ""))
-        found = ends or self._control_behind_an_answer()
-        return tuple(dict.fromkeys([*found, *([end] if end in self.controls else [])]))
+        ends = [] if self.replies.ends else self._control_behind_an_answer()
+        known = [*map(str, ends), *([end.spelling] if end in self.controls else [])]
+        return tuple(map(self._stop, CompiledDescription(self.replies, self.controls, known).stops))
 
     def _stop(self, spelling: str) -> Control | str:
         return Control(spelling) if Control(spelling) in self.controls else spelling

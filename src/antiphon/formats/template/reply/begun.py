@@ -20,7 +20,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """``has_text``: a part of the answer is there. ``opened``: a mark that another one begins with, and nothing else."""
+    """``has_text``: a part of the answer is there. ``opened``: nothing but a mark that another one begins with."""
 
     state: State = State.NOTHING
     has_text: bool = False

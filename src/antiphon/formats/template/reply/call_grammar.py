@@ -32,14 +32,20 @@ class CallGrammar:
         self.lead = first[: len(first) - len(first.lstrip())]
         self.opening: Pieces = spelled.pieces(first.lstrip())
 
-    def rest(self, tools: Sequence[ToolSpec]) -> Grammar:
-        """What follows the opening: the calls, at most as many as there are ids, and what closes them."""
+    def rest(self, tools: Sequence[ToolSpec], *, first: Sequence[ToolSpec] = ()) -> Grammar:
+        """What follows the opening: the calls, at most as many as there are ids, and what closes them.
+
+        ``first``: the tools that the first call may be of, where not of all.
+        """
         form, pieces = self._form, self._spelled.pieces
-        one = joined(choice(*(self._call(tool) for tool in tools)), *pieces(form.close))
         most = 1 if form.bare else len(self._shape.ids)
-        more = joined(*pieces(form.separator), *pieces(form.open), one)
-        first = joined(*(pieces(form.open) if self._section.open else ()), one)
-        return joined(first, *([Repeat(more, 0, most - 1)] if most > 1 else []), *pieces(self._section.close))
+        more = joined(*pieces(form.separator), *pieces(form.open), self._one(tools))
+        begin = joined(*(pieces(form.open) if self._section.open else ()), self._one(first or tools))
+        return joined(begin, *([Repeat(more, 0, most - 1)] if most > 1 else []), *pieces(self._section.close))
+
+    def _one(self, tools: Sequence[ToolSpec]) -> Grammar:
+        calls = [self._call(tool) for tool in tools]
+        return joined(choice(*calls) if len(calls) > 1 else calls[0], *self._spelled.pieces(self._form.close))
 
     def _call(self, tool: ToolSpec) -> Grammar:
         if self._form.members is not None:

@@ -242,7 +242,7 @@ class CallReader:
         elif mark:
             self._source.put_back(mark)
         if slot.reads == "name":
-            call.named(text)
+            self._name(text, call, whole=mark == slot.after)
         elif slot.reads == "index" or (self._source.last and not mark):
             if text and not (mark and text.isdigit()):
                 self._messages.incident("malformed_call", self._source.position - len(text), text)
@@ -250,6 +250,14 @@ class CallReader:
             call.call_id = text
             if slot.pattern:
                 call.named(name_in(text, slot.pattern))
+
+    def _name(self, text: str, call: _Call, *, whole: bool) -> None:
+        """The name; where it is written twice, and otherwise, the last that is whole."""
+        other = call.name
+        if other is None or whole:
+            call.named(text)
+        if other is not None and other != text:
+            self._messages.incident("malformed_call", self._source.position, other if whole else text)
 
     def _plain_arguments(self, call: _Call) -> Reading[bool]:
         """One JSON object, in a fence or not; none at all is an empty one."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from antiphon.conversation import ToolSpec
 from antiphon.errors import Position, UnsupportedError
 from antiphon.grammar import AnyText, EndOfTurn, Grammar, Regex, ReplyShape, choice, optional
 from antiphon.tokens import Control
@@ -54,9 +55,15 @@ class _ReplyGrammar:
         self._spelled = Spelled(controls, description.literals)
         self._layouts = [joined(*self._spelled.pieces(text)) for text in description.layout]
         ends = (*description.ends, *compiled.stops)
-        self._ends = [self._spelled.pieces(end) for end in dict.fromkeys(ends) if not self._closes_region(end)]
+        alone = [end for end in dict.fromkeys(ends) if not self._closes_region(end)]
+        self._ends = [self._spelled.pieces(end) for end in alone or dict.fromkeys(ends)]
         self._avoid = tuple(sorted(mark for mark in compiled.top.literals if not compiled.alphabet.symbols & {*mark}))
         self._calls = CallGrammar(shape, description.calls[0], self._spelled) if description.calls else None
+        opening = compiled.alphabet.encode(description.calls[0].open).strip() if description.calls else ""
+        self._shared = bool(opening) and any(
+            mark != opening and mark.startswith(opening) for mark in compiled.top.literals
+        )
+        """Calls begin as another region does, and are told from it by the tool's name alone."""
 
     def reply(self, begun: Begun) -> Grammar:
         if begun.opened:
@@ -119,21 +126,35 @@ class _ReplyGrammar:
                     "this model's template has no way to call tools", position=Position(path="tool_choice")
                 )
             return self._answer()
-        called = joined(calls.rest(tools), self._end())
         if self._shape.must_call:
-            return joined(optional(self._lead(calls)), *calls.opening, called)
-        return choice(self._answer(bare=calls.bare), *self._announced(calls, called))
+            return self._called(calls, tools)
+        return choice(self._answer(bare=calls.bare), *self._announced(calls, tools))
 
-    def _announced(self, calls: CallGrammar, called: Grammar) -> list[Grammar]:
+    def _called(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
+        """The calls and the end. An opening that is shared is one lexeme with each tool's name."""
+        if not self._shared:
+            return joined(optional(self._lead(calls)), *calls.opening, calls.rest(tools), self._end())
+        return choice(
+            *(
+                joined(blank, *calls.opening, calls.rest(tools, first=[tool]), self._end())
+                for tool in tools
+                for blank in ("", " ")
+            )
+        )
+
+    def _announced(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> list[Grammar]:
         """Calls with or without a text before them; none stands before calls that have no mark of their own."""
-        direct: Grammar = joined(optional(self._lead(calls)), *calls.opening, called)
+        direct = self._called(calls, tools)
         if not self._shape.preambles or self._shape.response_format.kind != "text" or not calls.opening:
             return [direct]
         text = AnyText(None, self._avoid, self._shape.max_text)
-        announced: list[Grammar] = [joined(*self._until(text, calls.opening), called)]
+        called = joined(calls.rest(tools), self._end())
+        announced = [direct] if self._shared else [joined(*self._until(text, calls.opening), called)]
         content = self._description.content
-        if content is not None and content.open:
+        if content is not None and content.open and content.close:
             announced.append(joined(self._wrapped(content, text), *self._between(content), direct))
+        if content is not None and content.open and (not content.close or self._closes_reply(content)):
+            announced.append(joined(self._mark(content.open), *self._until(text, calls.opening), called))
         return announced
 
     def _answer(self, *, bare: bool = False) -> Grammar:
@@ -188,8 +209,9 @@ class _ReplyGrammar:
 
     def _mark(self, literal: str) -> Grammar:
         """A literal, before which a model may leave out the blanks."""
-        core, whole = joined(*self._spelled.pieces(literal.strip())), joined(*self._spelled.pieces(literal.rstrip()))
-        return core if core == whole else choice(whole, core)
+        texts = dict.fromkeys((literal.rstrip(), literal.strip(), *([f" {literal.strip()}"] if self._shared else [])))
+        ways = [joined(*self._spelled.pieces(text)) for text in texts]
+        return choice(*ways) if len(ways) > 1 else ways[0]
 
     def _blanks(self, literal: str = "") -> Grammar:
         """Blank lines, or the literal's own blanks at its ends."""
