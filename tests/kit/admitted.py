@@ -15,8 +15,8 @@ LATE = 200
 def admitted(
     matcher: LLMatcher,
     ids: Collection[int],
-    words: Sequence[Sequence[int]],
-    closers: Sequence[Sequence[int]],
+    words: Sequence[list[int]],
+    closers: Sequence[list[int]],
     chance: random.Random,
 ) -> list[int] | None:
     """Ids by chance, one at a time or a word; None for a reply that does not come to its end in time."""

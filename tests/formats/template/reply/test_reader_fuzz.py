@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
+from types import FrameType
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,8 @@ from antiphon.errors import ParseError
 from antiphon.formats.template.reply import DescriptionParser
 from antiphon.tokens import Control, Piece
 from kit.reply_fragments import ANCHOR, DESCRIPTIONS, TOOL, compiled, replies, tags
+from kit.reply_writer import Markup
+from kit.reply_writer import reply as written
 
 WORD = re.compile(r"word\d{3}")
 
@@ -40,6 +44,39 @@ def test_a_reply_is_read_alike_at_every_cut_and_nothing_is_lost(name: str, data:
         pass
     else:
         assert not any(isinstance(event, Incident) for event in whole)
+
+
+@pytest.mark.parametrize("text", ["word ", "é", '"', "\\", "'", "<", "\n", ", ", "{"])
+@pytest.mark.parametrize("name", ["hermes", "xml-parameter", "gemma4", "pythonic", "invoke, nested", "typed", "solar"])
+def test_twice_the_reply_takes_twice_the_steps(name: str, text: str) -> None:
+    opened = begun_call(name)
+    steps = [counted(name, [opened, *text * size]) for size in (400, 800)]
+    assert steps[1] < 2.2 * steps[0]
+
+
+def begun_call(name: str) -> str:
+    """A reply up to the middle of a call's first argument."""
+    calls = [("f", {"a": "word000"})]
+    parts = written(DESCRIPTIONS[name], calls=calls)
+    text = "".join(part.text if isinstance(part, Markup) else part for part in parts)
+    return text[: text.index("word000")]
+
+
+def counted(name: str, reply: Sequence[Piece]) -> int:
+    """How many functions are called to read a reply."""
+    steps = 0
+
+    def see(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal steps
+        steps += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(see)
+    try:
+        read(name, 0, [ANCHOR], reply)
+    finally:
+        sys.setprofile(before)
+    return steps
 
 
 def read(

@@ -149,7 +149,7 @@ class _ReplyGrammar:
             return [direct]
         text = AnyText(None, self._avoid, self._shape.max_text)
         called = joined(calls.rest(tools), self._end())
-        announced = [direct] if self._shared else [joined(*self._until(text, calls.opening), called)]
+        announced: list[Grammar] = [direct if self._shared else joined(*self._until(text, calls.opening), called)]
         content = self._description.content
         if content is not None and content.open and content.close:
             announced.append(joined(self._wrapped(content, text), *self._between(content), direct))
