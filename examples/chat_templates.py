@@ -43,11 +43,11 @@ print(templates.get("riddle")().get_prompt("What has keys but opens no lock?"))
 name, terse = load_template_json('{"model_name": "qwen", "meta_instruction": "One word."}')
 print(name, repr(terse.get_prompt("Capital of France?")))
 
-# The model's own template. Its tags say how its replies are read.
+# The model's own template. What it writes says how the model's replies are read.
 source = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "<|im_start|>assistant\n<think>\n</think>"
 )
 own = jinja_format(source, CONTROLS, {"eos_token": "<|im_end|>"})
 print(spell(list(own.render(hello))))
-print(own.stops, own.tags.reasoning)
+print(own.stops, own.replies.reasoning)

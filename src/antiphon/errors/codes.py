@@ -313,6 +313,11 @@ INCIDENTS = {
     "unexpected_control": incident("A control token occurs where it means nothing; it is set aside."),
     "unexpected_tag": incident("A tag of the template occurs where it means nothing; it is set aside."),
     "malformed_call": incident("The text between the tags of a call is no call; it stays text."),
+    "malformed_argument": incident("What stands where an argument of a call should is none; it is set aside."),
+    "duplicate_argument": incident("An argument is there twice; the second is set aside."),
+    "unclosed_argument": incident(
+        "An argument's value was not closed; it ends where the next part of the call begins."
+    ),
     "call_not_allowed": incident("The model called where no call was allowed; the call is read as text."),
     "schema_violation": incident("A finished value does not fit its schema, which was not strict."),
     "tool_rounds_exceeded": incident("The model still called after as many rounds as the server runs tools in."),

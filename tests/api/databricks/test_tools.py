@@ -52,8 +52,8 @@ def test_a_required_or_named_tool_is_called_with_what_its_schema_says() -> None:
     named = {"type": "function", "function": {"name": "g"}}
     cases = [
         (called("f", '{"a": 1}'), "required", True), (called("f", '{"a": "x"}'), "required", False),
-        (("I will not.",), "required", False), (called("g", "{}"), named, True), (called("g", '{"a": 1}'), named, False),
-        (called("f", '{"a": 1}'), named, False),
+        (("I will not.",), "required", False), (called("g", "{}"), named, True),
+        (called("g", '{"a": 1}'), named, False), (called("f", '{"a": 1}'), named, False),
     ]  # fmt: skip
     for reply, choice, fits in cases:
         engine, application = constrained(*reply)
