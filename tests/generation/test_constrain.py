@@ -63,7 +63,7 @@ ADD = ToolSpec(
 )
 NUMBER = ResponseFormat("json_schema", schema={"type": "integer", "multipleOf": 7}, strict=False)
 HI = Conversation((Message(role=Role.USER, text="hi"),))
-CALL = '<tool_call>\n{"name": "add", "arguments": {"a":1}}\n</tool_call>'
+CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 
 
 def model(reply: str, *, constrained: bool = True, ends: bool = True) -> Model:
@@ -86,7 +86,7 @@ async def test_a_reply_of_its_shape_is_read_and_the_engine_was_given_the_grammar
     answering = model(CALL)
     reply = await ask(answering, conversation=WITH_TOOL, tool_choice=ToolChoice("required"))
     assert reply.reason is FinishReason.TOOL_CALL
-    assert [message.text for message in reply.messages] == ['{"a":1}']
+    assert [message.text for message in reply.messages] == ['{"a": 1}']
     assert isinstance(answering.engine, ScriptedEngine)
     ((_, _, grammar),) = answering.engine.requests
     assert grammar is not None
@@ -276,7 +276,7 @@ async def test_where_no_call_may_be_the_grammar_has_none() -> None:
 
 async def test_a_call_that_may_not_be_is_given_as_text_where_nothing_constrains_the_reply() -> None:
     reply = await ask(model(CALL, constrained=False), tool_choice=ToolChoice("none"))
-    assert [(message.is_call, message.text) for message in reply.messages] == [(False, '{"a":1}')]
+    assert [(message.is_call, message.text) for message in reply.messages] == [(False, '{"a": 1}')]
     assert reply.reason is FinishReason.STOP_EOS
     assert [incident.code for incident in reply.incidents] == ["call_not_allowed"]
 
