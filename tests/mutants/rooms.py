@@ -35,33 +35,71 @@ ROOMS = (
             "api/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py",
             "api/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
             "api/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py",
+            "api/gate/large.py": "api/test_large.py",
             "api/gate/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
         },
     ),
     Room(
         "store",
         {
-            "store/key_file.py": "store api/test_encrypted_reasoning.py cli/test_serve_sessions.py",
-            "store/*.py": "store api/test_interactive.py api/test_sessions.py catalog/test_stores.py "
-            "cli/test_serve_sessions.py",
+            "store/checksum.py": "store/test_contract.py store/test_damage.py",
+            "store/clock.py": "store/test_clock.py store/test_sessions.py",
+            "store/codec.py": "store/test_sessions.py store/test_damage.py",
+            "store/faults.py": "api/test_faults.py store/test_damage.py cli/test_faults.py",
+            "store/key_file.py": "api/test_encrypted_reasoning.py cli/test_serve_sessions.py",
+            "store/opening.py": "catalog/test_stores.py cli/test_serve_sessions.py",
+            "store/sessions.py": "store/test_sessions.py store/test_clock.py api/test_interactive.py "
+            "api/test_sessions.py",
+            "store/store.py": "store/test_contract.py store/test_sessions.py",
+            "store/*.py": "store/test_contract.py store/test_sessions.py store/test_clock.py store/test_damage.py "
+            "api/test_faults.py",
         },
     ),
     Room(
         "router",
         {
-            "tools/arguments.py": "tools/test_function.py tools/test_router.py generation/test_rounds.py",
-            "tools/router.py": "tools/test_router.py generation/test_rounds.py api/test_server_tools.py",
-            "tools/*.py": "tools/test_function.py tools/test_registry.py tools/test_router.py tools/test_mcp.py "
-            "catalog/test_toolbox.py cli/test_tools.py",
+            "tools/arguments.py": "tools/test_function.py tools/test_router.py tools/test_router_faults.py "
+            "generation/test_rounds.py",
+            "tools/alias.py": "catalog/test_toolbox.py api/test_server_tools.py",
+            "tools/toolbox.py": "catalog/test_toolbox.py tools/test_registry.py cli/test_tools.py",
+            "tools/registry.py": "tools/test_registry.py catalog/test_toolbox.py",
+            "tools/function.py": "tools/test_function.py tools/test_router_faults.py",
+            "tools/threads.py": "tools/test_router_faults.py tools/test_function.py",
+            "tools/mcp.py": "tools/test_mcp.py catalog/test_toolbox.py",
+            "tools/*.py": "tools/test_router.py tools/test_router_faults.py tools/test_function.py "
+            "generation/test_rounds.py api/test_server_tools.py",
         },
     ),
-    Room("sandbox", {"tools/python/*.py": "tools/test_python.py"}),
+    Room(
+        "sandbox",
+        {
+            "tools/python/pool.py": "tools/test_interpreter_pool.py tools/test_python.py",
+            "tools/python/reply.py": "tools/test_sandbox_replies.py tools/test_python.py",
+            "tools/python/inside.py": "tools/test_sandbox_stop.py tools/test_python.py tools/test_sandbox_walls.py",
+            "tools/python/seccomp.py": "tools/test_sandbox_walls.py tools/test_python.py",
+            "tools/python/arguments.py": "tools/test_sandbox_walls.py tools/test_python.py",
+            "tools/python/*.py": "tools/test_python.py tools/test_sandbox_replies.py tools/test_sandbox_walls.py "
+            "tools/test_sandbox_stop.py tools/test_interpreter_pool.py",
+        },
+    ),
     Room(
         "limits",
         {
             "config/limits.py": "config docs/test_settings.py",
             "tenancy.py": "tenancy api/test_tenants.py",
-            "tokens/*.py": "tokens",
+            "tokens/bpe.py": "tokens/test_bpe.py tokens/test_encode.py tokens/test_slices.py",
+            "tokens/bytelevel.py": "tokens/test_hf.py tokens/test_wordpiece.py tokens/test_gguf.py",
+            "tokens/decoder.py": "tokens/test_scanner.py tokens/test_pieces.py tokens/test_bpe.py",
+            "tokens/gguf.py": "tokens/test_wordpiece.py tokens/test_table.py tokens/test_gguf.py",
+            "tokens/hf*.py": "tokens/test_hf.py tokens/test_slices.py",
+            "tokens/pretokenizers.py": "tokens/test_gguf.py",
+            "tokens/slices.py": "tokens/test_slices.py tokens/test_encode.py",
+            "tokens/table.py": "tokens/test_table.py tokens/test_wordpiece.py tokens/test_bpe.py tokens/test_hf.py "
+            "tokens/test_slices.py",
+            "tokens/wordpiece.py": "tokens/test_wordpiece.py tokens/test_slices.py",
+            "tokens/*.py": "tokens/test_encode.py tokens/test_pieces.py tokens/test_slices.py",
+            "generation/mask_watch.py": "grammar/test_cost.py generation/test_constrain.py",
+            "generation/overflow.py": "generation/test_turn.py",
             "api/http/client.py": "api/test_bodies.py api/test_bad_input.py api/test_slow_clients.py "
             "api/test_hanging_up.py",
             "api/http/connection.py": "api/test_heads.py api/test_framing.py api/test_slow_clients.py "
@@ -76,8 +114,9 @@ ROOMS = (
         "grammar",
         {
             "grammar/ecma.py": "grammar/test_ecma.py grammar/test_schema.py grammar/test_law.py",
-            "grammar/limits.py": "grammar/test_edges.py grammar/test_limits.py grammar/test_grammar.py "
-            "generation/test_compile.py",
+            "grammar/following.py": "grammar/test_grammar.py grammar/test_cost.py generation/test_constrain.py",
+            "grammar/limits.py": "grammar/test_edges.py grammar/test_limits.py grammar/test_cost.py "
+            "grammar/test_grammar.py generation/test_compile.py",
             "grammar/schema/*.py": "grammar/test_edges.py grammar/test_schema.py grammar/test_limits.py "
             "grammar/test_law.py "
             "grammar/test_schema_examples.py",

@@ -32,6 +32,8 @@ MOST = 0.05
 """The share that may survive."""
 PATIENCE = 45.0
 """Seconds that the tests of a mutant may take in any case, beside three times what they take without it."""
+TRIES = 3
+"""How often a mutant is tried until two looks in a row give the same."""
 
 
 class Laboratory:
@@ -47,34 +49,51 @@ class Laboratory:
             self._free.put(_copy(folder / str(number)))
 
     def outcome(self, mutant: Mutant) -> str:
-        """``killed``, ``timeout`` or ``survived``."""
+        """``killed``, ``timeout`` or ``survived``; the last too where no test finds it each time."""
         copy = self._free.get()
         try:
-            patience = PATIENCE + 3 * self._baseline(copy, mutant.tests)
+            outcomes = (self._looked_at(copy, mutant) for _ in range(TRIES))
+            return next(filter(None, outcomes), "survived")
+        finally:
+            self._free.put(copy)
+
+    def _looked_at(self, copy: Path, mutant: Mutant) -> str | None:
+        """What became of the mutant; None where a second look gave something else than the first.
+
+        A test that failed has to fail again, and tests that took too long must have taken no longer than they should
+        without the fault, now: neither a test that fails now and then nor a busy machine finds a fault.
+        """
+        usual = self._baseline(copy, mutant.tests)
+        patience = PATIENCE + 3 * usual
+        try:
             _put(copy / mutant.path, mutant.source())
             passed = self._passes(copy, mutant.tests, patience)
+            if passed is False:
+                return None if self._passes(copy, ("--last-failed", *mutant.tests), patience) else "killed"
         finally:
             _put(copy / mutant.path, mutant.original)
-            self._free.put(copy)
-        return {True: "survived", False: "killed", None: "timeout"}[passed]
+        if passed:
+            return "survived"
+        return "timeout" if self._measured(copy, mutant.tests) < 2 * usual or self._closed else None
 
     def _baseline(self, copy: Path, tests: tuple[str, ...]) -> float:
         """How many seconds these tests take without a fault. Raises `RuntimeError` where they do not pass."""
         with self._measuring:
-            if tests not in self._seconds:
-                begun = time.monotonic()
-                if not self._passes(copy, tests, 1800):
-                    raise RuntimeError(f"without any mutation these tests fail: {' '.join(tests)}")
-                self._seconds[tests] = time.monotonic() - begun
-            return self._seconds[tests]
+            return self._seconds[tests] if tests in self._seconds else self._measured(copy, tests)
+
+    def _measured(self, copy: Path, tests: tuple[str, ...]) -> float:
+        begun = time.monotonic()
+        if not self._passes(copy, tests, 1800) and not self._passes(copy, ("--last-failed", *tests), 1800):
+            raise RuntimeError(f"without any mutation these tests fail: {' '.join(tests)}")
+        self._seconds[tests] = time.monotonic() - begun
+        return self._seconds[tests]
 
     def _passes(self, copy: Path, tests: Iterable[str], patience: float) -> bool | None:
         """Whether the tests pass in this copy; None when they do not come to an end."""
         if self._closed:
             return None
-        plain = ("-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider")
         run = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *plain, *tests],
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:randomly", *tests],
             cwd=copy,
             env={**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy / 'tests'}"},
             stdout=subprocess.DEVNULL,
