@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.conversation import Message, Role
 from antiphon.store import MemoryStore, SessionLimits, Sessions
-from antiphon.store.clock import GRACE, ConfirmedClock
+from antiphon.store.clock import GRACE, ConfirmedClock, steady_time
 
 DAY = 24 * 3600.0
 USER = Message(role=Role.USER, text="hi")
@@ -119,3 +119,78 @@ def test_a_clock_that_is_set_right_by_little_is_followed_at_once() -> None:
         time.true += 600
         time.off += 30
         assert clock() == time.clock()
+
+
+def test_a_minute_ahead_is_no_jump_and_more_than_a_minute_is_one() -> None:
+    time = Time()
+    clock = ConfirmedClock(time.clock, time.steady)
+    time.off = 60.0
+    assert clock() == time.clock()
+    time.off = 120.5
+    assert clock() == time.clock() - 60.5
+
+
+def test_a_jump_counts_once_it_has_lasted_an_hour() -> None:
+    time = Time()
+    clock = ConfirmedClock(time.clock, time.steady)
+    time.off = DAY
+    assert clock() == time.clock() - DAY
+    time.true += 3599
+    assert clock() == time.clock() - DAY
+    time.true += 1
+    assert clock() == time.clock()
+
+
+def test_a_jump_that_was_taken_back_and_comes_again_has_to_last_anew() -> None:
+    time = Time()
+    clock = ConfirmedClock(time.clock, time.steady)
+    for off in (DAY, 0.0, DAY):
+        time.off = off
+        clock()
+        time.true += 3000
+    assert clock() == time.clock() - DAY
+
+
+def test_a_clock_has_settled_an_hour_after_the_start() -> None:
+    time = Time()
+    clock = ConfirmedClock(time.clock, time.steady)
+    assert clock.settled is False
+    time.true += 3599
+    assert clock.settled is False
+    time.true += 1
+    assert clock.settled is True
+
+
+@pytest.mark.parametrize(
+    ("written", "lifetime", "after", "expired"),
+    [
+        (0.0, 60.0, 59.0, False),
+        (0.0, 60.0, 60.0, True),
+        (-1.0, 60.0, 60.0, False),
+        (-1.0, 7200.0, 3599.0, False),
+        (-1.0, 60.0, 3600.0, True),
+        (-7200.0, 3600.0, 3599.0, False),
+        (-7200.0, 3600.0, 3600.0, True),
+    ],
+)
+def test_what_was_written_since_the_start_expires_on_time_and_what_was_before_when_the_clock_has_settled(
+    written: float, lifetime: float, after: float, expired: bool
+) -> None:
+    """``written`` and ``after`` are seconds from the start of the clock."""
+    time = Time()
+    clock = ConfirmedClock(time.clock, time.steady)
+    expires = time.clock() + written + lifetime
+    time.true += after
+    assert clock.expired(expires, lifetime) is expired
+
+
+def test_what_has_no_end_never_expires() -> None:
+    time = Time()
+    clock = ConfirmedClock(time.clock, time.steady)
+    time.true += 365 * DAY
+    assert clock.expired(None, 0.0) is False
+
+
+def test_the_steady_clock_of_a_machine_goes_on_by_itself() -> None:
+    before = steady_time()
+    assert steady_time() >= before > 0

@@ -291,3 +291,94 @@ async def test_a_store_in_memory_lets_go_of_what_was_written_longest_ago() -> No
     assert await store.names("k", "") == ["b", "d"]
     await store.put(Key("k", "", "huge"), Record(b"x" * 200, 0.0))
     assert await store.names("k", "") == ["huge"]
+
+
+async def test_a_store_in_memory_is_exactly_as_large_as_it_may_be() -> None:
+    store = MemoryStore(limit=80)
+    for name in "ab":
+        await store.put(Key("k", "", name), Record(b"x" * 30, 0.0), b"y" * 4, b"y" * 6)
+    assert await store.names("k", "") == ["a", "b"]
+    await store.put(Key("k", "", "b"), Record(b"x" * 30, 0.0), b"y")
+    assert await store.names("k", "") == ["b"]
+    assert MemoryStore().limit == 256 << 20
+
+
+async def test_a_store_in_memory_has_its_room_back_when_records_go() -> None:
+    store = MemoryStore(limit=100)
+    for _ in range(5):
+        await store.put(Key("k", "", "a"), Record(b"x" * 60, 0.0, 1.0))
+        assert await store.delete(Key("k", "", "a"))
+        await store.put(Key("k", "", "a"), Record(b"x" * 60, 0.0, 1.0))
+        assert await store.expire(1.0) == 1
+    await store.put(Key("k", "", "a"), Record(b"x" * 60, 0.0))
+    await store.aclose()
+    assert await store.names("k", "") == []
+    for name in "bc":
+        await store.put(Key("k", "", name), Record(b"x" * 50, 0.0))
+    assert await store.names("k", "") == ["b", "c"]
+
+
+async def test_a_history_may_be_exactly_as_long_as_its_limit() -> None:
+    turn_of = [Message(role=Role.USER, text="x" * 400)]
+    size = len(pack(turn_of[0]))
+    sessions = Sessions(MemoryStore(), Clock(), SessionLimits(bytes=3 * size))
+    async with sessions.turn("s") as turn:
+        await turn.commit(turn_of)
+        await turn.commit(turn_of)
+    async with sessions.turn("s") as turn:
+        await turn.commit(turn_of)
+        with pytest.raises(RequestError) as caught:
+            await turn.commit([Message(role=Role.USER, text="")])
+    error = caught.value
+    assert (error.code, error.position and error.position.path) == ("session_too_long", "session_id")
+
+
+async def test_two_commits_of_one_turn_count_together() -> None:
+    turn_of = [Message(role=Role.USER, text="x" * 400)]
+    sessions = Sessions(MemoryStore(), Clock(), SessionLimits(bytes=1000))
+    async with sessions.turn("s") as turn:
+        await turn.commit(turn_of)
+        await turn.commit(turn_of)
+        assert turn.messages == (*turn_of, *turn_of)
+        with pytest.raises(RequestError, match="more than 1,000"):
+            await turn.commit(turn_of)
+
+
+@pytest.mark.parametrize("name", ["x", "x" * 128, "a.b:c-d_E9"])
+async def test_a_name_that_can_be_one_is_taken(name: str) -> None:
+    async with Sessions(MemoryStore(), Clock()).turn(name) as turn:
+        assert turn.key.name == name
+
+
+async def test_each_refusal_of_a_session_has_its_code_and_names_the_field() -> None:
+    sessions = Sessions(MemoryStore(), Clock())
+    codes = []
+    async with sessions.turn("s"):
+        for name, start in (("s", None), ("other", False), ("a b", None)):
+            with pytest.raises((ConflictError, NotFoundError, RequestError)) as caught:
+                await sessions.turn(name, start=start).__aenter__()
+            assert caught.value.position is not None
+            codes.append((caught.value.code, caught.value.position.path))
+    assert codes == [
+        ("session_busy", "session_id"),
+        ("session_not_found", "session_id"),
+        ("invalid_value", "session_id"),
+    ]
+
+
+async def test_a_turn_that_ends_its_session_is_not_stopped_any_more() -> None:
+    sessions = Sessions(MemoryStore(), Clock())
+    stops: list[str] = []
+    async with sessions.turn("s", stop=lambda: stops.append("stop")) as turn:
+        await turn.end()
+        cancelling = asyncio.create_task(sessions.cancel("s"))
+        await asyncio.sleep(0)
+    assert not await cancelling
+    assert not stops
+
+
+async def test_a_session_s_affinity_is_below_its_owner() -> None:
+    sessions = Sessions(MemoryStore(), Clock())
+    async with sessions.turn("s", owner="ann") as turn:
+        assert turn.affinity == "ann/s"
+    assert (SessionLimits().lifetime, SessionLimits().bytes, SessionLimits().sweep) == (604_800.0, 16_777_216, 60.0)

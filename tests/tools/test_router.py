@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.conversation import JsonSchema, Message, OpaquePart, Role
+from antiphon.conversation import End, JsonSchema, Message, OpaquePart, Role, TextPart
 from antiphon.tools import (
     FunctionTool,
     Router,
@@ -323,3 +323,161 @@ async def test_a_narrowed_router_compiles_no_schema_anew() -> None:
     before = Once.reads
     assert (await whole.only(["functions.quick"]).call(call("quick", '{"x": 1}'))).ok
     assert Once.reads == before
+
+
+def test_the_limits_of_a_router_are_those_of_the_documentation() -> None:
+    assert ToolLimits() == ToolLimits(
+        deadline=30.0, longest=300.0, result=100_000, concurrent=16, remembered=1024, abandoned=16
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "retryable"),
+    [
+        ("broken", "{}", False),
+        ("refuse", "{}", True),
+        ("nothing", "{}", False),
+        ("quick", '{"x": "a"}', True),
+        ("slow", '{"deadline_ms": 1}', True),
+    ],
+)
+async def test_a_model_is_told_whether_the_same_call_may_succeed_later(name: str, body: str, retryable: bool) -> None:
+    result = await router().call(call(name, body))
+    assert result.envelope()["error"]["retryable"] is retryable
+
+
+async def test_an_error_has_its_details_where_it_has_some() -> None:
+    refused, failed = await router().call(call("refuse")), await router().call(call("broken"))
+    assert refused.envelope() == {
+        "ok": False,
+        "content": None,
+        "error": {"code": "E-MINE", "message": "not today", "retryable": True, "details": {"day": "Sunday"}},
+        "provenance": {},
+    }
+    assert "details" not in failed.envelope()["error"]
+
+
+@pytest.mark.parametrize(
+    ("given", "longest", "says"),
+    [("", 300.0, "no result within 0.02 s"), ('"deadline_ms": 5', 300.0, "no result within 0.005 s"),
+     ('"deadline_ms": 5000', 0.01, "no result within 0.01 s"), ('"deadline_ms": 1', 0.001, "no result within 0.001 s")],
+)  # fmt: skip
+async def test_a_call_that_took_too_long_is_told_how_long_it_had(given: str, longest: float, says: str) -> None:
+    result = await router(deadline=0.02, longest=longest).call(call("slow", f"{{{given}}}"))
+    assert result.error is not None
+    assert result.error.message == says
+
+
+async def test_a_result_as_long_as_the_limit_is_whole() -> None:
+    def letters(count: int) -> str:
+        """Says so many letters."""
+        return "a" * count
+
+    limited = Router([FunctionTool(letters)], ToolLimits(result=1000))
+    whole = await limited.call(call("letters", '{"count": 1000}'))
+    assert whole.text(envelope=False) == "a" * 1000
+    assert whole.envelope()["provenance"] == {}
+    cut = await limited.call(call("letters", '{"count": 1001}'))
+    assert cut.text(envelope=False) == "a" * 1000 + "\n[cut: 1 of 1,001 characters left out]"
+
+
+async def test_a_result_that_is_no_text_is_cut_as_its_json() -> None:
+    def numbers() -> list[int]:
+        """Many."""
+        return [7] * 10
+
+    fits = await Router([FunctionTool(numbers)], ToolLimits(result=30)).call(call("numbers"))
+    assert fits.output is not None
+    assert fits.output.content == [7] * 10
+    cut = await Router([FunctionTool(numbers)], ToolLimits(result=29)).call(call("numbers"))
+    assert cut.text(envelope=False).startswith("[7, 7, 7, 7, 7, 7, 7, 7, 7, 7\n[cut: 1 of 30")
+
+
+@pytest.mark.parametrize("concurrent", [1, 3])
+async def test_no_more_calls_run_at_once_than_may(concurrent: int) -> None:
+    running, most = 0, 0
+
+    async def busy() -> None:
+        """Counts who runs."""
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        running -= 1
+
+    limited = Router([FunctionTool(busy)], ToolLimits(concurrent=concurrent))
+    events = [event async for event in limited.run([call("busy", call_id=f"c{i}") for i in range(8)])]
+    assert most == concurrent
+    started = [event.call.call_id for event in events if isinstance(event, ToolStarted)]
+    assert started == [f"c{i}" for i in range(8)], "in the order in which they came"
+
+
+async def test_a_result_has_the_seconds_that_its_tool_took_without_the_queue() -> None:
+    now = 100.0
+
+    async def takes() -> None:
+        """Takes its time."""
+        nonlocal now
+        now += 7.0
+
+    timed = Router([FunctionTool(takes)], ToolLimits(concurrent=1), clock=lambda: now)
+    assert (await timed.call(call("takes"))).seconds == 7.0
+    events = [event async for event in timed.run([call("takes", call_id=f"c{i}") for i in range(3)])]
+    assert [event.result.seconds for event in events if isinstance(event, ToolEnded)] == [7.0, 7.0, 7.0]
+    assert (await timed.call(call("nothing"))).seconds == 0.0
+
+
+@pytest.mark.parametrize("passed", [4.0, 5.0])
+async def test_all_tools_together_have_their_time_to_the_last(passed: float) -> None:
+    now = 0.0
+    timed = Router([FunctionTool(quick)], clock=lambda: now)
+    ended = []
+    async for event in timed.run([call("quick", call_id="a"), call("quick", call_id="b")], seconds=5.0):
+        if isinstance(event, ToolEnded):
+            ended.append(event.result.ok)
+            now = passed
+    assert ended[0]
+    assert len(ended) == 2
+
+
+async def test_a_call_of_a_message_is_what_the_message_says() -> None:
+    message = Message(
+        role=Role.ASSISTANT, recipient="python", text="1", call_id="own", content_type="code", channel=None
+    )
+    made = ToolCall.of(message, fallback_id="other", session="s", owner="ann")
+    assert made == ToolCall(
+        call_id="own", recipient="python", body="1", content_type="code", channel="commentary", session="s", owner="ann"
+    )
+    assert made.idempotency_key == ("s", "own")
+
+
+async def test_media_go_with_the_text_of_a_reply() -> None:
+    picture = OpaquePart("image", {"mime": "image/png", "base64": ""})
+
+    async def draws() -> ToolOutput:
+        """Draws."""
+        return ToolOutput(content="drawn", media=(picture,), provenance={"source": "me"})
+
+    drawn = await Router([FunctionTool(draws)]).call(call("draws"))
+    message = drawn.message()
+    assert message.parts == (TextPart("drawn"), picture)
+    assert (message.text, message.end) == ("drawn", End.END)
+    assert (await router().call(call("quick"))).message().parts == ()
+    assert json.loads(drawn.text(envelope=True))["provenance"] == {"source": "me"}
+
+
+async def test_what_a_tool_says_plainly_has_no_envelope_and_an_error_always_has_one() -> None:
+    plain, wrapped = await router().call(call("python", "1")), await router().call(call("quick"))
+    assert plain.text(envelope=True) == plain.text(envelope=False) == "ran 1"
+    assert (wrapped.text(envelope=False), json.loads(wrapped.text(envelope=True))["content"]) == ("1", 1)
+    failed = await router().call(call("broken"))
+    assert failed.text(envelope=False) == failed.text(envelope=True)
+    assert json.loads(failed.text(envelope=False))["ok"] is False
+
+
+def test_a_router_names_what_it_serves() -> None:
+    served = router()
+    assert served.recipients == sorted(served.recipients)
+    assert served.serves("python") is True
+    assert served.serves("functions.Quick") is False

@@ -29,7 +29,7 @@ from antiphon.tools import (
 )
 from antiphon.tools.arguments import MAX_BODY
 from antiphon.tools.threads import THREADS
-from antiphon.tools.work import CLEANUP
+from antiphon.tools.work import CLEANUP, GRACE
 from kit.waiting import LoopClock, turns, until
 
 PLENTY = 60
@@ -563,3 +563,42 @@ async def test_numbers_that_json_does_not_have_are_given_as_text(said: ToolOutpu
     assert "NaN" in str(envelope) or "Infinity" in str(envelope)
     if said == ToolOutput(content=INFINITY):
         assert result.text(envelope=False) == '"Infinity"'
+
+
+async def test_a_tool_that_was_given_up_has_a_tenth_of_a_second_to_clean_up_and_a_minute_after_that() -> None:
+    assert (GRACE, CLEANUP) == (0.1, 60.0)
+
+
+async def test_a_tool_that_ended_late_is_not_abandoned_any_more(clock: LoopClock) -> None:
+    async with stubborn() as (tool, router):
+        assert code(await router.call(call())) == "E-TOOL-TIMEOUT"
+        tool.free.set()
+        await until(lambda: router.abandoned == 0)
+        await clock.forward(CLEANUP + 1)
+        assert tool.cancelled == 1, "nothing is done to it later"
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_as_many_calls_of_a_tool_may_be_abandoned_as_the_limit_says(limit: int) -> None:
+    async with stubborn(abandoned=limit) as (_, router):
+        codes = [code(await router.call(call())) for _ in range(limit + 1)]
+        assert codes == ["E-TOOL-TIMEOUT"] * limit + ["E-TOOL-BUSY"]
+
+
+async def test_a_call_whose_deadline_passed_cannot_be_cancelled_any_more() -> None:
+    async with stubborn() as (tool, router):
+        task = asyncio.create_task(router.call(call(session="s")))
+        await until(lambda: tool.cancelled)
+        assert router.cancel("c1", session="s") is False
+        assert code(await task) == "E-TOOL-TIMEOUT"
+
+
+async def test_of_a_call_that_was_cancelled_nothing_stays_behind() -> None:
+    async with stubborn(deadline=PLENTY) as (tool, router):
+        task = asyncio.create_task(router.call(call(session="s")))
+        await until(lambda: router.cancel("c1", session="s"))
+        assert code(await task) == "E-TOOL-CANCELLED"
+        tool.free.set()
+        await until(lambda: router.abandoned == 0)
+        assert router.cancel("c1", session="s") is False
+        assert (await router.call(call(session="s"))).ok, "it may be gone the next time, so it is run again"

@@ -1,0 +1,62 @@
+"""What SQLite and the system say, as codes that name the cause; nothing of their own words reaches a client."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+
+import pytest
+
+from antiphon.store.faults import HINTS, MEANINGS, damaged, store_fault
+
+CODES = {
+    sqlite3.SQLITE_BUSY: "store_busy",
+    sqlite3.SQLITE_BUSY_SNAPSHOT: "store_busy",
+    sqlite3.SQLITE_LOCKED: "store_busy",
+    sqlite3.SQLITE_LOCKED_SHAREDCACHE: "store_busy",
+    sqlite3.SQLITE_READONLY: "store_readonly",
+    sqlite3.SQLITE_READONLY_DBMOVED: "store_readonly",
+    sqlite3.SQLITE_FULL: "store_full",
+    sqlite3.SQLITE_IOERR_WRITE: "store_full",
+    sqlite3.SQLITE_IOERR_SHMSIZE: "store_full",
+    sqlite3.SQLITE_IOERR_SHORT_READ: "store_corrupt",
+    sqlite3.SQLITE_IOERR_READ: "store_failed",
+    sqlite3.SQLITE_IOERR_FSYNC: "store_failed",
+    sqlite3.SQLITE_CORRUPT: "store_corrupt",
+    sqlite3.SQLITE_CORRUPT_INDEX: "store_corrupt",
+    sqlite3.SQLITE_NOTADB: "store_corrupt",
+    sqlite3.SQLITE_CONSTRAINT: "store_corrupt",
+    sqlite3.SQLITE_CONSTRAINT_UNIQUE: "store_corrupt",
+    sqlite3.SQLITE_MISMATCH: "store_corrupt",
+    sqlite3.SQLITE_ERROR: "store_failed",
+    sqlite3.SQLITE_INTERNAL: "store_failed",
+    sqlite3.SQLITE_NOMEM: "store_failed",
+}
+
+
+@pytest.mark.parametrize("result", CODES)
+def test_each_result_has_its_code_and_its_words_stay_in_the_log(result: int, caplog: pytest.LogCaptureFixture) -> None:
+    error = sqlite3.OperationalError("near /secret/place")
+    error.sqlite_errorcode, error.sqlite_errorname = result, "SQLITE_X"
+    fault = store_fault(error)
+    assert fault.code == CODES[result]
+    assert (fault.message, fault.hint) == (MEANINGS[fault.code], HINTS[fault.code])
+    assert "/secret" not in str(fault)
+    assert caplog.messages == [f"{fault.code}: near /secret/place (SQLITE_X)"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "a disk"), sqlite3.ProgrammingError("none of SQLite's results")])
+def test_what_has_no_result_is_a_fault_all_the_same(
+    error: OSError | sqlite3.Error, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert store_fault(error).code == "store_failed"
+    assert type(error).__name__ in caplog.text
+
+
+def test_damage_says_what_to_do() -> None:
+    fault = damaged()
+    assert (fault.code, fault.message, fault.hint) == (
+        "store_corrupt",
+        MEANINGS["store_corrupt"],
+        HINTS["store_corrupt"],
+    )
