@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -27,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants.rooms import ROOMS, ROOT
 from mutants.sample import Known, Mutant, argued, sample
+from mutants.trial import ended, started
 
 MOST = 0.05
 """The share that may survive."""
@@ -40,7 +39,7 @@ class Laboratory:
     """Copies of the repository, one for each worker, in which tests run with one fault."""
 
     def __init__(self, folder: Path, workers: int) -> None:
-        self._running: set[int] = set()
+        self._running: set[ForkServerProcess] = set()
         self._closed = False
         self._free: SimpleQueue[Path] = SimpleQueue()
         self._seconds: dict[tuple[str, ...], float] = {}
@@ -67,9 +66,12 @@ class Laboratory:
         patience = PATIENCE + 3 * usual
         try:
             _put(copy / mutant.path, mutant.source())
-            passed = self._passes(copy, mutant.tests, patience)
-            if passed is False:
-                return None if self._passes(copy, ("--last-failed", *mutant.tests), patience) else "killed"
+            for tests in filter(None, (mutant.tests[:1], mutant.tests[1:])):
+                passed = self._passes(copy, tests, patience)
+                if passed is False:
+                    return None if self._passes(copy, ("--last-failed", *tests), patience) else "killed"
+                if passed is None:
+                    break
         finally:
             _put(copy / mutant.path, mutant.original)
         if passed:
@@ -92,34 +94,20 @@ class Laboratory:
         """Whether the tests pass in this copy; None when they do not come to an end."""
         if self._closed:
             return None
-        run = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:randomly", *tests],
-            cwd=copy,
-            env={**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy / 'tests'}"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        self._running.add(run.pid)
+        process = started(copy, tests)
+        self._running.add(process)
         try:
-            return run.wait(patience) == 0
-        except subprocess.TimeoutExpired:
-            return None
+            process.join(patience)
+            return None if process.exitcode is None else process.exitcode == 0
         finally:
-            _end(run.pid)  # With the servers that its tests left.
-            run.wait()
-            self._running.discard(run.pid)
+            ended(process)  # With the servers that its tests left.
+            self._running.discard(process)
 
     def close(self) -> None:
         """Ends what runs; nothing is begun any more."""
         self._closed = True
-        for group in tuple(self._running):
-            _end(group)
-
-
-def _end(group: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+        for process in tuple(self._running):
+            ended(process)
 
 
 def _copy(to: Path) -> Path:

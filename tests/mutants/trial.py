@@ -1,0 +1,52 @@
+"""Runs tests in processes that are forked from one with the libraries of others, whose imports take longer than many
+tests; of our own modules that process has none."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+LIBRARIES = (
+    "pytest", "pytest_asyncio.plugin", "pytest_timeout", "hypothesis.strategies", "xdist.plugin", "anyio", "asyncio",
+    "msgspec", "starlette.applications", "starlette.routing", "uvicorn", "jinja2", "jsonschema_rs", "docstring_parser",
+    "httpx", "httpx2", "sqlite3", "psutil", "llguidance", "numpy", "tokenizers", "openai", "mcp", "regex",
+)  # fmt: skip
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(list(LIBRARIES))
+
+
+def started(copy: Path, tests: Iterable[str]) -> ForkServerProcess:
+    """A process, of a session of its own, that runs ``tests`` in a copy of the repository; 0 is that they pass."""
+    process = _CONTEXT.Process(target=_run, args=(str(copy), tuple(tests)))
+    process.start()
+    return process
+
+
+def ended(process: ForkServerProcess) -> None:
+    """Ends the process, with all that its tests started."""
+    assert process.pid is not None, "started"
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.join()
+
+
+def _run(copy: str, tests: tuple[str, ...]) -> None:
+    os.setsid()
+    os.chdir(copy)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    own = [f"{copy}/src", f"{copy}/tests"]
+    sys.path[:0] = own
+    os.environ["PYTHONPATH"] = os.pathsep.join(own)
+    import pytest  # the one of the process that this one is forked from
+
+    plain = ("-q", "-x", "-p", "no:randomly", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    os._exit(pytest.main([*plain, *tests]))

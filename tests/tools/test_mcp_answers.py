@@ -1,0 +1,88 @@
+"""What MCP servers answer, as far as it is odd: pictures, failures without a word, too many tools, odd names."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from antiphon.conversation import OpaquePart
+from antiphon.errors import ConfigError
+from antiphon.tools import Router, ToolCall, ToolResult
+from antiphon.tools.mcp import McpServer, McpToolSet, read_mcp_config
+
+ODD = McpServer(command=sys.executable, args=(str(Path(__file__).parents[1] / "kit" / "mcp_odd_server.py"),))
+
+
+@pytest.fixture
+async def tools() -> AsyncIterator[McpToolSet]:
+    connected = await McpToolSet.connect("my.odd server", ODD)
+    yield connected
+    await connected.aclose()
+
+
+async def result(tools: McpToolSet, name: str, body: str = "{}") -> ToolResult:
+    call = ToolCall(call_id="c1", recipient=f"functions.my_odd_server__{name}", body=body)
+    return await Router(tools.tools).call(call)
+
+
+async def test_pictures_and_sounds_go_beside_the_text(tools: McpToolSet) -> None:
+    shown = await result(tools, "media")
+    assert shown.output is not None, shown.error
+    assert shown.output.content == "before\nafter"
+    assert shown.output.media == (
+        OpaquePart("image", {"mime": "image/png", "base64": "aGk="}),
+        OpaquePart("audio", {"mime": "audio/wav", "base64": "aGk="}),
+    )
+    assert shown.output.provenance == {"source": "mcp:media"}
+
+
+async def test_data_comes_as_data_and_a_failure_without_a_word_has_some(tools: McpToolSet) -> None:
+    structured = await result(tools, "structured", '{"count": 3}')
+    assert structured.output is not None
+    assert structured.output.content == {"numbers": [0, 1, 2]}
+    failed = await result(tools, "mute")
+    assert failed.error is not None
+    assert failed.error.message == "the tool failed and gave no reason"
+    assert (failed.error.code, failed.error.retryable) == ("E-TOOL-FAILED", False)
+
+
+async def test_so_many_tools_of_a_server_are_offered_under_names_that_a_model_can_write(tools: McpToolSet) -> None:
+    names = [spec.name for spec in tools.specs]
+    assert len(names) == 256
+    assert names[:4] == [
+        "my_odd_server__media", "my_odd_server__mute", "my_odd_server__structured",
+        "my_odd_server__a_name_with_odd_letters_and_" + "x" * 21,
+    ]  # fmt: skip
+    assert max(map(len, names)) == 64
+    assert (await result(tools, names[3].removeprefix("my_odd_server__"))).text(envelope=False) in (
+        "odd",
+        '{"result": "odd"}',
+    )
+    assert [spec.description for spec in tools.specs][:1] == ["Shows a picture and a sound between two lines."]
+
+
+@pytest.mark.parametrize(
+    ("server", "says"),
+    [
+        (McpServer(command="/nonexistent/program"), "the MCP server of 'mine' failed: "),
+        (McpServer(command=sys.executable, args=("-c", "pass")), "failed|did not list its tools"),
+        (McpServer(command=sys.executable, args=("-c", "print('no MCP'); input()")), "failed|did not list its tools"),
+    ],
+)
+async def test_a_server_that_cannot_be_used_is_named_with_its_code(server: McpServer, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        await McpToolSet.connect("mine", server)
+    assert caught.value.code == "mcp_unreachable"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", '{"mcpServers": {"a": {}}}', '{"mcpServers": {"a": {"command": "x", "url": "y"}}}', '{"mcpServers": 1}'],
+)
+def test_each_mistake_of_the_configuration_has_its_code(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_mcp_config(text)
+    assert caught.value.code == "mcp_config"
