@@ -45,14 +45,16 @@ ROOMS = (
             "store/checksum.py": "store/test_contract.py store/test_damage.py",
             "store/clock.py": "store/test_clock.py store/test_sessions.py",
             "store/codec.py": "store/test_sessions.py store/test_damage.py",
-            "store/faults.py": "api/test_faults.py store/test_damage.py cli/test_faults.py",
+            "store/faults.py": "store/test_fault_codes.py store/test_damage.py api/test_faults.py cli/test_faults.py",
             "store/key_file.py": "api/test_encrypted_reasoning.py cli/test_serve_sessions.py",
             "store/opening.py": "catalog/test_stores.py cli/test_serve_sessions.py",
             "store/sessions.py": "store/test_sessions.py store/test_clock.py api/test_interactive.py "
             "api/test_sessions.py",
             "store/store.py": "store/test_contract.py store/test_sessions.py",
-            "store/*.py": "store/test_contract.py store/test_sessions.py store/test_clock.py store/test_damage.py "
-            "api/test_faults.py",
+            "store/sqlite_file.py": "store/test_file.py store/test_contract.py store/test_sessions.py "
+            "store/test_damage.py",
+            "store/*.py": "store/test_contract.py store/test_sessions.py store/test_file.py store/test_clock.py "
+            "store/test_damage.py api/test_faults.py",
         },
     ),
     Room(
@@ -64,8 +66,8 @@ ROOMS = (
             "tools/toolbox.py": "catalog/test_toolbox.py tools/test_registry.py cli/test_tools.py",
             "tools/registry.py": "tools/test_registry.py catalog/test_toolbox.py",
             "tools/function.py": "tools/test_function.py tools/test_router_faults.py",
-            "tools/threads.py": "tools/test_router_faults.py tools/test_function.py",
-            "tools/mcp.py": "tools/test_mcp.py catalog/test_toolbox.py",
+            "tools/threads.py": "tools/test_threads.py tools/test_router_faults.py tools/test_function.py",
+            "tools/mcp*.py": "tools/test_mcp_answers.py tools/test_mcp.py catalog/test_toolbox.py",
             "tools/*.py": "tools/test_router.py tools/test_router_faults.py tools/test_function.py "
             "generation/test_rounds.py api/test_server_tools.py",
         },
@@ -74,11 +76,11 @@ ROOMS = (
         "sandbox",
         {
             "tools/python/pool.py": "tools/test_interpreter_pool.py tools/test_python.py",
-            "tools/python/reply.py": "tools/test_sandbox_replies.py tools/test_python.py",
-            "tools/python/inside.py": "tools/test_sandbox_stop.py tools/test_python.py tools/test_sandbox_walls.py",
-            "tools/python/seccomp.py": "tools/test_sandbox_walls.py tools/test_python.py",
+            "tools/python/reply.py": "tools/test_sandbox_limits.py tools/test_sandbox_replies.py tools/test_python.py",
+            "tools/python/inside.py": "tools/test_sandbox_limits.py tools/test_sandbox_stop.py tools/test_python.py tools/test_sandbox_walls.py",
+            "tools/python/seccomp.py": "tools/test_system_calls.py tools/test_sandbox_walls.py tools/test_python.py",
             "tools/python/arguments.py": "tools/test_sandbox_walls.py tools/test_python.py",
-            "tools/python/*.py": "tools/test_python.py tools/test_sandbox_replies.py tools/test_sandbox_walls.py "
+            "tools/python/*.py": "tools/test_sandbox_limits.py tools/test_python.py tools/test_sandbox_replies.py tools/test_sandbox_walls.py "
             "tools/test_sandbox_stop.py tools/test_interpreter_pool.py",
         },
     ),
