@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants.rooms import ROOMS, ROOT
 from mutants.sample import Known, Mutant, argued, sample
-from mutants.trial import ended, started
+from mutants.trial import ended, passed, started
 
 MOST = 0.05
 """The share that may survive."""
@@ -67,14 +67,14 @@ class Laboratory:
         try:
             _put(copy / mutant.path, mutant.source())
             for tests in filter(None, (mutant.tests[:1], mutant.tests[1:])):
-                passed = self._passes(copy, tests, patience)
-                if passed is False:
+                found = self._passes(copy, tests, patience)
+                if found is False:
                     return None if self._passes(copy, ("--last-failed", *tests), patience) else "killed"
-                if passed is None:
+                if found is None:
                     break
         finally:
             _put(copy / mutant.path, mutant.original)
-        if passed:
+        if found:
             return "survived"
         return "timeout" if self._measured(copy, mutant.tests) < 2 * usual or self._closed else None
 
@@ -98,7 +98,7 @@ class Laboratory:
         self._running.add(process)
         try:
             process.join(patience)
-            return None if process.exitcode is None else process.exitcode == 0
+            return passed(process)
         finally:
             ended(process)  # With the servers that its tests left.
             self._running.discard(process)

@@ -17,15 +17,25 @@ LIBRARIES = (
     "msgspec", "starlette.applications", "starlette.routing", "uvicorn", "jinja2", "jsonschema_rs", "docstring_parser",
     "httpx", "httpx2", "sqlite3", "psutil", "llguidance", "numpy", "tokenizers", "openai", "mcp", "regex",
 )  # fmt: skip
+_NOT_BEGUN = 1
+_PASSED = 100
+"""Codes of a process: what multiprocessing itself exits with, and what `_run` adds to the code of pytest."""
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(list(LIBRARIES))
+_CONTEXT.set_forkserver_preload([*LIBRARIES, __name__])
 
 
 def started(copy: Path, tests: Iterable[str]) -> ForkServerProcess:
-    """A process, of a session of its own, that runs ``tests`` in a copy of the repository; 0 is that they pass."""
+    """A process, of a session of its own, that runs ``tests`` in a copy of the repository; see `passed`."""
     process = _CONTEXT.Process(target=_run, args=(str(copy), tuple(tests)))
     process.start()
     return process
+
+
+def passed(process: ForkServerProcess) -> bool | None:
+    """Whether the tests passed; None while they run. Raises `RuntimeError` where they were never begun."""
+    if process.exitcode == _NOT_BEGUN:
+        raise RuntimeError("the tests could not be begun")
+    return None if process.exitcode is None else process.exitcode == _PASSED
 
 
 def ended(process: ForkServerProcess) -> None:
@@ -49,4 +59,4 @@ def _run(copy: str, tests: tuple[str, ...]) -> None:
     import pytest  # the one of the process that this one is forked from
 
     plain = ("-q", "-x", "-p", "no:randomly", "-W", "ignore::pytest.PytestAssertRewriteWarning")
-    os._exit(pytest.main([*plain, *tests]))
+    os._exit(_PASSED + pytest.main([*plain, *tests]))
