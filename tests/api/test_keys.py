@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import stat
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from hashlib import sha256
 from hmac import compare_digest
@@ -222,3 +224,73 @@ def test_a_file_in_which_two_keys_have_one_name_lets_no_server_start(tmp_path: P
 def test_a_key_s_name_is_a_plain_word(name: str) -> None:
     with pytest.raises(ConfigError):
         new_key(name)
+
+
+def test_a_secret_is_256_random_bits_and_the_file_has_their_hash(tmp_path: Path) -> None:
+    secret, key = new_key("x" * 64, [Scope.DEBUG, Scope.INFERENCE, Scope.DEBUG], concurrent=3)
+    assert secret.startswith("ak-")
+    assert len(urlsafe_b64decode(secret.removeprefix("ak-") + "=")) == 32
+    assert key == Key(
+        name="x" * 64, digest=sha256(secret.encode()).hexdigest(), scopes=(Scope.DEBUG, Scope.INFERENCE), concurrent=3
+    )
+    assert new_key("a")[1].scopes == (Scope.INFERENCE,)
+    assert len({new_key("a")[0] for _ in range(100)}) == 100
+
+
+def test_a_changed_file_is_on_the_disk_before_it_takes_the_old_one_s_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what the system is told, and when: no test can cut the power."""
+    file = KeyFile(tmp_path / "keys.json")
+    file.add(ALICE)
+    before = file.path.read_bytes()
+    synced: list[bytes] = []
+    sync = os.fsync
+
+    def seen(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").read_bytes())
+        assert file.path.read_bytes() == before
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    file.add(ADMIN)
+    assert synced == [file.path.read_bytes()]
+    assert before != synced[0]
+
+
+def test_a_new_file_never_takes_the_place_of_one_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who can write to the folder cannot have the keys go through a link of theirs."""
+    file = KeyFile(tmp_path / "keys.json")
+    monkeypatch.setattr("secrets.token_hex", lambda count: "0" * 2 * count)
+    (tmp_path / "elsewhere").write_text("mine")
+    (tmp_path / f"keys.json.{'0' * 8}").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError):
+        file.add(ALICE)
+    assert (tmp_path / "elsewhere").read_text() == "mine"
+    assert file.read() is None
+
+
+def test_a_key_that_is_not_there_has_those_that_are_near(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    file.add(ALICE)
+    with pytest.raises(NotFoundError) as refused:
+        file.remove("alise")
+    assert refused.value.code == "key_not_found"
+    assert "alice" in (refused.value.hint or "")
+    assert file.read() == [ALICE]
+
+
+def test_a_ring_that_is_replaced_has_the_new_keys_and_is_closed() -> None:
+    ring = Keyring()
+    assert ring.open
+    assert ring.named("alice") is None
+    ring.replace([ALICE, DEBUG])
+    assert not ring.open
+    assert (ring.named("alice"), ring.named("debug"), ring.named("admin")) == (ALICE, DEBUG, None)
+    found = ring.principal(DEBUG_SECRET.encode())
+    assert found is not None
+    assert (found.name, found.scopes) == ("debug", frozenset({Scope.INFERENCE, Scope.DEBUG}))
+    assert ring.principal(ADMIN_SECRET.encode()) is None
+    ring.replace([])
+    assert not ring.open
+    assert ring.principal(SECRET.encode()) is None
