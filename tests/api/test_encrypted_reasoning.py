@@ -27,8 +27,18 @@ def test_a_server_that_starts_again_decrypts_what_it_encrypted(tmp_path: Path) -
 
 
 def test_a_key_that_is_none_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "seal.key").write_bytes(b"short")
-    with pytest.raises(ConfigError, match="must hold 32 bytes"):
-        stored_key(tmp_path / "seal.key")
-    with pytest.raises(ConfigError, match="cannot be kept"):
-        stored_key(tmp_path / "seal.key" / "inside")
+    for size, path, says in (
+        (31, "seal.key", "must hold 32 bytes, and holds 31"),
+        (33, "seal.key", "must hold 32 bytes, and holds 33"),
+        (32, "seal.key/inside", "cannot be kept"),
+    ):
+        (tmp_path / "seal.key").write_bytes(b"x" * size)
+        with pytest.raises(ConfigError, match=says) as caught:
+            stored_key(tmp_path / path)
+        assert caught.value.code == "encryption_key"
+    assert stored_key(tmp_path / "seal.key") == b"x" * 32
+
+
+def test_two_keys_are_two(tmp_path: Path) -> None:
+    assert len(stored_key(tmp_path / "a")) == 32
+    assert stored_key(tmp_path / "a") != stored_key(tmp_path / "b")

@@ -264,3 +264,33 @@ async def test_who_says_too_little_is_not_waited_for(
         writer.close()
     assert statuses(answer) == expected
     assert code in answer
+
+
+FIELDS = b"host: x\r\nconnection: close\r\n"
+EDGES = {
+    "headers in all": (Limits(max_headers=7), lambda n: get(headers=FIELDS + b"x: a\r\n" * (n - 2)), 7, 431),
+    "bytes of headers": (
+        Limits(max_head=300), lambda n: get(headers=FIELDS + b"x: " + b"a" * (n - len(FIELDS) - 5) + b"\r\n"), 300, 431,
+    ),
+    "bytes of many headers": (
+        Limits(max_head=300),
+        lambda n: get(headers=FIELDS + b"x: a\r\n" * 20 + b"x: " + b"a" * (n - len(FIELDS) - 125) + b"\r\n"), 300, 431,
+    ),
+    "bytes of a URL": (
+        Limits(max_url=50), lambda n: get(b"GET /livez?" + b"a" * (n - 7) + b" HTTP/1.1", FIELDS), 50, 414,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_a_head_as_large_as_it_may_be_is_read_and_one_that_is_larger_is_refused(name: str) -> None:
+    limits, sent, most, refusal = EDGES[name]
+    with running(app(ids("ok", END), limits=limits)) as base:
+        assert statuses(answer_to(base, sent(most))) == [200]
+        assert statuses(answer_to(base, sent(most + 1))) == [refusal]
+
+
+def test_sixteen_requests_may_wait_behind_the_one_that_is_answered(base: str) -> None:
+    last = get(headers=FIELDS)
+    assert statuses(answer_to(base, get() * 16 + last)) == [200] * 17
+    assert 400 in statuses(answer_to(base, get() * 17 + last))

@@ -242,3 +242,48 @@ def test_characters_across_the_steps_of_the_check_are_characters() -> None:
     text = "é€😀" * 60_000
     wire, _ = decode(b'{"messages": [{"role": "user", "content": "%s"}]}' % text.encode(), ChatRequest)
     assert wire.messages[0].content == text
+
+
+async def test_where_work_is_done_goes_by_its_size() -> None:
+    large = LargeWork(Rules(Limits(off_loop_above=1000)))
+    here = threading.current_thread()
+    names = []
+    for size in (0, 1000, 1001, HUGE, HUGE + 1):
+        thread = await large.run(threading.current_thread, size)
+        names.append("here" if thread is here else thread.name.rpartition("_")[0])
+    large.close()
+    assert names == ["here", "here", "asyncio", "asyncio", "large-request"]
+
+
+async def test_large_bodies_take_room_from_the_limit_on_and_all_of_it() -> None:
+    large = LargeWork(Rules(Limits(max_bodies=3000, off_loop_above=1000)))
+    with large.room() as one, large.room() as other:
+        one.take(1000)
+        assert large.bytes == 0
+        one.take(1)
+        assert large.bytes == 1001
+        other.take(1999)
+        assert large.bytes == 3000
+        with pytest.raises(OverloadedError):
+            one.take(1)
+        assert large.bytes == 3000
+    assert large.bytes == 0
+    large.close()
+
+
+async def test_work_that_waits_when_the_server_ends_is_not_begun() -> None:
+    large = LargeWork(Rules(Limits()))
+    free, begun = threading.Event(), []
+
+    def work() -> None:
+        begun.append(1)
+        free.wait()
+
+    first, second = (asyncio.ensure_future(large.run(work, HUGE + 1)) for _ in range(2))
+    await until(lambda: begun)
+    large.close()
+    free.set()
+    await first
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    assert begun == [1]

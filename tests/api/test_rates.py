@@ -209,3 +209,33 @@ def test_an_empty_bucket_fills_by_its_rate() -> None:
 )
 def test_times_are_written_as_openai_writes_them(seconds: float, written: str) -> None:
     assert duration(seconds) == written
+
+
+def test_work_behind_that_is_over_counts_no_more_and_no_less() -> None:
+    of_key = rates(Clock(), concurrent_per_key=1)
+    for _ in range(3):
+        with of_key.behind(""):
+            pass
+    with of_key.request(""):
+        of_key.check("")
+        with of_key.behind(""), pytest.raises(OverloadedError):
+            of_key.check("")
+
+
+def test_a_bucket_is_full_again_after_what_was_taken() -> None:
+    bucket = Bucket(120, 0.0)
+    for taken, seconds in ((0, 0.0), (1, 0.5), (2, 1.5), (117, 60.0), (120, 120.0)):
+        bucket.take(taken, 0.0)
+        assert bucket.reset(0.0) == seconds
+    assert bucket.wait(0.0) == 60.5
+    assert (bucket.wait(60.5), bucket.reset(60.5)) == (0.0, 59.5)
+
+
+def test_tokens_are_used_up_before_a_request_is_and_each_says_what_it_is() -> None:
+    clock = Clock()
+    of_key = rates(clock, requests_per_minute=2, tokens_per_minute=60)
+    of_key.charge("", 60)
+    with pytest.raises(OverloadedError, match="60 tokens a minute") as refused, of_key.request(""):
+        pass
+    assert refused.value.retry_after == 1.0
+    assert of_key.headers("")["x-ratelimit-remaining-requests"] == "2", "a request that was refused took none"

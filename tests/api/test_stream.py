@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 
 import pytest
 
@@ -130,4 +131,31 @@ async def test_a_full_outbox_is_taken_before_its_time() -> None:
     outbox.write(b"bcd")
     await asyncio.gather(outbox.room(), second)
     assert second.result() == b"bcd"
+    outbox.close()
+
+
+async def test_an_outbox_is_full_at_its_limit_and_empty_when_it_was_taken() -> None:
+    outbox = Outbox(limit=4, patience=60, gather=0)
+    for _ in range(3):
+        assert outbox.write(b"abc") is None
+        assert not outbox.full
+        waits = outbox.write(b"d")
+        assert waits is not None
+        assert outbox.full
+        assert not waits.done()
+        assert await outbox.take() == b"abcd"
+        assert waits.done()
+        assert not outbox.full
+    outbox.close()
+    assert await outbox.take() is None
+
+
+async def test_an_outbox_lets_go_of_who_waited() -> None:
+    outbox = Outbox(limit=1, patience=60, gather=0)
+    waits = outbox.write(b"a")
+    assert waits is not None
+    waited = weakref.ref(waits)
+    del waits
+    assert await outbox.take() == b"a"
+    assert waited() is None
     outbox.close()

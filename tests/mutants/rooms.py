@@ -105,8 +105,7 @@ ROOMS = (
             "generation/overflow.py": "generation/test_turn.py",
             "api/http/client.py": "api/test_bodies.py api/test_bad_input.py api/test_slow_clients.py "
             "api/test_hanging_up.py",
-            "api/http/connection.py": "api/test_heads.py api/test_framing.py api/test_slow_clients.py "
-            "api/test_uvicorn.py",
+            "api/http/connection.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
             "api/http/sse.py": "api/test_stream.py api/test_rates.py api/test_slow_clients.py api/test_chat.py "
             "api/test_hanging_up.py",
             "formats/template/budget.py": "formats/template/test_budget.py formats/template/test_jinja.py",
@@ -120,6 +119,8 @@ ROOMS = (
             "grammar/following.py": "grammar/test_grammar.py grammar/test_cost.py generation/test_constrain.py",
             "grammar/limits.py": "grammar/test_edges.py grammar/test_limits.py grammar/test_cost.py "
             "grammar/test_grammar.py generation/test_compile.py",
+            "grammar/schema/exact.py": "grammar/test_exact.py grammar/test_schema.py grammar/test_limits.py "
+            "grammar/test_law.py",
             "grammar/schema/*.py": "grammar/test_edges.py grammar/test_schema.py grammar/test_limits.py "
             "grammar/test_law.py "
             "grammar/test_schema_examples.py",

@@ -229,3 +229,27 @@ async def test_a_store_that_cannot_be_written_is_read_and_says_why(tmp_path: Pat
     await store.put(key, Record(b"other", 1.0))
     assert await store.get(key) == Record(b"other", 1.0), "it is tried anew each time"
     await store.aclose()
+
+
+async def test_a_file_that_became_another_program_s_is_not_used_any_more(tmp_path: Path) -> None:
+    """After damage the file is opened anew, and what is found there then is no configuration's fault."""
+    path, key = tmp_path / "sessions.db", Key("k", "", "a")
+    store = SqliteStore(path)
+    await store.put(key, Record(b"value", 1.0))
+    other = sqlite3.connect(path)
+    with other:
+        other.execute("UPDATE record SET value = x'00'")
+        other.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError) as caught:
+        await store.get(key)
+    assert caught.value.code == "store_corrupt"
+    with pytest.raises(StoreError) as caught:
+        await store.get(key)
+    assert caught.value.code == "store_failed"
+    assert "version" not in str(caught.value)
+    with other:
+        other.execute("UPDATE record SET value = ?", (b"value",))
+        other.execute(f"PRAGMA user_version = {VERSION}")
+    other.close()
+    assert await store.get(key) == Record(b"value", 1.0), "it works again once the cause is gone"
+    await store.aclose()

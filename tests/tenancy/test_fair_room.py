@@ -209,3 +209,44 @@ def test_domains_are_those_of_owner_and_salt_and_tell_neither() -> None:
     assert Tenant(owner="ann").domain(shared=True) == ""
     assert Tenant(owner="ann", salt="s").domain(shared=True) == Tenant(owner="bob", salt="s").domain(shared=True) != ""
     assert all("ann" not in Tenant(owner="ann", salt=salt).domain() for salt in ("", "salt"))
+
+
+async def test_only_an_owner_who_waits_with_more_is_displaced() -> None:
+    visitors = room(1)
+    await visitors.come("a1", "a2", "a3", "b1")
+    assert visitors.room.may_displace("b") is False, "with one more it would be as many"
+    assert visitors.room.displace("b") is False
+    assert visitors.room.may_displace("c") is True
+    assert visitors.room.displace("c") is True
+    await turns(3)
+    with pytest.raises(DisplacedError):
+        visitors.tasks["a3"].result()
+    assert visitors.room.displace("c") is False, "all wait with one each"
+    assert visitors.room.waiting == 2
+    await visitors.go("a1", "a2", "b1")
+    assert visitors.entered == ["a1", "a2", "b1"]
+
+
+async def test_a_room_is_full_when_one_more_would_wait() -> None:
+    visitors = room(3)
+    await visitors.come("a1", places=2)
+    assert visitors.room.full is False
+    await visitors.come("b1")
+    assert visitors.room.full is True
+    await visitors.come("c1", places=2)
+    await visitors.go("b1")
+    assert visitors.room.full is True, "somebody waits, who comes first"
+    await visitors.go("a1")
+    assert visitors.entered == ["a1", "b1", "c1"]
+    await visitors.go("c1")
+    assert (visitors.room.running, visitors.room.full) == (0, False)
+
+
+async def test_more_places_than_there_are_are_given_when_the_room_is_empty() -> None:
+    visitors = room(2)
+    await visitors.come("a1")
+    await visitors.come("b1", places=5)
+    assert visitors.entered == ["a1"]
+    await visitors.go("a1")
+    assert visitors.entered == ["a1", "b1"]
+    assert visitors.room.running == 5
