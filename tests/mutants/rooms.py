@@ -94,9 +94,9 @@ ROOMS = (
             "tokens/bytelevel.py": "tokens/test_hf.py tokens/test_wordpiece.py tokens/test_gguf.py",
             "tokens/decoder.py": "tokens/test_scanner.py tokens/test_pieces.py tokens/test_bpe.py",
             "tokens/gguf.py": "tokens/test_wordpiece.py tokens/test_table.py tokens/test_gguf.py",
-            "tokens/hf*.py": "tokens/test_hf.py tokens/test_slices.py",
+            "tokens/hf*.py": "tokens/test_steps.py tokens/test_hf.py tokens/test_slices.py",
             "tokens/pretokenizers.py": "tokens/test_gguf.py",
-            "tokens/slices.py": "tokens/test_slices.py tokens/test_encode.py",
+            "tokens/slices.py": "tokens/test_steps.py tokens/test_slices.py tokens/test_encode.py",
             "tokens/table.py": "tokens/test_table.py tokens/test_wordpiece.py tokens/test_bpe.py tokens/test_hf.py "
             "tokens/test_slices.py",
             "tokens/wordpiece.py": "tokens/test_wordpiece.py tokens/test_slices.py",
@@ -121,6 +121,7 @@ ROOMS = (
             "grammar/test_grammar.py generation/test_compile.py",
             "grammar/schema/exact.py": "grammar/test_exact.py grammar/test_schema.py grammar/test_limits.py "
             "grammar/test_law.py",
+            "grammar/schema/controls.py": "grammar/test_controls.py grammar/test_schema.py grammar/test_law.py",
             "grammar/schema/*.py": "grammar/test_edges.py grammar/test_schema.py grammar/test_limits.py "
             "grammar/test_law.py "
             "grammar/test_schema_examples.py",

@@ -12,6 +12,8 @@ from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+import psutil
+
 LIBRARIES = (
     "pytest", "pytest_asyncio.plugin", "pytest_timeout", "hypothesis.strategies", "xdist.plugin", "anyio", "asyncio",
     "msgspec", "starlette.applications", "starlette.routing", "uvicorn", "jinja2", "jsonschema_rs", "docstring_parser",
@@ -41,6 +43,10 @@ def passed(process: ForkServerProcess) -> bool | None:
 def ended(process: ForkServerProcess) -> None:
     """Ends the process, with all that its tests started."""
     assert process.pid is not None, "started"
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):  # Sandboxes have sessions of their own.
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
