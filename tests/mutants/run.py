@@ -19,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -31,6 +30,8 @@ MOST = 0.05
 """The share that may survive."""
 PATIENCE = 45.0
 """Seconds that the tests of a mutant may take in any case, beside three times what they take without it."""
+LONGEST = 1800.0
+"""Seconds that tests may take without a fault."""
 TRIES = 3
 """How often a mutant is tried until two looks in a row give the same."""
 
@@ -43,7 +44,6 @@ class Laboratory:
         self._closed = False
         self._free: SimpleQueue[Path] = SimpleQueue()
         self._seconds: dict[tuple[str, ...], float] = {}
-        self._measuring = Lock()
         for number in range(workers):
             self._free.put(_copy(folder / str(number)))
 
@@ -59,33 +59,28 @@ class Laboratory:
     def _looked_at(self, copy: Path, mutant: Mutant) -> str | None:
         """What became of the mutant; None where a second look gave something else than the first.
 
-        A test that failed has to fail again, and tests that took too long must have taken no longer than they should
-        without the fault, now: neither a test that fails now and then nor a busy machine finds a fault.
+        A test that failed has to fail again, and to pass without the fault. Tests that took too long must take much
+        less without it, now. So neither a test that fails now and then nor a busy machine finds a fault.
         """
-        usual = self._baseline(copy, mutant.tests)
-        patience = PATIENCE + 3 * usual
-        try:
-            _put(copy / mutant.path, mutant.source())
-            for tests in filter(None, (mutant.tests[:1], mutant.tests[1:])):
-                found = self._passes(copy, tests, patience)
-                if found is False:
-                    return None if self._passes(copy, ("--last-failed", *tests), patience) else "killed"
-                if found is None:
-                    break
-        finally:
-            _put(copy / mutant.path, mutant.original)
-        if found:
-            return "survived"
-        return "timeout" if self._measured(copy, mutant.tests) < 2 * usual or self._closed else None
-
-    def _baseline(self, copy: Path, tests: tuple[str, ...]) -> float:
-        """How many seconds these tests take without a fault. Raises `RuntimeError` where they do not pass."""
-        with self._measuring:
-            return self._seconds[tests] if tests in self._seconds else self._measured(copy, tests)
+        for tests in filter(None, (mutant.tests[:1], mutant.tests[1:])):
+            patience = PATIENCE + 3 * self._seconds.get(tests, 0)
+            failed = ("--last-failed", *tests)
+            try:
+                _put(copy / mutant.path, mutant.source())
+                fine = self._passes(copy, tests, patience)
+                again = fine is False and self._passes(copy, failed, patience)
+            finally:
+                _put(copy / mutant.path, mutant.original)
+            if fine is False:
+                return None if again or not self._passes(copy, failed, LONGEST) else "killed"
+            if fine is None:
+                return "timeout" if PATIENCE + self._measured(copy, tests) < patience else None
+        return "survived"
 
     def _measured(self, copy: Path, tests: tuple[str, ...]) -> float:
+        """How many seconds these tests take now, without a fault."""
         begun = time.monotonic()
-        if not self._passes(copy, tests, 1800) and not self._passes(copy, ("--last-failed", *tests), 1800):
+        if not self._passes(copy, tests, LONGEST) and not self._closed:
             raise RuntimeError(f"without any mutation these tests fail: {' '.join(tests)}")
         self._seconds[tests] = time.monotonic() - begun
         return self._seconds[tests]
