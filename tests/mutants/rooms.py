@@ -67,7 +67,8 @@ ROOMS = (
             "tools/registry.py": "tools/test_registry.py catalog/test_toolbox.py",
             "tools/function.py": "tools/test_function.py tools/test_router_faults.py",
             "tools/threads.py": "tools/test_threads.py tools/test_router_faults.py tools/test_function.py",
-            "tools/mcp*.py": "tools/test_mcp_answers.py tools/test_mcp.py catalog/test_toolbox.py",
+            "tools/mcp/*.py": "tools/test_mcp_answers.py tools/test_mcp.py tools/test_mcp_sessions.py",
+            "tools/pool.py": "tools/test_pool.py tools/test_interpreter_pool.py tools/test_mcp_sessions.py",
             "tools/*.py": "tools/test_router.py tools/test_router_faults.py tools/test_function.py "
             "generation/test_rounds.py api/test_server_tools.py",
         },
@@ -75,7 +76,6 @@ ROOMS = (
     Room(
         "sandbox",
         {
-            "tools/python/pool.py": "tools/test_interpreter_pool.py tools/test_python.py",
             "tools/python/reply.py": "tools/test_sandbox_limits.py tools/test_sandbox_replies.py tools/test_python.py",
             "tools/python/inside.py": "tools/test_sandbox_limits.py tools/test_sandbox_stop.py tools/test_python.py "
             "tools/test_sandbox_walls.py",

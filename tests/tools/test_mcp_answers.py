@@ -11,9 +11,20 @@ import pytest
 from antiphon.conversation import OpaquePart
 from antiphon.errors import ConfigError
 from antiphon.tools import Router, ToolCall, ToolResult
-from antiphon.tools.mcp import McpServer, McpToolSet, read_mcp_config
+from antiphon.tools.mcp import McpLimits, McpServer, McpToolSet, read_mcp_config
+from antiphon.tools.mcp.session import CALL_SECONDS, END_SECONDS, START_SECONDS
+from antiphon.tools.mcp.tool_set import MAX_TOOLS
+from antiphon.tools.pool import PoolSize
 
 ODD = McpServer(command=sys.executable, args=(str(Path(__file__).parents[1] / "kit" / "mcp_odd_server.py"),))
+
+
+def test_the_limits_are_those_of_the_documentation() -> None:
+    assert McpLimits() == McpLimits(sessions=8, idle=600.0, wait=10.0)
+    assert McpLimits(sessions=3, idle=1.0, wait=2.0).size == PoolSize(
+        total=3, per_owner=1, wait=2.0, users=1024, idle=1.0
+    )
+    assert (START_SECONDS, END_SECONDS, CALL_SECONDS, MAX_TOOLS) == (30.0, 10.0, 300.0, 256)
 
 
 @pytest.fixture
@@ -67,9 +78,12 @@ async def test_so_many_tools_of_a_server_are_offered_under_names_that_a_model_ca
 @pytest.mark.parametrize(
     ("server", "says"),
     [
-        (McpServer(command="/nonexistent/program"), "the MCP server of 'mine' failed: "),
-        (McpServer(command=sys.executable, args=("-c", "pass")), "failed|did not list its tools"),
-        (McpServer(command=sys.executable, args=("-c", "print('no MCP'); input()")), "failed|did not list its tools"),
+        (McpServer(command="/nonexistent/program"), r"the MCP server 'mine' did not list its tools: .*No such file"),
+        (McpServer(command=sys.executable, args=("-c", "pass")), "the MCP server 'mine' did not list its tools: ."),
+        (
+            McpServer(command=sys.executable, args=("-c", "print('no MCP'); input()")),
+            "the MCP server 'mine' did not list its tools: .",
+        ),
     ],
 )
 async def test_a_server_that_cannot_be_used_is_named_with_its_code(server: McpServer, says: str) -> None:
