@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import pytest
@@ -267,7 +267,7 @@ async def test_who_says_too_little_is_not_waited_for(
 
 
 FIELDS = b"host: x\r\nconnection: close\r\n"
-EDGES = {
+EDGES: dict[str, tuple[Limits, Callable[[int], bytes], int, int]] = {
     "headers in all": (Limits(max_headers=7), lambda n: get(headers=FIELDS + b"x: a\r\n" * (n - 2)), 7, 431),
     "bytes of headers": (
         Limits(max_head=300), lambda n: get(headers=FIELDS + b"x: " + b"a" * (n - len(FIELDS) - 5) + b"\r\n"), 300, 431,

@@ -137,15 +137,16 @@ async def test_a_full_outbox_is_taken_before_its_time() -> None:
 async def test_an_outbox_is_full_at_its_limit_and_empty_when_it_was_taken() -> None:
     outbox = Outbox(limit=4, patience=60, gather=0)
     for _ in range(3):
+        full = [outbox.full]
         assert outbox.write(b"abc") is None
-        assert not outbox.full
+        full.append(outbox.full)
         waits = outbox.write(b"d")
         assert waits is not None
-        assert outbox.full
-        assert not waits.done()
+        full.append(outbox.full)
+        done = [waits.done()]
         assert await outbox.take() == b"abcd"
-        assert waits.done()
-        assert not outbox.full
+        assert [*done, waits.done()] == [False, True]
+        assert [*full, outbox.full] == [False, False, True, False]
     outbox.close()
     assert await outbox.take() is None
 

