@@ -29,14 +29,14 @@ def text_result(number: int) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": str(number)}]}
 
 
-def answer(id: object, result: dict[str, Any] | None) -> dict[str, Any]:
-    """A response; None: there is no such method."""
-    error = {"error": {"code": -32601, "message": "no such method"}}
+def answer(id: object, result: dict[str, Any] | None, code: int = -32601) -> dict[str, Any]:
+    """A response; None: an error of JSON-RPC, by default that there is no such method."""
+    error = {"error": {"code": code, "message": "no such method"}}
     return {"jsonrpc": "2.0", "id": id, **(error if result is None else {"result": result})}
 
 
 class Server:
-    """``count``: the calls of this process so far. ``process``: its id. ``refuse``: an error of JSON-RPC.
+    """``count``: the calls of this process so far. ``process``: its id. ``refuse``: an error with ``code``.
 
     ``wait_for``: waits until somebody writes to the named pipe at ``path``; then the same as ``count``.
     """
@@ -52,7 +52,9 @@ class Server:
                 threading.Thread(target=self.handle, args=(message,), daemon=True).start()
 
     def handle(self, message: dict[str, Any]) -> None:
-        response = json.dumps(answer(message["id"], self.result(message["method"], message.get("params") or {})))
+        params = message.get("params") or {}
+        code = (params.get("arguments") or {}).get("code", -32601)
+        response = json.dumps(answer(message["id"], self.result(message["method"], params), code))
         with self.lock:
             print(response, flush=True)
 

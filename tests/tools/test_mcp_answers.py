@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ from antiphon.tools.mcp.session import CALL_SECONDS, END_SECONDS, START_SECONDS
 from antiphon.tools.mcp.tool_set import MAX_TOOLS
 from antiphon.tools.pool import PoolSize
 
-ODD = McpServer(command=sys.executable, args=(str(Path(__file__).parents[1] / "kit" / "mcp_odd_server.py"),))
+ODD_PATH = Path(__file__).parents[1] / "kit" / "mcp_odd_server.py"
+ODD = McpServer(command=sys.executable, args=(str(ODD_PATH),))
 
 
 def test_the_limits_are_those_of_the_documentation() -> None:
@@ -100,3 +103,24 @@ def test_each_mistake_of_the_configuration_has_its_code(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_mcp_config(text)
     assert caught.value.code == "mcp_config"
+
+
+@pytest.mark.parametrize(
+    ("code", "counted"),
+    [(-32601, "2"), (-32602, "2"), (-32603, "2"), (-32600, "1"), (-32604, "1"), (-32700, "1"), (1, "1")],
+)
+async def test_an_error_that_answers_one_call_leaves_the_session_and_any_other_costs_it(
+    code: int, counted: str
+) -> None:
+    server = McpServer(command=sys.executable, args=(str(ODD_PATH.with_name("mcp_counter.py")),))
+    async with aclosing(await McpToolSet.connect("counter", server)) as connected:
+        router = Router(connected.tools)
+
+        async def call(name: str, body: str = "{}") -> ToolResult:
+            return await router.call(ToolCall(call_id="c", recipient=f"functions.counter__{name}", body=body))
+
+        assert (await call("count")).text(envelope=False) == "1"
+        refused = await call("refuse", json.dumps({"code": code}))
+        assert refused.error is not None
+        assert (refused.error.code, refused.error.retryable) == ("E-TOOL-FAILED", True)
+        assert (await call("count")).text(envelope=False) == counted

@@ -327,7 +327,7 @@ async def test_a_narrowed_router_compiles_no_schema_anew() -> None:
 
 def test_the_limits_of_a_router_are_those_of_the_documentation() -> None:
     assert ToolLimits() == ToolLimits(
-        deadline=30.0, longest=300.0, result=100_000, concurrent=16, remembered=1024, abandoned=16
+        deadline=30.0, longest=300.0, result=100_000, media=24_000_000, concurrent=16, remembered=1024, abandoned=16
     )
 
 
