@@ -35,7 +35,7 @@ ROOMS = (
             "api/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py",
             "api/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
             "api/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py",
-            "api/gate/large.py": "api/test_large.py",
+            "api/gate/large.py": "api/test_large.py api/test_large_memory.py",
             "api/gate/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
         },
     ),

@@ -6,6 +6,8 @@ import logging
 import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -145,3 +147,29 @@ def test_damaged_pages_are_looked_for_when_the_server_starts_and_not_each_time_t
     assert not caplog.records
     open_file(path, check=True).close()
     assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+KEPT = """
+import asyncio, sys
+from pathlib import Path
+import psutil
+from antiphon.store import Key, Record, SqliteStore
+
+async def main():
+    store = SqliteStore(Path(sys.argv[1]))
+    await store.put(Key("k", "", "small"), Record(b"a", 0.0), b"b")
+    before = psutil.Process().memory_info().rss
+    await store.put(Key("k", "", "large"), Record(b"x" * (48 << 20), 0.0), b"y" * (48 << 20))
+    after = psutil.Process().memory_info().rss
+    await store.aclose()
+    print((after - before) >> 20)
+
+asyncio.run(main())
+"""
+
+
+def test_of_a_large_value_that_was_written_nothing_stays_in_memory(tmp_path: Path) -> None:
+    """In a process of its own: how memory is allocated is a setting of the process."""
+    command = [sys.executable, "-c", KEPT, str(tmp_path / "sessions.db")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert int(printed) < 24, "MB, of 96"
