@@ -12,6 +12,7 @@ from antiphon.grammar import Choice, EndOfTurn, Json, Regex, chain, check_patter
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.grammar.limits import Limits
 from antiphon.grammar.schema import compile_schema
+from antiphon.grammar.schema.context import MOST_NODES
 from antiphon.tokens import ByteTokenizer
 
 VOCABULARY = Vocabulary(ByteTokenizer(["<eos>"]), [256])
@@ -152,3 +153,56 @@ def test_where_nothing_can_be_enforced_any_value_gets_through_to_the_check_after
     compiled = compile_schema(schema)
     assert compiled.engine is True
     assert len(compiled.relaxed) == 1
+
+
+def cases(count: int) -> dict[str, Any]:
+    """Two to the power of ``count`` cases, each with as many properties."""
+
+    def case(name: str, kind: str) -> dict[str, Any]:
+        return {"properties": {name: {"type": kind}}, "required": [name]}
+
+    pairs = [[case(f"a{i}", "integer"), case(f"b{i}", "string")] for i in range(count)]
+    return {"type": "object", "allOf": [{"anyOf": pair} for pair in pairs]}
+
+
+def test_a_schema_of_too_many_cases_is_refused_and_not_written_out() -> None:
+    assert compile_schema(cases(10)).relaxed == ()
+    with pytest.raises(RequestError, match="too many cases") as refused:
+        compile_schema(cases(12))
+    assert (refused.value.code, MOST_NODES) == ("invalid_schema", 20_000)
+
+
+@pytest.mark.parametrize(
+    ("names", "enforced"),
+    [
+        ({"format": "date"}, True),
+        ({"format": "uuid"}, True),
+        ({"pattern": "^a"}, True),
+        ({"minLength": 2}, True),
+        ({"maxLength": 2}, True),
+        ({"minLength": 2, "maxLength": 3}, True),
+        ({"format": "date", "minLength": 2}, False),
+        ({"pattern": "^a", "format": "date"}, False),
+        ({"pattern": "^a", "maxLength": 3}, False),
+        ({"format": "its own"}, False),
+    ],
+    ids=str,
+)
+def test_one_rule_for_names_is_enforced_and_several_are_checked_afterwards(names: Any, enforced: bool) -> None:
+    compiled = compile_schema({"type": "object", "propertyNames": names})
+    assert [relaxation.keyword for relaxation in compiled.relaxed] == ([] if enforced else ["propertyNames"])
+    assert isinstance(compiled.engine, dict)
+    assert ("patternProperties" in compiled.engine) is enforced
+
+
+def test_a_matcher_names_the_first_id_that_was_refused_whatever_comes_then() -> None:
+    matcher = compile_grammar(chain(Regex("abc"), EndOfTurn()), VOCABULARY).matcher()
+    assert matcher.consume([]) is None
+    assert matcher.consume(b"a") is None
+    refused = matcher.consume(b"bxy")
+    assert refused is not None
+    assert (refused.position, refused.id) == (2, ord("x"))
+    for ids in (b"c", b"zz", b"", b"x"):
+        assert matcher.consume(ids) is refused
+        assert matcher.position == 2
+    assert matcher.copy().consume(b"c") is refused

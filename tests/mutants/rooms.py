@@ -116,7 +116,8 @@ ROOMS = (
         "grammar",
         {
             "grammar/ecma.py": "grammar/test_ecma.py grammar/test_schema.py grammar/test_law.py",
-            "grammar/following.py": "grammar/test_grammar.py grammar/test_cost.py generation/test_constrain.py",
+            "grammar/following.py": "grammar/test_edges.py grammar/test_grammar.py "
+            "grammar/test_cost.py generation/test_constrain.py",
             "grammar/limits.py": "grammar/test_edges.py grammar/test_limits.py grammar/test_cost.py "
             "grammar/test_grammar.py generation/test_compile.py",
             "grammar/schema/exact.py": "grammar/test_exact.py grammar/test_schema.py grammar/test_limits.py "

@@ -6,8 +6,10 @@ from math import inf
 from typing import Any
 
 import pytest
+import tokenizers
+from tokenizers import models, normalizers, pre_tokenizers
 
-from antiphon.tokens import Control
+from antiphon.tokens import Control, hf_tokenizer
 from antiphon.tokens.bytelevel import LETTER_OF_BYTE
 from antiphon.tokens.hf_steps import cut_of, shrinking
 from antiphon.tokens.slices import between_matches, longest_tokens, nowhere
@@ -116,3 +118,11 @@ def test_a_byte_s_longest_token_is_the_longest_and_not_the_last() -> None:
     }  # fmt: skip
     every = [bytes([byte]) for byte in range(256)]
     assert longest_tokens([*every, b"ab"]) == {byte: 2 if byte in b"ab" else 1 for byte in range(256)}
+
+
+def test_a_tokenizer_that_loses_no_bytes_tells_how_few_tokens_a_long_text_has() -> None:
+    tokens = tokenizers.Tokenizer(models.BPE(vocab=MODEL["vocab"], merges=[]))
+    tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    assert hf_tokenizer(tokens.to_str()).fewest("a" * 40_000) == 40_000
+    tokens.normalizer = normalizers.Strip()
+    assert hf_tokenizer(tokens.to_str()).fewest("a" * 40_000) == 0
