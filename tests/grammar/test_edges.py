@@ -10,6 +10,7 @@ import pytest
 from antiphon.errors import RequestError
 from antiphon.grammar import Choice, EndOfTurn, Json, Regex, chain, check_pattern, check_schema
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
+from antiphon.grammar.lark import lark
 from antiphon.grammar.limits import Limits
 from antiphon.grammar.schema import compile_schema
 from antiphon.grammar.schema.context import MOST_NODES
@@ -206,3 +207,25 @@ def test_a_matcher_names_the_first_id_that_was_refused_whatever_comes_then() -> 
         assert matcher.consume(ids) is refused
         assert matcher.position == 2
     assert matcher.copy().consume(b"c") is refused
+
+
+@pytest.mark.parametrize(
+    ("pattern", "enforced"), [("^a*$", True), ('^"a*$', False), (r"^\\a*$", False), ("^[\n]$", False)]
+)
+def test_names_that_the_engine_knows_only_by_two_patterns_are_checked_afterwards(pattern: str, enforced: bool) -> None:
+    names = {"patternProperties": {pattern: {"type": "integer"}}}
+    compiled = compile_schema({"type": "object", **names, "not": {"required": ["x"]}})
+    assert [relaxation.keyword for relaxation in compiled.relaxed] == ([] if enforced else ["patternProperties"])
+    assert isinstance(compiled.engine, dict)
+    assert ("patternProperties" in compiled.engine) is enforced
+
+
+def test_a_pattern_with_u_0000_is_refused_at_its_place_however_it_comes_there() -> None:
+    for refuse in (
+        lambda: lark(Regex("a\0", "p"), controls={}, end_ids=()),
+        lambda: compile_grammar(chain(Regex("a\0", "p"), EndOfTurn()), VOCABULARY),
+        lambda: check_schema({"pattern": "a\0"}, "p"),
+    ):
+        with pytest.raises(RequestError, match=r"U\+0000") as refused:
+            refuse()
+        assert (refused.value.param or "").removesuffix(".pattern") == "p"

@@ -80,7 +80,8 @@ ROOMS = (
             "tools/python/inside.py": "tools/test_sandbox_limits.py tools/test_sandbox_stop.py tools/test_python.py "
             "tools/test_sandbox_walls.py",
             "tools/python/seccomp.py": "tools/test_system_calls.py tools/test_sandbox_walls.py tools/test_python.py",
-            "tools/python/arguments.py": "tools/test_sandbox_walls.py tools/test_python.py",
+            "tools/python/arguments.py": "tools/test_sandbox_limits.py tools/test_sandbox_walls.py "
+            "tools/test_python.py",
             "tools/python/*.py": "tools/test_sandbox_limits.py tools/test_python.py tools/test_sandbox_replies.py "
             "tools/test_sandbox_walls.py tools/test_sandbox_stop.py tools/test_interpreter_pool.py",
         },

