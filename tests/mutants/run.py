@@ -48,11 +48,17 @@ class Laboratory:
             self._free.put(_copy(folder / str(number)))
 
     def outcome(self, mutant: Mutant) -> str:
-        """``killed``, ``timeout`` or ``survived``; the last too where no test finds it each time."""
+        """``killed``, ``timeout`` or ``survived``; the last too where no test finds it each time.
+
+        Raises `RuntimeError` where that is because its tests fail without it.
+        """
         copy = self._free.get()
         try:
-            outcomes = (self._looked_at(copy, mutant) for _ in range(TRIES))
-            return next(filter(None, outcomes), "survived")
+            for _ in range(TRIES):
+                if (outcome := self._looked_at(copy, mutant)) is not None:
+                    return outcome
+            self._measured(copy, mutant.tests)
+            return "survived"
         finally:
             self._free.put(copy)
 

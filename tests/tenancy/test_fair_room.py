@@ -224,7 +224,7 @@ async def test_only_an_owner_who_waits_with_more_is_displaced() -> None:
     assert visitors.room.displace("c") is False, "all wait with one each"
     assert visitors.room.waiting == 2
     await visitors.go("a1", "a2", "b1")
-    assert visitors.entered == ["a1", "a2", "b1"]
+    assert visitors.entered == ["a1", "b1", "a2"]
 
 
 async def test_a_room_is_full_when_one_more_would_wait() -> None:

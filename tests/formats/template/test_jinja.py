@@ -339,3 +339,25 @@ def test_a_schema_that_nests_without_end_is_an_error_and_no_crash() -> None:
         assert raised.value.code == "template_limit"
     while schema:  # taken apart by hand: the interpreter would do it recursively
         schema = schema["a"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "rendered"),
+    [
+        ("''|default('y', true)", "y"),
+        ("nothing|default('y', true)", "y"),
+        ("7|default('y', true)", "7"),
+        ("1.25|round(1, 'floor')", "1.2"),
+        ("'a b c d'|truncate(5, true, '', 0)", "a b c"),
+        ("'a\\nb'|indent(2, true)", "  a\n  b"),
+        ("[1, 2]|join(', ')", "1, 2"),
+        ("[1, 2]|join", "12"),
+        ("[{'n': 1}, {'n': 2}]|join('-', 'n')", "1-2"),
+        ("{'b': 1, 'a': 2}|dictsort(false, 'value')|join", "('b', 1)('a', 2)"),
+        ("'a-a-a'|replace('-', '+')", "a+a+a"),
+        ("'a-a-a'|replace('-', '+', 1)", "a+a-a"),
+        ("'%s-%s'|format('a', 'b')", "a-b"),
+    ],
+)
+def test_filters_have_their_meaning_however_many_arguments_they_have(expression: str, rendered: str) -> None:
+    assert CompiledTemplate(f"{{{{ {expression} }}}}").render({}) == rendered
