@@ -229,3 +229,31 @@ def test_a_pattern_with_u_0000_is_refused_at_its_place_however_it_comes_there() 
         with pytest.raises(RequestError, match=r"U\+0000") as refused:
             refuse()
         assert (refused.value.param or "").removesuffix(".pattern") == "p"
+
+
+FEW = {"type": "array", "items": {"enum": [1, 2]}}
+
+
+@pytest.mark.parametrize(
+    ("more", "arrays"),
+    [
+        ({"uniqueItems": True}, [[], [1], [2], [1, 2], [2, 1]]),
+        ({"uniqueItems": True, "minItems": 2}, [[1, 2], [2, 1]]),
+        ({"uniqueItems": True, "items": {"type": "boolean"}, "minItems": 2}, [[False, True], [True, False]]),
+        ({"uniqueItems": True, "prefixItems": [{"const": 1}]}, None),
+        ({"uniqueItems": True, "contains": {"const": 1}}, None),
+        ({"uniqueItems": True, "items": {"type": "integer"}}, None),
+        ({"not": {"uniqueItems": True}}, None),
+    ],
+    ids=str,
+)
+def test_arrays_of_few_distinct_values_are_written_out_and_others_are_checked_afterwards(
+    more: dict[str, Any], arrays: list[Any] | None
+) -> None:
+    compiled = compile_schema({**FEW, **more})
+    if arrays is None:
+        assert len(compiled.relaxed) == 1
+        assert "enum" not in (compiled.engine if isinstance(compiled.engine, dict) else ())
+    else:
+        assert compiled.relaxed == ()
+        assert compiled.engine == {"enum": arrays}
