@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import subprocess
+import sys
 import threading
 import tracemalloc
 from collections.abc import Mapping
@@ -287,3 +290,40 @@ async def test_work_that_waits_when_the_server_ends_is_not_begun() -> None:
     with pytest.raises(asyncio.CancelledError):
         await second
     assert begun == [1]
+
+
+SMALL_BLOCKS = """
+import asyncio
+from contextlib import suppress
+import psutil
+from antiphon.api import Limits
+from antiphon.api.gate.large import HUGE, LargeWork
+from antiphon.api.rules import Rules
+from kit.waiting import until
+
+def megabytes():
+    return psutil.Process().memory_info().rss >> 20
+
+async def main():
+    large = LargeWork(Rules(Limits()))
+    blocks = [b"x" * 100_000 for _ in range(1000)]
+    with large.room() as room:
+        room.take(HUGE + 1)
+        del blocks[:-1]  # the last one is behind them, so that they are not the end of the heap
+        before = megabytes()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(10):
+            await until(lambda: before - megabytes() > 50)
+    print(before - megabytes())
+    large.close()
+
+asyncio.run(main())
+"""
+
+
+def test_what_is_free_between_blocks_goes_back_to_the_system_after_a_huge_request() -> None:
+    """In a process of its own: how memory is allocated is a setting of the process."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", SMALL_BLOCKS]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    assert int(printed) > 50, "MB, of 100"
