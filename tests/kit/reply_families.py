@@ -159,6 +159,17 @@ TYPED = CallForm(
     close="<|close|>call<|sep|>",
 )
 
+RECIPIENT = CallForm(
+    open="to=",
+    head=(
+        Slot(reads="name", after='<|message|><atem:function_calls>\n<atem:invoke name="'),
+        Slot(reads="name", after='">\n'),
+    ),
+    pairs=Pairs(key='<atem:parameter name="', values=(Value(before='">', after="</atem:parameter>\n"),)),
+    close="</atem:invoke>\n</atem:function_calls>",
+    separator="<|eom|><|start|>assistant ",
+)
+
 
 def _listed(open: str, close: str, members: Members) -> CallForm:
     return CallForm(section=Region(open=open, close=close), separator=", ", members=members)
@@ -337,6 +348,24 @@ FAMILIES = {
             ends=("<|end_of_msg|>",),
         ),
         ("<|open|>", "<|close|>", "<|sep|>"),
+    ),
+    "function heads": Family(
+        _described(
+            CallForm(open=">>>", head=(Slot(reads="name", after="\n"),)),
+            content=Region(open=">>>all\n"),
+            ends=("<|eot_id|>",),
+        ),
+        prompted=">>>",
+    ),
+    "recipients": Family(
+        _described(
+            RECIPIENT,
+            reasoning=Region(open=" to=self<|message|>", close="<|eom|>"),
+            content=Region(open="to=user<|message|>"),
+            layout=("<|start|>assistant",),
+            ends=("<|eot|>",),
+        ),
+        ("<|message|>", "<|eom|>", "<|start|>"),
     ),
     "plain": Family(_described()),
     "reasoning only": Family(_described(reasoning=THINK), _THINK_TOKENS, "<think>\n"),
