@@ -127,8 +127,8 @@ class CompiledDescription:
         for end in ends:
             self._give((alphabet.encode(end), ""), Role.END, Role.END)
         self.top = Marks(self.roles)
-        for form in description.calls:
-            for mark in self.top.all_in(alphabet.encode(form.separator)):
+        for call in description.calls:
+            for mark in self.top.all_in(alphabet.encode(call.separator)):
                 self.roles[mark].add(Role.LAYOUT)
         self.marked = bool(description.literals)
         self.stops = tuple(end for end in dict.fromkeys(ends) if not self._closes(alphabet.encode(end)))
