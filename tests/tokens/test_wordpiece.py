@@ -45,3 +45,12 @@ def test_the_marks_are_controls_and_the_unknown_word_is_none(tokenizer: TableTok
 @given(st.text(max_size=20))
 def test_no_text_is_a_control(tokenizer: TableTokenizer, text: str) -> None:
     assert not set(tokenizer.encode(text)) & set(tokenizer.controls.values())
+
+
+def test_every_letter_and_sign_of_a_long_text_counts_and_what_stands_between_words_does_not(
+    tokenizer: TableTokenizer,
+) -> None:
+    counted = {byte: tokenizer.fewest(chr(byte) * 40_000) for byte in range(128)}
+    assert {byte for byte, fewest in counted.items() if fewest == 0} == {*range(33), 127}
+    assert set(counted.values()) == {0, 100}, "no token has more than 100 characters of 4 bytes"
+    assert tokenizer.fewest("漢" * 40_000) == 300

@@ -136,6 +136,16 @@ async def test_code_that_keeps_its_output_to_itself_still_shows_how_it_ended(int
         assert again == Cell(True, "xy", 2), "neither closes what the next cell writes to"
 
 
+async def test_figures_that_cannot_be_drawn_are_said_to_be_so_wherever_the_code_prints(
+    interpreter: Interpreter,
+) -> None:
+    cell = await interpreter.run(
+        "import io, sys, types\nfake = types.ModuleType('matplotlib.pyplot')\nfake.get_fignums = lambda: 1 / 0\n"
+        "sys.modules[fake.__name__] = fake\nsys.stdout = io.StringIO()"
+    )
+    assert cell == Cell(True, "the figures could not be drawn: division by zero\n", 49)
+
+
 @pytest.mark.parametrize(("printed", "shown"), [(999, 999), (1000, 1000), (1001, 1000), (200_000, 1000)])
 async def test_as_much_is_shown_as_the_limit_says_and_all_is_counted(
     interpreter: Interpreter, printed: int, shown: int
