@@ -56,6 +56,7 @@ ROUTES: dict[str, list[str]] = {
     "/v1/tokenize": ['{"prompt":@}', "{" + MESSAGES + "}"],
     "/v1/detokenize": ['{"tokens":@}'],
     "/v1/render": ["{" + MESSAGES + "}"],
+    "/v1/templates/check": ['{"template":@}'],
     "/v1/parse": ['{"text":@}', '{"ids":@}'],
     "/v1/openchatml": [
         HEAD + "user<|message|>@<|end|>\n",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from antiphon.conversation import End, ParserEvent, ToolSpec
+from antiphon.errors import ParseError
 from antiphon.tokens import Control, Piece
 
 from .calls import CallReader, Malformed
@@ -52,21 +53,25 @@ class DescriptionParser:
         self._messages.strict = strict
 
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
-        for piece in pieces:
-            if self.ended is not None:
-                self._messages.incident("after_end", self._fed, str(piece))
-            elif isinstance(piece, Control):
-                self._control(piece)
-            else:
-                # No text has the characters that stand for controls here.
-                piece = piece if piece.isascii() else SYMBOL.sub("\ufffd", piece)
-                plain = self._source.plain
-                # Nearly every piece of nearly every reply can be part of no mark.
-                if plain is not None and not plain[0].search(piece):
-                    plain[1](piece)
-                    self._source.position += len(piece)
+        try:
+            for piece in pieces:
+                if self.ended is not None:
+                    self._messages.incident("after_end", self._fed, str(piece))
+                elif isinstance(piece, Control):
+                    self._control(piece)
                 else:
-                    self._resume(piece)
+                    # No text has the characters that stand for controls here.
+                    piece = piece if piece.isascii() else SYMBOL.sub("\ufffd", piece)
+                    plain = self._source.plain
+                    # Nearly every piece of nearly every reply can be part of no mark.
+                    if plain is not None and not plain[0].search(piece):
+                        plain[1](piece)
+                        self._source.position += len(piece)
+                    else:
+                        self._resume(piece)
+        except ParseError:
+            self._let_go()
+            raise
         return self._messages.taken()
 
     def close(self) -> list[ParserEvent]:
@@ -76,7 +81,13 @@ class DescriptionParser:
             self._resume("")
             if self.ended is None:
                 self._finish(End.NONE)
+        self._let_go()
         return self._messages.taken()
+
+    def _let_go(self) -> None:
+        """Nothing is read any more: else what reads, and where text goes, would hold this reader, and it them."""
+        self._reading.close()
+        self._source.plain = None
 
     @property
     def _fed(self) -> int:
