@@ -75,8 +75,8 @@ def lines(result: CheckedTemplate, *, prompts: bool) -> Iterator[str]:
     yield from (f"  lost: {sentence}" for sentence in result.lost)
     yield f"replies are known from {found.source}"
     yield f"  read back at every cut: {', '.join(found.proven) or 'nothing'}"
-    if found.unsaid:
-        yield f"  the template does not write: {', '.join(found.unsaid)}"
+    if found.unwritten:
+        yield f"  the template does not write: {', '.join(found.unwritten)}"
     yield from (f"  warning: {warning}" for warning in found.warnings)
     for failure in found.failed:
         yield f"  {failure.shape} is written {failure.reply!r}"

@@ -14,7 +14,7 @@ from antiphon.tokens import Control, Piece
 from .budget import Limits
 from .capabilities import fitted
 from .chat import ChatMessage, chat_messages
-from .jinja_values import chat_texts, message_value, protected, strftime_for, texts_of, tool_value
+from .jinja_values import chat_texts, message_value, protected, render_variables, texts_of, tool_value
 from .probing import TemplateProbe
 from .reply import CompiledDescription, ReplyDescription
 from .reply.describe import DescriptionCache, Found, describe
@@ -189,16 +189,16 @@ class JinjaFormat(ReplyFormat):
             message_value(message, self.capabilities, marked_text.protect, tail=tail)
             for message, tail in zip(chat, tails, strict=False)
         ]
-        variables = {
-            **self._special,
-            **protected(dict(kwargs), marked_text.protect),
-            "messages": messages,
-            "tools": protected(offered, marked_text.protect) or ([] if self.capabilities.tools_as_list else None),
-            "documents": protected(conversation.extra.get("documents"), marked_text.protect),
-            "add_generation_prompt": opens_reply and not continues,
-            "continue_final_message": continues,
-            "strftime_now": strftime_for(conversation.settings.current_date),
-        }
+        variables = protected(dict(kwargs), marked_text.protect) | render_variables(
+            self._special,
+            messages,
+            protected(offered, marked_text.protect),
+            self.capabilities,
+            opens_reply=opens_reply and not continues,
+            today=conversation.settings.current_date,
+            documents=protected(conversation.extra.get("documents"), marked_text.protect),
+        )
+        variables["continue_final_message"] = continues
         if conversation.settings.reasoning_effort is not None:
             variables.setdefault("reasoning_effort", conversation.settings.reasoning_effort.value)
         text = self._template.render(variables, size=size)

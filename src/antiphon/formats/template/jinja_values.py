@@ -13,6 +13,9 @@ from antiphon.errors import TemplateError
 from .capabilities import TemplateCapabilities
 from .chat import ChatCall, ChatMessage
 
+SOME_DAY = date(2000, 1, 1)
+"""The date of conversations that a template is tried with."""
+
 
 def strftime_for(today: date | None) -> Callable[[str], str]:
     """The date is handed in with the conversation's settings; a template that needs one without fails."""
@@ -107,3 +110,24 @@ def protected(value: Any, protect: Callable[[str], str]) -> Any:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     raise TemplateError(f"a {type(value).__name__} is no JSON value", code="bad_template_kwargs")
+
+
+def render_variables(
+    special_tokens: Mapping[str, str],
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]],
+    takes: TemplateCapabilities,
+    *,
+    opens_reply: bool,
+    today: date | None,
+    documents: object = None,
+) -> dict[str, Any]:
+    """What every rendering of a model's template is given; without tools none, or a list where it needs one."""
+    return {
+        **special_tokens,
+        "messages": list(messages),
+        "tools": list(tools) or ([] if takes.tools_as_list else None),
+        "documents": documents,
+        "add_generation_prompt": opens_reply,
+        "strftime_now": strftime_for(today),
+    }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import Any
 
 from antiphon.errors import TemplateError
 
 from .capabilities import REASONING_NAMES, TemplateCapabilities
-from .jinja_values import strftime_for
+from .jinja_values import SOME_DAY, render_variables
 from .sandbox import CompiledTemplate
 
 _STEPS = 20_000
@@ -34,17 +33,13 @@ class TemplateProbe:
         kwargs: Mapping[str, Any],
         generation: bool,
     ) -> str | None:
-        variables = {
-            **self._special,
-            **kwargs,
-            "messages": [self._message(message) for message in messages],
-            "tools": [dict(tool) for tool in tools],
-            "documents": None,
-            "add_generation_prompt": generation,
-            "strftime_now": strftime_for(date(2000, 1, 1)),
-        }
+        written = [self._message(message) for message in messages]
+        offered = [dict(tool) for tool in tools]
+        variables = render_variables(
+            self._special, written, offered, self._takes, opens_reply=generation, today=SOME_DAY
+        )
         try:
-            return None if self._exhausted else self._template.render(variables, steps=_STEPS)
+            return None if self._exhausted else self._template.render({**kwargs, **variables}, steps=_STEPS)
         except TemplateError as error:
             self._exhausted = error.code == "template_limit"
             return None

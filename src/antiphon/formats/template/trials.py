@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
-from typing import Any
 
 from antiphon.conversation import ToolSpec
 from antiphon.errors import TemplateError
 
 from .capabilities import REASONING_NAMES, IdForm, TemplateCapabilities, fitted
 from .chat import ChatCall, ChatMessage
-from .jinja_values import message_value, strftime_for, tool_value
+from .jinja_values import SOME_DAY, message_value, render_variables, tool_value
 from .sandbox import CompiledTemplate
 
 _STEPS = 100_000
@@ -45,15 +43,14 @@ class Trials:
 
     def text(self, chat: Sequence[ChatMessage], takes: TemplateCapabilities, tools: Sequence[ToolSpec] = ()) -> str:
         """What the template writes; empty when it fails."""
-        offered = [tool_value(tool) for tool in tools]
-        variables: dict[str, Any] = {
-            **self._special,
-            "messages": [message_value(message, takes, str) for message in fitted(chat, takes)],
-            "tools": offered or ([] if takes.tools_as_list else None),
-            "documents": None,
-            "add_generation_prompt": False,
-            "strftime_now": strftime_for(date(2000, 1, 1)),
-        }
+        variables = render_variables(
+            self._special,
+            [message_value(message, takes, str) for message in fitted(chat, takes)],
+            [tool_value(tool) for tool in tools],
+            takes,
+            opens_reply=False,
+            today=SOME_DAY,
+        )
         try:
             return self._template.render(variables, steps=_STEPS)
         except TemplateError:

@@ -42,8 +42,8 @@ class LostShape(msgspec.Struct, frozen=True, kw_only=True):
 class RepliesFound(msgspec.Struct, frozen=True, kw_only=True):
     """Where the description of replies is from (``source`` in words), and which shapes are read back at every cut.
 
-    ``unsaid``: shapes that the template does not write. ``response_template``: the description in transformers' form;
-    null where that cannot say it, for the reason ``not_exported``.
+    ``unwritten``: shapes that the template does not write. ``response_template``: the description in transformers'
+    form; null where that cannot say it, for the reason ``not_exported``.
     """
 
     origin: str
@@ -51,7 +51,7 @@ class RepliesFound(msgspec.Struct, frozen=True, kw_only=True):
     families: list[str]
     proven: list[str]
     failed: list[LostShape]
-    unsaid: list[str]
+    unwritten: list[str]
     warnings: list[str]
     response_template: dict[str, Any] | None
     not_exported: str | None

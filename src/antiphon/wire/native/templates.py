@@ -104,7 +104,7 @@ def found_replies(found: Found) -> RepliesFound:
         families=list(found.families),
         proven=list(found.proof.proven),
         failed=[_lost(failure) for failure in found.proof.failed],
-        unsaid=list(found.proof.unsaid),
+        unwritten=list(found.proof.unwritten),
         warnings=list(found.warnings),
         response_template=template,
         not_exported=why or None,

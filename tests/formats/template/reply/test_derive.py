@@ -218,7 +218,7 @@ def test_calls_that_the_template_never_writes_are_known_by_its_markers() -> None
     assert found.description.calls == (
         CallForm(section=Region(open="<|tool_call|>[", close="]"), separator=", ", members=Members()),
     )
-    assert "call" in found.proof.unsaid
+    assert "call" in found.proof.unwritten
     assert found.warnings == ("calls are known by the family (Granite 3) and not proven: the template writes none",)
 
 

@@ -134,6 +134,28 @@ def test_a_response_template_of_a_model_is_read_as_it_stands() -> None:
         ({"fields": {"tool_calls": {"open_pattern": "<call>(?P<who>.+?):", "content": "json"}}}, "open_pattern"),
         ({"fields": {"tool_calls": {"open_pattern": "<call>(?P<name>.+?)(?=:)", "content": "json"}}}, "open_pattern"),
         ({"fields": {"tool_calls": {"open": "<call>", "content": "kv-lines"}}}, "content"),
+        ({"start_anchor": ["<a>", "<b>"]}, "start_anchor"),
+        ({"fields": {"tool_calls": {"open": "<c>", "content": "json", "transform": {"kind": "call"}}}}, "transform"),
+        ({"fields": {"tool_calls": {"open": "<c>", "content": "json", "transform": "{content}"}}}, "transform"),
+        ({"start_anchor_pattern": "<a>"}, "version"),
+        ({"defaults": {"role": "model"}}, "defaults"),
+        ({"fields": {"thinking": {"open": ["<think>", "<thought>"], "close": "</think>"}}}, "fields.thinking.open"),
+        ({"fields": {"thinking": {"open": "<think>", "open_pattern": "<think>"}}}, "fields.thinking.open"),
+        ({"fields": {"thinking": {"open": "<think>", "content": "json"}}}, "fields.thinking.content"),
+        ({"fields": {"thinking": {"open": "<think>", "transform": "{content}"}}}, "fields.thinking.transform"),
+        ({"fields": {"tool_calls": {"open": "<c>", "content": "json", "join": ""}}}, "fields.tool_calls.join"),
+        (
+            {"fields": {"tool_calls": {"open": "<c>", "content": "json", "content_args": {"strict": True}}}},
+            "fields.tool_calls.content_args",
+        ),
+        (
+            {
+                "fields": {
+                    "tool_calls": {"open": "<c>", "content": "xml-inline", "content_args": {"merge_duplicates": 1}}
+                }
+            },
+            "fields.tool_calls.content_args",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named(change: dict[str, Any], place: str) -> None:

@@ -13,7 +13,7 @@ from .probe import ANSWER, IDS, NAMES, REASONING, Call, History, Probe, Reply, c
 
 _ANSWER = Reply(text=ANSWER)
 _CALL = Reply(calls=called())
-_SAID = re.compile("|".join((ANSWER, *NAMES, *IDS)))
+_SENTINELS = re.compile("|".join((ANSWER, *NAMES, *IDS)))
 _WORD = re.compile(r"\w")
 _PRINTED = re.compile(r"""["']type["']""")
 
@@ -67,8 +67,8 @@ def _history_of(probe: Probe) -> History:
     if any(REASONING in text for text in probe.reasoned()):
         return found
     probe.history = replace(found, blocks=True)
-    before, said, _ = probe.reply(Reply(reasoning=REASONING, text=ANSWER)).partition(REASONING)
-    return probe.history if said and not _PRINTED.search(before) else found
+    before, found_text, _ = probe.reply(Reply(reasoning=REASONING, text=ANSWER)).partition(REASONING)
+    return probe.history if found_text and not _PRINTED.search(before) else found
 
 
 def _anchor_of(probe: Probe, atoms: Atoms) -> str:
@@ -113,7 +113,7 @@ def _last_tag(stem: str, atoms: Atoms) -> str:
 
 def _belongs(tag: str, stem: str, text: str, atoms: Atoms) -> bool:
     """The tag is of the reply: what closes it is written there, or a mark of several parts goes on behind it."""
-    reply = _SAID.split(text[len(stem) :])[0]
+    reply = _SENTINELS.split(text[len(stem) :])[0]
     begins_mark = stem.endswith(tag) and atoms.tags(reply) and _WORD.match(reply)
     return bool(begins_mark) or any(closes(tag, part) and part != tag for part in atoms.tags(reply))
 

@@ -99,8 +99,8 @@ def _with_kinds(probe: PairsProbe, pairs: Pairs, gap: str) -> Pairs:
     found: dict[str, Value] = {}
     python = False
     for key, start, stop in zip(keys, places, places[1:], strict=False):
-        said = text[start + len(key) : stop]
-        core = said.removesuffix(gap.replace("{key}", key))
+        written = text[start + len(key) : stop]
+        core = written.removesuffix(gap.replace("{key}", key))
         python = python or (SAMPLES[key] is True and core.endswith("True"))
         value = _value_of(SAMPLES[key], core, first)
         if value is not None and value.before != first.before:
@@ -121,13 +121,15 @@ def _typed(first: Value, found: dict[str, Value], *, nested: bool) -> tuple[Valu
     return (first, *found.values())
 
 
-def _value_of(sample: object, said: str, first: Value) -> Value | None:
+def _value_of(sample: object, written: str, first: Value) -> Value | None:
     """How one value is written, where it is written otherwise than a plain string."""
-    if said.startswith(first.before) and not (isinstance(sample, str) and sample in said[len(first.before) + 1 :]):
+    if written.startswith(first.before) and not (
+        isinstance(sample, str) and sample in written[len(first.before) + 1 :]
+    ):
         return None
     spelled = (sample,) if isinstance(sample, str) else (json.dumps(sample), str(sample))
     for text in spelled:
-        before, found, behind = said.rpartition(text)
+        before, found, behind = written.rpartition(text)
         if found and isinstance(sample, str):
             return Value(before=before, after=behind + first.after)
         if found and not behind:

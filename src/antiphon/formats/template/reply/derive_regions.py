@@ -22,10 +22,10 @@ class Regions:
         self._prompt = probe.prompt()
         self.layout: list[str] = []
         self._before, _, self._behind = self.of_reply(probe.reply(_ANSWER)).partition(ANSWER)
-        said = self._said_reasoning()
-        self.reasoning = said or self._unsaid_reasoning()
+        written = self._written_reasoning()
+        self.reasoning = written or self._unwritten_reasoning()
         self.content = self._content()
-        if said is not None and self.reasoning is not None:
+        if written is not None and self.reasoning is not None:
             self.reasoning = self._without_opening(self.reasoning)
         self.end = self._answer_end()
 
@@ -65,7 +65,7 @@ class Regions:
         prompt = self._probe.prompt(thinking=thinking)
         return prompt.rpartition(self._anchor)[2] if self._anchor.strip() and self._anchor in prompt else ""
 
-    def _said_reasoning(self) -> Region | None:
+    def _written_reasoning(self) -> Region | None:
         for text in self._probe.reasoned():
             opening, found, rest = self.of_reply(text).partition(REASONING)
             if not found:
@@ -80,7 +80,7 @@ class Regions:
     def _close_before_calls(self, opening: str, rest: str) -> str:
         return self._atoms.mirrored(opening, rest) or self._atoms.up_to_tag(rest)
 
-    def _unsaid_reasoning(self) -> Region | None:
+    def _unwritten_reasoning(self) -> Region | None:
         """Reasoning that the history leaves out: the prompt opens it, or opens and closes it."""
         begun = [self._begun(thinking) for thinking in (None, True, False)]
         for text in (*begun, self._before):

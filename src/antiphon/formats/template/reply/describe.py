@@ -105,8 +105,8 @@ def _candidates(derived: ReplyDescription, source: str) -> Iterator[_Candidate]:
         more = completed(filled, family)
         names += [family.name] if more != filled else []
         filled = more
-    said = bool(derived.calls or derived.reasoning or derived.content)
-    yield _Candidate(filled, tuple(names), "derived" if said or not names else "family")
+    found = bool(derived.calls or derived.reasoning or derived.content)
+    yield _Candidate(filled, tuple(names), "derived" if found or not names else "family")
     if names:
         yield _Candidate(derived)
     for family in families:
@@ -127,7 +127,7 @@ def _found(candidate: _Candidate, proof: Proof) -> Found:
         warnings.append("calls are not understood, so none are read")
     elif not description.calls and "call" in proof.failures:
         warnings.append("calls are written in a way that is not understood")
-    elif description.calls and "call" in proof.unsaid and candidate.families:
+    elif description.calls and "call" in proof.unwritten and candidate.families:
         names = ", ".join(candidate.families)
         warnings.append(f"calls are known by the family ({names}) and not proven: the template writes none")
     return Found(

@@ -99,7 +99,7 @@ class Probe:
     def __init__(self, render: Render, variables: Collection[str] = ()) -> None:
         self._render = render
         self._written: dict[str, str] = {}
-        self.asked = 0
+        self.renders = 0
         self.switches = tuple(name for name in SWITCHES if name in variables)
         self.history = History()
 
@@ -147,7 +147,7 @@ class Probe:
         kwargs = self.settings(thinking=thinking)
         key = json.dumps([messages, kwargs, generation, len(tools), tools is TOOLS])
         if key not in self._written:
-            self.asked += 1
+            self.renders += 1
             text = self._render(messages, tools=tools, kwargs=kwargs, generation=generation) if self._may_ask else None
             _, found, behind = (text or "").rpartition(USER)
             self._written[key] = behind if found and len(behind) < _MOST_TEXT else ""
@@ -155,7 +155,7 @@ class Probe:
 
     @property
     def _may_ask(self) -> bool:
-        return self.asked <= _MOST_RENDERS
+        return self.renders <= _MOST_RENDERS
 
 
 def _user(text: str) -> Json:

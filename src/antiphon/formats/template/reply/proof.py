@@ -50,7 +50,7 @@ class Proof:
 
     proven: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
-    unsaid: tuple[str, ...] = ()
+    unwritten: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -69,7 +69,7 @@ def prove(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
+class _Written:
     """What a template wrote for a shape: the prompt, and the reply behind it."""
 
     prompt: tuple[Piece, ...]
@@ -88,19 +88,19 @@ class _Prover:
 
     def proof(self) -> Proof:
         proven: list[str] = []
-        unsaid: list[str] = []
+        unwritten: list[str] = []
         failed: list[Failure] = []
         for shape in shapes_of(self._description):
-            said = self._said(shape)
-            if said is None:
-                unsaid.append(shape.name)
-            elif failure := self._failure(shape, said):
+            written = self._written_for(shape)
+            if written is None:
+                unwritten.append(shape.name)
+            elif failure := self._failure(shape, written):
                 failed.append(failure)
             else:
                 proven.append(shape.name)
-        return Proof(proven=tuple(proven), failed=tuple(failed), unsaid=tuple(unsaid))
+        return Proof(proven=tuple(proven), failed=tuple(failed), unwritten=tuple(unwritten))
 
-    def _said(self, shape: Shape) -> _Said | None:
+    def _written_for(self, shape: Shape) -> _Written | None:
         """What the template writes; None where it writes nothing of the shape."""
         marked = MarkedText(self._spellings, list(_texts(shape.reply)))
         reply = _protected(shape.reply, marked)
@@ -124,14 +124,14 @@ class _Prover:
             return tuple(calls)
         return tuple(replace(call, call_id=pattern.format(name=call.name, index=i)) for i, call in enumerate(calls))
 
-    def _split(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> _Said | None:
+    def _split(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> _Written | None:
         begun, at = self._divided(marked, text, prompt, shape)
         reply = self._of_one_message(text[at:])
         calls = self._with_ids(shape.reply.calls)
         expected = _expected(replace(shape.reply, calls=calls), marked.plain(reply))
         if not expected:
             return None
-        return _Said(prompt=tuple(marked.pieces(begun)), reply=tuple(marked.pieces(reply)), expected=expected)
+        return _Written(prompt=tuple(marked.pieces(begun)), reply=tuple(marked.pieces(reply)), expected=expected)
 
     def _divided(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> tuple[str, int]:
         """The prompt, and where the reply to it begins in what the template wrote.
@@ -164,15 +164,15 @@ class _Prover:
             return text
         return text.partition(header)[0] if header not in description.ends else text
 
-    def _failure(self, shape: Shape, said: _Said) -> Failure | None:
+    def _failure(self, shape: Shape, written: _Written) -> Failure | None:
         tools = [
             ToolSpec(t["function"]["name"], "", t["function"]["parameters"]) for t in schema_tools(shape.reply.calls)
         ]
-        for pieces in _pieces_of(said.reply, self._cuts):
-            read = _read(DescriptionParser(self._compiled, prompt=said.prompt, tools=tools), pieces)
-            if _compared(read, said.expected) != _compared(said.expected, said.expected):
-                reply = "".join(map(str, said.reply))
-                return Failure(shape=shape.name, reply=reply, expected=said.expected, read=tuple(read))
+        for pieces in _pieces_of(written.reply, self._cuts):
+            read = _read(DescriptionParser(self._compiled, prompt=written.prompt, tools=tools), pieces)
+            if _compared(read, written.expected) != _compared(written.expected, written.expected):
+                reply = "".join(map(str, written.reply))
+                return Failure(shape=shape.name, reply=reply, expected=written.expected, read=tuple(read))
         return None
 
 
@@ -199,10 +199,10 @@ def _protected_value(value: Any, marked: MarkedText) -> Any:
 def _expected(reply: Reply, text: str) -> tuple[Part, ...]:
     """The parts of the message that the template wrote, in its order."""
     found: list[tuple[int, Part]] = []
-    for kind, said in (("reasoning", reply.reasoning), ("answer", reply.text)):
-        first = said.strip().split("\n")[0]
+    for kind, written in (("reasoning", reply.reasoning), ("answer", reply.text)):
+        first = written.strip().split("\n")[0]
         if first and first in text:
-            found.append((text.find(first), Part("reasoning" if kind == "reasoning" else "answer", said)))
+            found.append((text.find(first), Part("reasoning" if kind == "reasoning" else "answer", written)))
     at = 0
     for call in reply.calls:
         at = max(text.find(call.name, at), 0)

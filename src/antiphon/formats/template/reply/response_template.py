@@ -11,7 +11,11 @@ from antiphon.errors import TemplateError
 from .description import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
 from .patterns import Blanks, Group, Maybe, NotLiteral, Part, Text, literal, loose, read_pattern
 
-_KEYS = {"version", "defaults", "fields", "start_anchor", "start_anchor_pattern"}
+_KEYS = {"version", "defaults", "fields", "start_anchor"}
+_REGION_KEYS = {"open", "open_pattern", "close", "close_pattern", "content", "optional", "repeats", "join"}
+_CALL_KEYS = _REGION_KEYS - {"join"} | {"content_args", "transform", "transform_each"}
+_CALL_PARTS, _FUNCTION_PARTS = {"type", "id", "function", "name", "arguments"}, {"name", "arguments"}
+_CONTENT_ARGS = {"json": {"unquoted_keys", "string_delims", "allow_non_json"}, "xml-inline": {"tag_pattern"}}
 _REASONING = ("thinking", "reasoning_content", "reasoning")
 _NAME = r"[\w.:/-]+"
 _BRACKET = "{}"
@@ -26,11 +30,15 @@ def from_response_template(spec: object) -> ReplyDescription:
     unknown = set(fields) - {*_REASONING, "content", "tool_calls"}
     if unknown:
         raise _refused(f"fields.{min(unknown)}", "a message has no such field")
+    if spec.get("defaults", {"role": "assistant"}) != {"role": "assistant"}:
+        raise _refused("defaults", "only the assistant's role is known")
+    for name, field in fields.items():
+        _check_field(name, field)
     reasoning = next((name for name in _REASONING if name in fields), None)
     content = fields.get("content", {})
     ends = tuple(_texts(content.get("close"), "fields.content.close"))
     return ReplyDescription(
-        anchor=next(iter(_texts(spec.get("start_anchor"), "start_anchor")), ""),
+        anchor=_only(spec.get("start_anchor"), "start_anchor"),
         reasoning=_region(fields[reasoning], f"fields.{reasoning}") if reasoning else None,
         content=_region(content, "fields.content") if _opens(content) else None,
         calls=(_call(_unended(fields["tool_calls"], ends)),) if "tool_calls" in fields else (),
@@ -69,6 +77,28 @@ def _fields(spec: object) -> dict[str, dict[str, Any]]:
     return fields
 
 
+def _check_field(name: str, field: Mapping[str, Any]) -> None:
+    """Raises `TemplateError` for what a field says and no description can: nothing is left out in silence."""
+    path, is_call = f"fields.{name}", name == "tool_calls"
+    for key in field:
+        if key not in (_CALL_KEYS if is_call else _REGION_KEYS):
+            raise _refused(f"{path}.{key}", "this is not known")
+    for side in ("open", "close"):
+        if side in field and f"{side}_pattern" in field:
+            raise _refused(f"{path}.{side}", "a literal and a pattern exclude each other")
+    content = field.get("content", "text")
+    if not is_call and content != "text":
+        raise _refused(f"{path}.content", "a text is read as text")
+    transform = field.get("transform", {})
+    function = transform.get("function", {}) if isinstance(transform, Mapping) else None
+    if not isinstance(function, Mapping) or set(transform) - _CALL_PARTS or set(function) - _FUNCTION_PARTS:
+        raise _refused(f"{path}.transform", "a call has a type, an id, and a function with its name and arguments")
+    args = field.get("content_args", {})
+    known = _CONTENT_ARGS.get(content, set())
+    if not isinstance(args, Mapping) or set(args) - known:
+        raise _refused(f"{path}.content_args", f"for {content!r} these are known: {', '.join(sorted(known)) or 'none'}")
+
+
 def _unended(field: dict[str, Any], ends: Sequence[str]) -> dict[str, Any]:
     """A call's field without a close that is the reply's end."""
     closes = _texts(field.get("close"), "fields.tool_calls.close")
@@ -84,13 +114,13 @@ def _region(field: Mapping[str, Any], path: str) -> Region:
 
 
 def _literal(field: Mapping[str, Any], side: str, path: str) -> str:
-    """A region's mark: the first of its literals, or its pattern where that is one."""
+    """A region's mark: its literal, or its pattern where that is one."""
     if f"{side}_pattern" in field:
         parts = _parts(field[f"{side}_pattern"], f"{path}.{side}_pattern")
         if any(isinstance(part, Group) for part in parts):
             raise _refused(f"{path}.{side}_pattern", "a group is not expected here")
         return "".join(map(_text, parts))
-    return next(iter(_texts(field.get(side), f"{path}.{side}")), "")
+    return _only(field.get(side), f"{path}.{side}")
 
 
 def _call(field: Mapping[str, Any]) -> CallForm:
@@ -102,7 +132,7 @@ def _call(field: Mapping[str, Any]) -> CallForm:
     section, head, open = _head(opening, paths, path)
     closing = _parts(field["close_pattern"], f"{path}.close_pattern") if "close_pattern" in field else []
     close = "".join(_text(part) for part in closing if not isinstance(part, Maybe))
-    close = close or next(iter(_texts(field.get("close"), f"{path}.close")), "")
+    close = close or _only(field.get("close"), f"{path}.close")
     around = next((part.text for part in closing if isinstance(part, Maybe)), "")
     pairs = _pairs(field, path)
     if pairs is not None and not pairs.key:
@@ -266,6 +296,14 @@ def _texts(value: object, path: str) -> list[str]:
     if not all(isinstance(text, str) and text for text in texts):
         raise _refused(path, "texts are needed")
     return list(texts)
+
+
+def _only(value: object, path: str) -> str:
+    """The one text that is given; empty where none is."""
+    texts = _texts(value, path)
+    if len(texts) > 1:
+        raise _refused(path, "one text can be kept, and there are several")
+    return texts[0] if texts else ""
 
 
 def _refused(path: str, why: str) -> TemplateError:
