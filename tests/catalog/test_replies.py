@@ -142,6 +142,14 @@ def test_a_template_by_name_takes_a_description_and_harmony_takes_none(tmp_path:
         choose_format("m", ModelEntry(format="harmony", replies=entry.replies), text(), known_formats())
 
 
+def described(**form: object) -> str:
+    return json.dumps({"calls": [form]})
+
+
+def pairs(**value: str) -> str:
+    return described(open="<f=", head=[{"reads": "name", "after": ">"}], pairs={"key": "<k>", "values": [value]})
+
+
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
@@ -153,6 +161,13 @@ def test_a_template_by_name_takes_a_description_and_harmony_takes_none(tmp_path:
         ("r.json", '{"calls": [{"open": "x"}]}', r"\$.calls\[0\]: without members"),
         ("r.json", '{"calls": [{"open": "x", "members": {}, "pairs": {"values": []}}]}', "pairs.values"),
         ("r.json", '{"reasoning": {}}', r"\$.reasoning: a region needs"),
+        ("r.json", '{"content": {"open": "\\n", "close": " "}}', r"\$.content: a region needs"),
+        ("r.json", '{"ends": ["</s>", ""]}', r"\$.ends\[1\]: a text is needed"),
+        ("r.json", '{"layout": ["\\n"]}', r"\$.layout\[0\]: a text is needed"),
+        ("r.json", described(head=[{"reads": "name", "after": ">"}]), r"\$.calls\[0\]: a name in markup needs an open"),
+        ("r.json", pairs(before=""), r"\$.calls\[0\].pairs.values\[0\].before"),
+        ("r.json", pairs(before="=", after=""), r"\$.calls\[0\].pairs.values\[0\].after"),
+        ("r.json", pairs(before=">", after="</a>", reads="nested"), "nested values need"),
         ("r.json", json.dumps({"ends": ["x" * 401]}), "more than 400 characters"),
         ("r.json", '{"ends": "x"}', "Expected `array`"),
         ("r.json", '{"version": 2, "fields": {}}', "version 1"),

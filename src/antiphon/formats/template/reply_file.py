@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from antiphon.errors import TemplateError
 
-from .reply import ReplyDescription
+from .reply import CallForm, Pairs, ReplyDescription
 from .reply.description import MOST_LITERAL, has_long_literals
 from .reply.response_template import from_response_template
 
@@ -57,12 +57,37 @@ def _fault(found: ReplyDescription) -> str:
     """Why a description of the right types describes nothing that can be read."""
     if has_long_literals(found):
         return f"a literal has more than {MOST_LITERAL} characters"
+    faults = (
+        _faults_of_regions(found),
+        *(_faults_of_form(form, f"$.calls[{i}]") for i, form in enumerate(found.calls)),
+    )
+    return next((fault for each in faults for fault in each), "")
+
+
+def _faults_of_regions(found: ReplyDescription) -> Iterator[str]:
     for name, region in (("reasoning", found.reasoning), ("content", found.content)):
-        if region is not None and not (region.open or region.close):
-            return f"$.{name}: a region needs an open or a close"
-    for i, form in enumerate(found.calls):
-        if form.members is None and not any(slot.reads == "name" or slot.pattern for slot in form.head):
-            return f"$.calls[{i}]: without members it needs a head that reads the name"
-        if form.pairs is not None and not form.pairs.values:
-            return f"$.calls[{i}].pairs.values: one at least is needed"
-    return ""
+        if region is not None and not (region.open.strip() or region.close.strip()):
+            yield f"$.{name}: a region needs an open or a close that is more than blanks"
+    for name, texts in (("layout", found.layout), ("ends", found.ends)):
+        yield from (f"$.{name}[{i}]: a text is needed" for i, text in enumerate(texts) if not text.strip())
+
+
+def _faults_of_form(form: CallForm, path: str) -> Iterator[str]:
+    if form.members is None and not any(slot.reads == "name" or slot.pattern for slot in form.head):
+        yield f"{path}: without members it needs a head that reads the name"
+    if form.members is None and not (form.open.strip() or (form.section and form.section.open.strip())):
+        yield f"{path}: a name in markup needs an open, or a section with one"
+    if form.pairs is not None:
+        yield from _faults_of_pairs(form.pairs, f"{path}.pairs")
+
+
+def _faults_of_pairs(pairs: Pairs, path: str) -> Iterator[str]:
+    if not pairs.values:
+        yield f"{path}.values: one at least is needed"
+    for i, value in enumerate(pairs.values):
+        if not value.before:
+            yield f"{path}.values[{i}].before: what parts a key from its value is needed"
+        if not value.after and value.reads != "literal":
+            yield f"{path}.values[{i}].after: what ends a value is needed, but for a literal"
+        if value.reads == "nested" and not (pairs.key.strip() and "{key}" in value.after):
+            yield f"{path}.values[{i}]: nested values need a key's literal, and {{key}} in what ends them"

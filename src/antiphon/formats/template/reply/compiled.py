@@ -104,7 +104,7 @@ class CompiledDescription:
     def __init__(
         self, description: ReplyDescription, controls: Collection[Control], stops: Sequence[Control | str]
     ) -> None:
-        ends = [*description.ends, *map(str, stops)]
+        ends = [end for end in (*description.ends, *map(str, stops)) if end]
         literals = [*description.literals, *ends, description.anchor]
         self.alphabet = alphabet = Alphabet(controls, literals)
         self.description = description
