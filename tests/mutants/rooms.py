@@ -69,6 +69,7 @@ ROOMS = (
             "tools/threads.py": "tools/test_threads.py tools/test_router_faults.py tools/test_function.py",
             "tools/mcp/*.py": "tools/test_mcp_answers.py tools/test_mcp.py tools/test_mcp_sessions.py",
             "tools/pool.py": "tools/test_pool.py tools/test_interpreter_pool.py tools/test_mcp_sessions.py",
+            "tools/checked.py": "tools/test_result_limits.py tools/test_router.py tools/test_router_faults.py",
             "tools/*.py": "tools/test_router.py tools/test_router_faults.py tools/test_function.py "
             "generation/test_rounds.py api/test_server_tools.py",
         },

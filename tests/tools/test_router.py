@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.conversation import End, JsonSchema, Message, OpaquePart, Role, TextPart
+from antiphon.conversation import JsonSchema, Message, Role
 from antiphon.tools import (
     FunctionTool,
     Router,
@@ -24,7 +24,6 @@ from antiphon.tools import (
     ToolOutput,
     ToolStarted,
 )
-from antiphon.tools.python.reply import IMAGE_BYTES, IMAGES
 from kit.waiting import PATIENCE
 
 
@@ -64,18 +63,13 @@ def impatient() -> None:
     raise TimeoutError("the disk is slow")
 
 
-def flood() -> str:
-    """Says far too much."""
-    return "ab" * 1_000_000
-
-
 def refuse() -> None:
     """Fails with a typed error."""
     raise ToolFailure(ToolError("E-MINE", "not today", retryable=True, details={"day": "Sunday"}))
 
 
 def router(**limits: Any) -> Router:
-    tools = [FunctionTool(f) for f in (slow, quick, broken, leaver, impatient, flood, refuse)]
+    tools = [FunctionTool(f) for f in (slow, quick, broken, leaver, impatient, refuse)]
     return Router([*tools, Code()], ToolLimits(**limits))
 
 
@@ -177,58 +171,6 @@ async def test_closing_the_run_cancels_what_still_runs() -> None:
     await events.aclose()
     assert stopped.is_set()
     assert [task for task in asyncio.all_tasks() if task.get_name() == "c1"] == []
-
-
-async def test_a_result_that_is_too_long_is_cut_and_says_so() -> None:
-    result = await router(result=1000).call(call("flood"))
-    assert result.output is not None
-    assert result.output.content.startswith("ab" * 500 + "\n[cut: 1,999,000 of 2,000,000 characters left out]")
-    assert result.envelope()["provenance"] == {"truncated": True, "characters": 2_000_000}
-
-
-def pictures(*sizes: int) -> FunctionTool:
-    def draw() -> ToolOutput:
-        """Draws."""
-        media = tuple(OpaquePart("image", {"mime": "image/png", "base64": "A" * size}) for size in sizes)
-        return ToolOutput(content="Drawn.", media=media)
-
-    return FunctionTool(draw)
-
-
-async def test_media_that_are_too_large_are_left_out_and_that_is_said() -> None:
-    """A picture is whole or not there; those that fit stay, in their order."""
-    result = await Router([pictures(500, 2000, 300)], ToolLimits(media=1000)).call(call("draw"))
-    shown = [part.data for part in result.message().parts if isinstance(part, OpaquePart)]
-    assert [len(picture["base64"]) for picture in shown] == [500, 300]
-    assert result.text(envelope=False) == "Drawn.\n[too large: 1 of 3 images or other media left out]"
-    assert result.envelope()["provenance"] == {"truncated": True, "media_left_out": 1}
-
-
-@pytest.mark.parametrize(
-    "data", ["A" * 1001, b"A" * 1001, {"A" * 1001: ""}, ["AAAA"] * 201, {"parts": [{"a": "A" * 999}]}]
-)
-async def test_media_of_any_shape_are_measured(data: object) -> None:
-    def show() -> ToolOutput:
-        """Shows."""
-        return ToolOutput(content={"shown": 1}, media=(OpaquePart("image", data),))
-
-    result = await Router([FunctionTool(show)], ToolLimits(media=1000)).call(call("show"))
-    assert result.output is not None
-    assert result.output.media == ()
-    assert result.text(envelope=False) == '{"shown": 1}\n[too large: 1 of 1 images or other media left out]'
-
-
-async def test_media_that_fit_stay_as_they_are() -> None:
-    result = await Router([pictures(400, 400)], ToolLimits(media=1000)).call(call("draw"))
-    assert result.output is not None
-    assert (result.output.content, len(result.output.media), result.output.provenance) == ("Drawn.", 2, {})
-
-
-async def test_the_pictures_that_code_may_draw_fit() -> None:
-    most = -(-IMAGE_BYTES // 3) * 4
-    result = await Router([pictures(*[most] * IMAGES)]).call(call("draw"))
-    assert result.output is not None
-    assert len(result.output.media) == IMAGES
 
 
 @pytest.mark.spec("OCM-93")
@@ -368,31 +310,6 @@ async def test_a_call_that_took_too_long_is_told_how_long_it_had(given: str, lon
     assert result.error.message == says
 
 
-async def test_a_result_as_long_as_the_limit_is_whole() -> None:
-    def letters(count: int) -> str:
-        """Says so many letters."""
-        return "a" * count
-
-    limited = Router([FunctionTool(letters)], ToolLimits(result=1000))
-    whole = await limited.call(call("letters", '{"count": 1000}'))
-    assert whole.text(envelope=False) == "a" * 1000
-    assert whole.envelope()["provenance"] == {}
-    cut = await limited.call(call("letters", '{"count": 1001}'))
-    assert cut.text(envelope=False) == "a" * 1000 + "\n[cut: 1 of 1,001 characters left out]"
-
-
-async def test_a_result_that_is_no_text_is_cut_as_its_json() -> None:
-    def numbers() -> list[int]:
-        """Many."""
-        return [7] * 10
-
-    fits = await Router([FunctionTool(numbers)], ToolLimits(result=30)).call(call("numbers"))
-    assert fits.output is not None
-    assert fits.output.content == [7] * 10
-    cut = await Router([FunctionTool(numbers)], ToolLimits(result=29)).call(call("numbers"))
-    assert cut.text(envelope=False).startswith("[7, 7, 7, 7, 7, 7, 7, 7, 7, 7\n[cut: 1 of 30")
-
-
 @pytest.mark.parametrize("concurrent", [1, 3])
 async def test_no_more_calls_run_at_once_than_may(concurrent: int) -> None:
     running, most = 0, 0
@@ -450,21 +367,6 @@ async def test_a_call_of_a_message_is_what_the_message_says() -> None:
         call_id="own", recipient="python", body="1", content_type="code", channel="commentary", session="s", owner="ann"
     )
     assert made.idempotency_key == ("s", "own")
-
-
-async def test_media_go_with_the_text_of_a_reply() -> None:
-    picture = OpaquePart("image", {"mime": "image/png", "base64": ""})
-
-    async def draws() -> ToolOutput:
-        """Draws."""
-        return ToolOutput(content="drawn", media=(picture,), provenance={"source": "me"})
-
-    drawn = await Router([FunctionTool(draws)]).call(call("draws"))
-    message = drawn.message()
-    assert message.parts == (TextPart("drawn"), picture)
-    assert (message.text, message.end) == ("drawn", End.END)
-    assert (await router().call(call("quick"))).message().parts == ()
-    assert json.loads(drawn.text(envelope=True))["provenance"] == {"source": "me"}
 
 
 async def test_what_a_tool_says_plainly_has_no_envelope_and_an_error_always_has_one() -> None:

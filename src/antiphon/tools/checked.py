@@ -44,7 +44,10 @@ class CheckedTool:
             raise ToolFailure(ToolError(TOOL_BUSY, message, retryable=True))
 
         async def output() -> ToolOutput:
-            return bounded(await self.tool.run(call, arguments.values), characters, media)
+            try:
+                return bounded(await self.tool.run(call, arguments.values), characters, media)
+            except ToolFailure as failure:
+                raise ToolFailure(bounded_error(failure.error, characters)) from failure
 
         return ToolWork(output, self.abandoned)
 
@@ -55,7 +58,8 @@ def bounded(output: ToolOutput, characters: int, media: int) -> ToolOutput:
     Of its media those stay that have ``media`` characters together, the first ones first; the others are left out.
     """
     text = output.content if isinstance(output.content, str) else dump(output.content)
-    dump(output.provenance)  # what cannot be written is an error here, and not in the reply
+    if len(dump(output.provenance)) > characters:  # what cannot be written is an error here, and not in the reply
+        output = replace(output, provenance={"truncated": True})
     fitting = _fitting(output.media, media)
     note, provenance = "", dict(output.provenance)
     if len(text) > characters:
@@ -68,6 +72,14 @@ def bounded(output: ToolOutput, characters: int, media: int) -> ToolOutput:
     if not note:
         return output
     return replace(output, content=text[:characters] + note, media=fitting, provenance=provenance)
+
+
+def bounded_error(error: ToolError, characters: int) -> ToolError:
+    """The error, its message cut where it is too long, without details that are."""
+    left_out = len(error.message) - characters
+    note = f" [cut: {left_out:,} characters left out]" if left_out > 0 else ""
+    details = error.details if len(dump(error.details)) <= characters else {}
+    return replace(error, message=error.message[:characters] + note, details=details)
 
 
 def _fitting(media: Sequence[OpaquePart], most: int) -> tuple[OpaquePart, ...]:
