@@ -40,7 +40,7 @@ KINDS = [
     reply("analysis"),
     reply("final"),
     reply(None),
-    reply("final", End.NONE),
+    *(reply(channel, End.NONE) for channel in ("final", "analysis", "commentary")),
     reply("commentary"),
     *(make(id) for make in (call, result) for id in ("1", "2", None)),
 ]
@@ -65,6 +65,16 @@ def test_each_step_gives_the_prompt_of_the_whole_conversation(
     for messages in steps:
         conversation = conversation.add(*messages)
         assert running.append(*messages) == whole(conversation, history)
+
+
+@pytest.mark.parametrize("channel", ["final", "commentary"])
+def test_a_message_that_is_last_only_because_reasoning_was_dropped_is_not_gone_on_with(channel: str) -> None:
+    conversation = Conversation((user(), reply(channel, End.NONE), reply("analysis")))
+    prompt = list(HARMONY.render(conversation, history=HistoryPolicy.DROP_ALL))
+    assert prompt[-2:] == list(HARMONY.render(Conversation((user(),))))[-2:]
+    assert RunningPrompt(HARMONY, BYTES, conversation, history=HistoryPolicy.DROP_ALL).ids == encode_pieces(
+        prompt, BYTES
+    )
 
 
 def test_following_a_conversation_that_went_another_way_starts_anew() -> None:

@@ -84,7 +84,8 @@ class Harmony:
         messages = arrange(conversation, names=self.names)
         before = drop_before(messages, history)
         shown = [m for i, m in enumerate(messages) if i >= before or m.channel != Channel.ANALYSIS]
-        open_end = bool(shown) and is_open(shown[-1])
+        # Only the conversation's last message is gone on with, not one that is last because reasoning was dropped.
+        open_end = bool(shown) and shown[-1] is messages[-1] and is_open(shown[-1])
         yield from self.frames(shown[:-1] if open_end else shown, functions_offered=offers_functions(messages))
         if open_end:
             yield from self.messages.opened(shown[-1])
