@@ -7,6 +7,8 @@ MODEL ?= smollm2
 PORT ?= 8080
 WORKERS ?= 2
 TESTS ?= tests
+# "same" draws the same examples for property tests at every run.
+EXAMPLES ?= untimed
 CORPORA ?=
 BIN := .venv/bin
 READY := .venv/.ready
@@ -34,7 +36,7 @@ model: setup     ## fetch the default models into the cache (nothing to do when 
 	@$(BIN)/antiphon pull $(MODEL) minilm
 
 test: check model oracles ## everything that must pass: lint, types, import contracts, tests
-	$(BIN)/pytest -q -n $(WORKERS) $(TESTS)
+	$(BIN)/pytest -q -n $(WORKERS) --hypothesis-profile=$(EXAMPLES) $(TESTS)
 
 acceptance: corpora model oracles ## what a clone has no vectors for: make acceptance CORPORA=/folder/of/vectors
 	ANTIPHON_CORPORA="$(abspath $(CORPORA))" $(BIN)/pytest -q -n $(WORKERS) -m corpus $(TESTS)

@@ -70,3 +70,8 @@ class ResponseFormat:
     strict: bool | None = None
     pattern: str | None = None
     choices: tuple[str, ...] = ()
+
+    @property
+    def is_json(self) -> bool:
+        """The answer must be a JSON text."""
+        return self.kind in ("json_object", "json_schema")

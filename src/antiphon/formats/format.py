@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from antiphon.conversation import Conversation, ParserEvent, Role, ToolSpec
+from antiphon.conversation import Conversation, ParserEvent, ResponseFormat, Role, ToolSpec
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
@@ -104,11 +104,13 @@ class Format(Protocol):
         prompt: Sequence[Piece] = (),
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
+        response_format: ResponseFormat | None = None,
     ) -> Parser:
         """A reader for one reply to ``prompt``, whose tail decides where the reply begins (inside a think tag, say).
 
         ``tools`` are those that were offered, a server's own by their recipients (``python``): a format with loose
         headers reads a bare name by them, and one without types in its replies the arguments by their schemas.
+        ``response_format`` is what the answer must be: text in quotes before a call is prose unless JSON is requested.
         ``strict`` raises `ParseError` where the default repairs and reports an `Incident`.
         """
 

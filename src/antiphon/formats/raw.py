@@ -17,6 +17,7 @@ from antiphon.conversation import (
     MessageEnded,
     MessageStarted,
     ParserEvent,
+    ResponseFormat,
     Role,
     TextDelta,
     ToolSpec,
@@ -75,6 +76,7 @@ class RawFormat:
         prompt: Sequence[Piece] = (),
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
+        response_format: ResponseFormat | None = None,
     ) -> RawParser:
         return RawParser(self.stops, spelled=self._spelled, strict=strict)
 

@@ -51,8 +51,10 @@ class Draft:
 
     def parser(self) -> Parser:
         """A reader for one choice, which begins where the prompt's tail says."""
-        tools = self.request.conversation.offered
-        return self.format.parser(reply_as=Role.ASSISTANT, prompt=self.prompt, tools=tools)
+        asked = self.request.conversation
+        return self.format.parser(
+            reply_as=Role.ASSISTANT, prompt=self.prompt, tools=asked.offered, response_format=asked.response_format
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.conversation import End, Incident, Message, MessageEnded, MessageStarted, ParserEvent, TextDelta
+from antiphon.conversation import (
+    End,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    ResponseFormat,
+    TextDelta,
+)
 from antiphon.errors import ParseError
 from antiphon.formats.template import template_format
 from antiphon.formats.template.builtin import QWEN, REPLIES
@@ -78,7 +87,9 @@ READINGS: list[tuple[ReplyDescription, str, list[Read]]] = [
     (QWEN, '<tool_call>{"id": null, "name": "f", "arguments": {}}</tool_call>', [call("f", "{}")]),
     (QWEN, '{"a": "<think> \\"</tool_call>", "b": [1,\n "<tool_call>"]}',
      [final('{"a": "<think> \\"</tool_call>", "b": [1,\n "<tool_call>"]}')]),
-    (QWEN, '<think>hm</think>\n"a  <tool_call>{"', [thought("hm"), final('"a  <tool_call>{"')]),
+    (QWEN, '<think>hm</think>\n{"a  <tool_call>{"', [thought("hm"), final('{"a  <tool_call>{"')]),
+    (QWEN, '"Let me see. <tool_call>{"name": "f"}</tool_call>', [final('"Let me see.'), call("f", "{}")]),
+    (QWEN, '["Let me see. <tool_call>{"name": "f"}</tool_call>', [final('["Let me see.'), call("f", "{}")]),
     (QWEN, '"Let me see.\n<tool_call>{"name": "f"}</tool_call>', [final('"Let me see.'), call("f", "{}")]),
     (QWEN, '["a"] is <tool_call>{"name": "f"}</tool_call>', [final('["a"] is'), call("f", "{}")]),
     (LLAMA, '{"x": "<function=f>{}"}', [final('{"x": "<function=f>{}"}')]),
@@ -170,6 +181,15 @@ def test_no_word_of_a_reply_is_lost(fragments: list[str]) -> None:
 @given(st.text(st.characters(codec="utf-8"), max_size=60))
 def test_a_reply_without_tags_is_one_final_message_with_all_its_text(text: str) -> None:
     assert messages(read(PLAIN, *text, END)) == [final(text)]
+
+
+@pytest.mark.parametrize("begun", ['"Say', '["Say', '{"Say'])
+def test_a_string_of_the_json_that_was_requested_quotes_a_call(begun: str) -> None:
+    reply = f'{begun} <function=f>{{}}</function>"'
+    parser = DescriptionParser(
+        CompiledDescription(LLAMA, (END,), (END,)), tools=TOOLS, response_format=ResponseFormat("json_object")
+    )
+    assert messages([*parser.feed([reply, END]), *parser.close()]) == [final(reply)]
 
 
 @pytest.mark.parametrize(("description", "reply", "expected"), READINGS)

@@ -18,6 +18,7 @@ from antiphon.conversation import (
     MessageEnded,
     MessageStarted,
     ParserEvent,
+    ResponseFormat,
     Role,
     TextDelta,
     ToolSpec,
@@ -62,6 +63,7 @@ class Screenplay:
         prompt: Sequence[Piece] = (),
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
+        response_format: ResponseFormat | None = None,
     ) -> Reader:
         return Reader(strict=strict)
 

@@ -14,6 +14,7 @@ from antiphon.conversation import (
     End,
     Message,
     MessageStarted,
+    ResponseFormat,
     Role,
     ToolSpec,
 )
@@ -113,6 +114,7 @@ class Harmony:
         prompt: Sequence[Piece] = (),
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
+        response_format: ResponseFormat | None = None,
         spelled: bool = False,
     ) -> Parser:
         """A reader for one reply, or for a whole conversation when ``reply_as`` is None.

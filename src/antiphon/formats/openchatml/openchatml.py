@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from antiphon.conversation import Channel, Conversation, End, Message, Role, ToolSpec
+from antiphon.conversation import Channel, Conversation, End, Message, ResponseFormat, Role, ToolSpec
 from antiphon.formats.format import HistoryPolicy, SamplingDefaults
 from antiphon.formats.history import drop_before
 from antiphon.grammar import Grammar, ReplyShape
@@ -69,6 +69,7 @@ class OpenChatML:
         prompt: Sequence[Piece] = (),
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
+        response_format: ResponseFormat | None = None,
     ) -> ReplyParser:
         """A reader of one reply. ``strict`` raises `ParseError` where the default reports an `Incident`."""
         opened = self._open_frame(prompt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
-from antiphon.conversation import Role, ToolSpec
+from antiphon.conversation import ResponseFormat, Role, ToolSpec
 from antiphon.errors import RenderError
 from antiphon.formats import Parser
 from antiphon.grammar import Grammar, ReplyShape
@@ -35,8 +35,11 @@ class ReplyFormat:
         prompt: Sequence[Piece] = (),
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
+        response_format: ResponseFormat | None = None,
     ) -> Parser:
-        return DescriptionParser(self._compiled, prompt=prompt, tools=tools, strict=strict)
+        return DescriptionParser(
+            self._compiled, prompt=prompt, tools=tools, response_format=response_format, strict=strict
+        )
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
         return reply_grammar(

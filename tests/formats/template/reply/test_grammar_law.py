@@ -118,10 +118,14 @@ def compiled(family: str, owned: bool, shape: str, prompt: str = "") -> Compiled
     return compile_grammar(grammar, vocabulary(family, owned))
 
 
-def read(family: str, owned: bool, ids: Sequence[int], prompt: str = "") -> list[ParserEvent]:
+def read(
+    family: str, owned: bool, ids: Sequence[int], prompt: str = "", response_format: ResponseFormat | None = None
+) -> list[ParserEvent]:
     pieces = list(PieceDecoder(tokenizer(family, owned)).feed(ids))
     begun = list(PieceDecoder(tokenizer(family, owned)).feed(encoded([Markup(prompt)], family, owned)))
-    reader = DescriptionParser(described(family, owned), prompt=begun, tools=TOOLS, strict=True)
+    reader = DescriptionParser(
+        described(family, owned), prompt=begun, tools=TOOLS, response_format=response_format, strict=True
+    )
     return [*reader.feed(pieces), *reader.close()]
 
 
@@ -200,7 +204,7 @@ def test_what_the_grammar_admits_is_read_as_what_was_required(
     grammar = compiled(family, owned, shape, prompt)
     ids = member(family, owned, grammar, random.Random(seed))
     assume(ids is not None)
-    events = read(family, owned, ids or [], prompt)
+    events = read(family, owned, ids or [], prompt, SHAPES[shape].response_format)
     check(SHAPES[shape], [event.message for event in events if isinstance(event, MessageEnded)], grammar)
 
 

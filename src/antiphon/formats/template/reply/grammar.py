@@ -147,7 +147,9 @@ class _ReplyGrammar:
         direct = self._called(calls, tools)
         if not self._shape.preambles or self._shape.response_format.kind != "text" or not calls.opening:
             return [direct]
-        text = AnyText(None, self._avoid, self._shape.max_text)
+        # An object is read as the answer, and a call that is spelled out in one of its strings as its text.
+        spelled = all(isinstance(piece, str) for piece in calls.opening)
+        text = AnyText(None, self._avoid, self._shape.max_text, not_first="{" if spelled else "")
         called = joined(calls.rest(tools), self._end())
         announced: list[Grammar] = [direct if self._shared else joined(*self._until(text, calls.opening), called)]
         content = self._description.content

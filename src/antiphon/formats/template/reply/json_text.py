@@ -89,7 +89,8 @@ class JsonScan:
 class JsonAnswer:
     """Follows an answer that may be a JSON text, to tell whether it stands inside a string of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, begins: str) -> None:
+        self._begins = begins
         self.over = False
         """It is none, whatever follows."""
         self._text: JsonScan | None = None
@@ -102,7 +103,7 @@ class JsonAnswer:
         """Text after a line break inside a string is no JSON, whatever it looked like before."""
         if self._text is None:
             text = text.lstrip()
-            self.over = self.over or text[:1] not in '"{['
+            self.over = self.over or text[:1] not in self._begins
             if self.over or not text:
                 return
             self._text = JsonScan()

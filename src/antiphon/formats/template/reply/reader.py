@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from antiphon.conversation import End, ParserEvent, ToolSpec
+from antiphon.conversation import End, ParserEvent, ResponseFormat, ToolSpec
 from antiphon.errors import ParseError
 from antiphon.tokens import Control, Piece
 
@@ -22,7 +22,7 @@ class DescriptionParser:
 
     A mark that the vocabulary has as a control counts only as that control, never when the model spells it out; one
     that it lacks is text inside a string of arguments, and of an answer that is JSON. Blanks beside a mark are its own.
-    ``tools`` are those offered, with their schemas where they are known.
+    ``tools`` are those offered, with their schemas where they are known; ``response_format`` is what was requested.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class DescriptionParser:
         *,
         prompt: Sequence[Piece] = (),
         tools: Collection[ToolSpec | str] = (),
+        response_format: ResponseFormat | None = None,
         strict: bool = False,
     ) -> None:
         self.ended: str | None = None
@@ -39,11 +40,14 @@ class DescriptionParser:
         self._source = Source()
         self._messages = Messages(strict=False)
         self._calls = CallReader(self._source, self._messages, arguments_of(tools), self._alphabet.decode)
+        free = response_format is None or not response_format.is_json
+        self._json_begins = "{" if tools and free else '"[{'
+        """How an answer begins that is JSON: words before a call may stand in quotes or brackets."""
         self._bare = next((form for form in description.forms if form.bare), None) if tools else None
         self._reasoning = False
         self._in_content = False
         self._after_mark = False
-        self._answer = JsonAnswer()
+        self._answer = JsonAnswer(self._json_begins)
         self._quoting = False
         """What looked like a call is being said as text, its close too."""
         self._blanks = ""
@@ -245,7 +249,7 @@ class DescriptionParser:
 
     def _switch(self, *, reasoning: bool) -> None:
         """A mark: what was open ends, and what follows begins without blanks."""
-        self._blanks, self._answer = "", JsonAnswer()
+        self._blanks, self._answer = "", JsonAnswer(self._json_begins)
         self._messages.end(End.END)
         self._reasoning, self._after_mark, self._in_content, self._quoting = reasoning, True, False, False
 
