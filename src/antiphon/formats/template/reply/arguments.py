@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-
-_encoded = json.JSONEncoder(ensure_ascii=False).encode
+from .json_text import json_inside
+from .source import Put
 
 
 class ArgumentsWriter:
     """One JSON object, member by member."""
 
-    def __init__(self, put: Callable[[str], None]) -> None:
+    def __init__(self, put: Put) -> None:
         self._put = put
         self._keys: set[str] = set()
 
@@ -19,7 +17,7 @@ class ArgumentsWriter:
         """The key of the next member; False where there is one of that name already."""
         if key in self._keys:
             return False
-        self._put(("{" if not self._keys else ", ") + _encoded(key) + ": ")
+        self._put(("{" if not self._keys else ", ") + f'"{json_inside(key)}"' + ": ")
         self._keys.add(key)
         return True
 
@@ -31,9 +29,9 @@ class ArgumentsWriter:
         """A string begins, or ends."""
         self._put('"')
 
-    def string(self, text: str) -> None:
+    def string(self, text: str) -> bool | None:
         """More of a string."""
-        self._put(_encoded(text)[1:-1])
+        return self._put(json_inside(text))
 
     def close(self) -> None:
         self._put("}" if self._keys else "{}")

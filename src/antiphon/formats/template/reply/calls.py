@@ -13,7 +13,7 @@ from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import JsonScan
 from .marks import Marks
 from .messages import Messages, call_header
-from .source import Reading, Source
+from .source import Put, Reading, Source
 from .typed import Schema
 from .values import ValueReader
 
@@ -46,15 +46,16 @@ class _Call:
         self._waits = waits
         self._waiting: list[str] = []
 
-    def put(self, text: str) -> None:
-        """More of the arguments, as JSON."""
+    def put(self, text: str) -> bool:
+        """More of the arguments, as JSON; whether they are in the message already."""
         self.has_arguments = True
         if not self.begun:
             if self.name is None or self._waits:
                 self._waiting.append(text)
-                return
+                return False
             self.begin()
         self._messages.delta(text)
+        return True
 
     def begin(self) -> None:
         if not self.begun:
@@ -187,19 +188,18 @@ class CallReader:
         elif not (yield from self._json(call.put)):
             raise Malformed
 
-    def _json(self, put: Callable[[str], None]) -> Reading[bool]:
+    def _json(self, put: Put) -> Reading[bool]:
         """A JSON value, as it comes; whether it came whole."""
-        text, source = JsonScan(), self._source
-        while True:
-            end = text.feed(source.text, source.at)
-            if end > source.at:
-                put(source.take(end))
-            if text.done:
-                return True
-            if text.broken:
-                return False
-            if not (yield from source.more(text.passes, put)):
-                return False
+        scan, source = JsonScan(), self._source
+
+        def step() -> bool:
+            end = scan.feed(source.text, source.at)
+            settled = end > source.at and put(source.take(end))
+            source.plain = scan.plain if settled else None
+            return scan.done or scan.broken
+
+        yield from source.read(step)
+        return scan.done
 
     def _json_value(self) -> Reading[str]:
         parts: list[str] = []
@@ -268,9 +268,7 @@ class CallReader:
         yield from self._source.ahead(_FENCE)
         return whole
 
-    def _pairs(
-        self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, put: Callable[[str], None]
-    ) -> Reading[bool]:
+    def _pairs(self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, put: Put) -> Reading[bool]:
         writer = ArgumentsWriter(put)
         reader = ValueReader(self._source, self._messages, form, pairs, writer)
         while (yield from reader.begins()):

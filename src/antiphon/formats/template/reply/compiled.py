@@ -9,7 +9,9 @@ from enum import Enum, auto
 from antiphon.tokens import Control, Piece
 
 from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
+from .json_text import json_inside
 from .marks import SYMBOL, Alphabet, Marks
+from .plain import PlainTexts
 
 _BETWEEN_TAGS = re.compile("(?<=[>\\]\ud800-\udfff])\\s+(?=[<\\[\ud800-\udfff])")
 
@@ -44,6 +46,8 @@ class CompiledValue:
         after = alphabet.encode(value.after)
         self.after = frozenset((after.rstrip() or after, _core(after)))
         self.marks = Marks((*self.after, *alphabet.symbols))
+        self.plain = PlainTexts(self.marks.begins, json_inside)
+        """What goes on a string."""
         self.after_key = after
 
 
@@ -127,6 +131,9 @@ class CompiledDescription:
         for end in ends:
             self._give((alphabet.encode(end), ""), Role.END, Role.END)
         self.top = Marks(self.roles)
+        self.again = {mark: Marks((mark,)) for mark in self.roles}
+        self.plain = PlainTexts(lambda text: text[-1].isspace() or self.top.begins(text))
+        """What goes on a message outside calls; blanks at the end may belong to a mark."""
         for call in description.calls:
             for mark in self.top.all_in(alphabet.encode(call.separator)):
                 self.roles[mark].add(Role.LAYOUT)

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import re
+from json.encoder import encode_basestring
+
+from .plain import PlainTexts
+
+
+def json_inside(text: str) -> str:
+    """The text as a JSON string has it between its quotes."""
+    return encode_basestring(text)[1:-1]
 
 
 class JsonScan:
@@ -13,6 +21,7 @@ class JsonScan:
 
     _outside = re.compile(r'["{}\[\]]|[^\w\s:,.+\-"{}\[\]]')
     _inside = re.compile('["\\\\\ud800-\udfff]')
+    _plain = PlainTexts(_inside.search)
     _scalar_end = re.compile(r"[^\w.+\-]")
 
     def __init__(self) -> None:
@@ -25,9 +34,9 @@ class JsonScan:
         self._scalar = False
 
     @property
-    def passes(self) -> re.Pattern[str] | None:
-        """What text must not have to be inside the string that is open; None outside strings."""
-        return self._inside if self.in_string and not self._escaped else None
+    def plain(self) -> PlainTexts | None:
+        """What goes on the string that is open; None outside strings."""
+        return self._plain if self.in_string and not self._escaped else None
 
     def feed(self, text: str, start: int) -> int:
         """How far the value reaches in ``text`` from ``start``."""

@@ -50,8 +50,8 @@ class Marks:
         self._whole = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
         self._prefixes = {literal[:n] for literal in self.literals for n in range(1, len(literal))}
         self._reach = max(map(len, self.literals), default=1) - 1
-        self.begins = _begins(self.literals)
-        """Matches wherever a literal may begin, as far as two characters tell."""
+        self.begins = _begins(self.literals).search
+        """Finds where a literal may begin, as far as two characters tell."""
 
     def all_in(self, text: str) -> list[str]:
         """Every literal in a text, in order."""
@@ -62,23 +62,14 @@ class Marks:
 
         ``last``: no more text comes.
         """
-        if not last:
-            begins = self._open_tail(text, start)
-            found = self._whole.search(text, start)
-            if found is not None and found.start() < begins:
-                return found.span()
-            return begins, begins
-        found = self._whole.search(text, start)
-        return found.span() if found is not None else (len(text), len(text))
-
-    def _open_tail(self, text: str, start: int) -> int:
-        """Where a tail begins that may become a literal, or a longer one; the text's end where there is none."""
-        at = max(start, len(text) - self._reach)
-        while found := self.begins.search(text, at):
-            if text[found.start() :] in self._prefixes:
-                return found.start()
-            at = found.start() + 1
-        return len(text)
+        while found := self.begins(text, start):
+            start = found.start()
+            if not last and len(text) - start <= self._reach and text[start:] in self._prefixes:
+                return start, start
+            if whole := self._whole.match(text, start):
+                return whole.span()
+            start += 1
+        return len(text), len(text)
 
 
 def _begins(literals: Iterable[str]) -> re.Pattern[str]:

@@ -40,34 +40,34 @@ class Messages:
         """There is a message."""
         self.open: Message | None = None
         self.strict = strict
-        self._texts: list[str] = []
-        self._events: list[ParserEvent] = []
+        self.texts: list[str] = []
+        self.events: list[ParserEvent] = []
 
     def taken(self) -> list[ParserEvent]:
-        events, self._events = self._events, []
+        events, self.events = self.events, []
         return events
 
     def begin_again(self) -> None:
         """Forgets what was collected: it was the prompt's. A call that the prompt began goes on."""
         header, self.open = self.open, None
-        self._texts, self._events, self.began = [], [], False
+        self.texts, self.events, self.began = [], [], False
         if header is not None and header.recipient:
             self.begin(header)
 
     def begin(self, header: Message) -> None:
-        self.open, self._texts, self.began = header, [], True
-        self._events.append(MessageStarted(header))
+        self.open, self.texts, self.began = header, [], True
+        self.events.append(MessageStarted(header))
 
     def delta(self, text: str) -> None:
         """More text of the open message."""
         if text:
-            self._texts.append(text)
-            self._events.append(TextDelta(text))
+            self.texts.append(text)
+            self.events.append(TextDelta(text))
 
     def end(self, end: End) -> None:
         """Ends the open message, if there is one."""
         if self.open is not None:
-            self._events.append(MessageEnded(replace(self.open, text="".join(self._texts), end=end)))
+            self.events.append(MessageEnded(replace(self.open, text="".join(self.texts), end=end)))
             self.open = None
 
     def incident(self, code: str, position: int, text: str) -> None:
@@ -75,4 +75,4 @@ class Messages:
         if self.strict:
             message = f"{code.replace('_', ' ')}: {text[:80]!r}"
             raise ParseError(message, code=code, position=Position(offset=position))
-        self._events.append(Incident(code, position, text))
+        self.events.append(Incident(code, position, text))

@@ -11,7 +11,7 @@ from antiphon.tokens import Control, Piece
 from .calls import CallReader, Malformed
 from .compiled import CompiledDescription, CompiledForm, Role
 from .json_text import JsonAnswer
-from .marks import SYMBOL, Marks
+from .marks import SYMBOL
 from .messages import ANALYSIS, FINAL, Messages
 from .source import Reading, Source
 from .typed import arguments_of
@@ -57,32 +57,32 @@ class DescriptionParser:
         self._messages.strict = strict
 
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
+        source, messages = self._source, self._messages
         try:
             for piece in pieces:
-                if self.ended is not None:
-                    self._messages.incident("after_end", self._fed, str(piece))
-                elif isinstance(piece, Control):
+                if isinstance(piece, Control):
                     self._control(piece)
-                else:
-                    # No text has the characters that stand for controls here.
-                    piece = piece if piece.isascii() else SYMBOL.sub("\ufffd", piece)
-                    plain = self._source.plain
-                    # Nearly every piece of nearly every reply can be part of no mark.
-                    if plain is not None and not plain[0].search(piece):
-                        plain[1](piece)
-                        self._source.position += len(piece)
-                    else:
-                        self._resume(piece)
+                elif source.plain is not None and (delta := source.plain[piece]) is not None:
+                    messages.texts.append(delta.text)
+                    messages.events.append(delta)
+                    source.position += len(piece)
+                elif self.ended is not None:
+                    messages.incident("after_end", self._fed, piece)
+                # No text has the characters that stand for controls here.
+                elif source.feed(piece if piece.isascii() else SYMBOL.sub("\ufffd", piece)):
+                    self._resume()
         except ParseError:
             self._let_go()
             raise
-        return self._messages.taken()
+        events, messages.events = messages.events, []
+        return events
 
     def close(self) -> list[ParserEvent]:
         """The reply is over: what was held back, and the end of the open message."""
         if self.ended is None:
             self._source.last = True
-            self._resume("")
+            self._source.feed("")
+            self._resume()
             if self.ended is None:
                 self._finish(End.NONE)
         self._let_go()
@@ -91,7 +91,7 @@ class DescriptionParser:
     def _let_go(self) -> None:
         """Nothing is read any more: else what reads, and where text goes, would hold this reader, and it them."""
         self._reading.close()
-        self._source.plain = None
+        self._source.let_go()
 
     @property
     def _fed(self) -> int:
@@ -100,14 +100,15 @@ class DescriptionParser:
 
     def _control(self, control: Control) -> None:
         symbol = self._alphabet.symbol(control.spelling)
-        if symbol is None:
+        if self.ended is not None:
+            self._messages.incident("after_end", self._fed, str(control))
+        elif symbol is None:
             self._messages.incident("unexpected_control", self._fed, control.spelling)
             self._source.position += 1
-        else:
-            self._resume(symbol)
+        elif self._source.feed(symbol):
+            self._resume()
 
-    def _resume(self, text: str) -> None:
-        self._source.feed(text)
+    def _resume(self) -> None:
         next(self._reading, None)
         if self.ended is not None and self._source.at < len(self._source.text):
             position = self._source.position
@@ -117,14 +118,16 @@ class DescriptionParser:
         """Reads what the prompt says behind its anchor: it begins the reply, and is none of its events."""
         begun = self._description.begun_by(prompt)
         if begun:
-            self._resume(begun)
+            if self._source.feed(begun):
+                self._resume()
             self._messages.begin_again()
+            self._source.plain = None
             self._source.position = self._source.at - len(self._source.text)
             self._blanks = ""
 
     def _read(self) -> Reading[None]:
         yield from self._bare_call()
-        while mark := (yield from self._source.until(self._description.top, self._say)):
+        while mark := (yield from self._source.until(self._description.top, self._say, self._description.plain)):
             yield from self._mark(mark)
             if self.ended is not None:
                 return
@@ -203,8 +206,7 @@ class DescriptionParser:
 
     def _calls_of(self, mark: str) -> Reading[None]:
         forms = self._description.forms_of(mark)
-        again = Marks((mark,))
-        while (yield from self._source.ahead(again)):
+        while (yield from self._source.ahead(self._description.again[mark])):
             pass
         if all(mark == form.section_open for form in forms):
             yield from self._section(forms)
@@ -253,8 +255,11 @@ class DescriptionParser:
         self._messages.end(End.END)
         self._reasoning, self._after_mark, self._in_content, self._quoting = reasoning, True, False, False
 
-    def _say(self, text: str) -> None:
-        """Text outside calls; blanks at its end wait, because a mark may follow, to which they belong."""
+    def _say(self, text: str) -> bool:
+        """Text outside calls; blanks at its end wait, because a mark may follow, to which they belong.
+
+        Whether text that follows, without such blanks, would be more text of the open message.
+        """
         if self._after_mark:
             text = text.lstrip()
             self._after_mark = not text
@@ -266,10 +271,11 @@ class DescriptionParser:
         if len(solid) != len(text):
             self._blanks = text[len(solid) :]
         if not solid:
-            return
+            return False
         if self._messages.open is None:
             self._messages.begin(ANALYSIS if self._reasoning else FINAL)
         self._messages.delta(solid)
+        return not self._blanks and (self._reasoning or self._answer.over)
 
     def _finish(self, end: End) -> None:
         """The reply is over: by a stop, or because no more came. It has at least one message."""

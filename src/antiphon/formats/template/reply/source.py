@@ -7,17 +7,24 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from .marks import Marks
+from .plain import PlainTexts
 
 T = TypeVar("T")
 
 Reading = Generator[None, None, T]
 """Reads on when it is resumed, and returns what it read."""
 
+Put = Callable[[str], "bool | None"]
+"""Where text goes as it comes. True: it is in the open message, and what is plain of what follows may go there too."""
+
 _BLANKS = re.compile(r"\s*")
 
 
 class Source:
-    """What was fed and not yet taken. A reading waits (yields) where it needs more than there is."""
+    """What was fed and not yet taken. A reading waits (yields) where it needs more than there is.
+
+    While it waits for the end of something long, a step takes what comes, and it is not resumed for each piece.
+    """
 
     def __init__(self) -> None:
         self.text = ""
@@ -26,23 +33,44 @@ class Source:
         """How much was taken, in characters; a control is one."""
         self.last = False
         """No more comes."""
-        self.plain: tuple[re.Pattern[str], Callable[[str], None]] | None = None
-        """While a reading waits with nothing held back: what it looks for, and where text without any of it goes."""
+        self.plain: PlainTexts | None = None
+        """What need not be fed: a piece of these is more text of the open message."""
+        self._step: Callable[[], bool] | None = None
+        self._over = False
         self._taken: list[str] | None = None
 
-    def feed(self, text: str) -> None:
+    def feed(self, text: str) -> bool:
+        """Whether the reading is to be resumed: more came than its step could take."""
         self.text += text
+        if self._step is None:
+            return True
+        self._over = self._step()
+        if not self._over and not self.last:
+            self.text, self.at = self.text[self.at :], 0
+            return False
+        self.let_go()
+        return True
 
-    def more(self, marks: re.Pattern[str] | None = None, put: Callable[[str], None] | None = None) -> Reading[bool]:
-        """Waits for more; False where the reply is over. Text in which nothing matches ``marks`` goes to ``put``."""
+    def let_go(self) -> None:
+        """Nothing is read by a step any more. (What reads, and where text goes, hold the reader, and it them.)"""
+        self._step = self.plain = None
+
+    def more(self) -> Reading[bool]:
+        """Waits for more; False where the reply is over."""
         if self.last:
             return False
         self.text, self.at = self.text[self.at :], 0
-        if marks is not None and put is not None and not self.text and self._taken is None:
-            self.plain = (marks, put)
         yield
-        self.plain = None
         return True
+
+    def read(self, step: Callable[[], bool]) -> Reading[bool]:
+        """Reads by ``step``, which takes what it can, until that is true; False where the reply is over before."""
+        self._over = step()
+        if not self._over and not self.last:
+            self._step = step
+            yield from self.more()
+        self.let_go()
+        return self._over
 
     def take(self, end: int) -> str:
         """The text up to ``end``, which is taken with that."""
@@ -61,13 +89,6 @@ class Source:
         taken, self._taken = self._taken or [], None
         return "".join(taken)
 
-    def peek(self) -> Reading[str]:
-        """The next character, which stays; empty at the reply's end."""
-        while self.at >= len(self.text):
-            if not (yield from self.more()):
-                return ""
-        return self.text[self.at]
-
     def after_blanks(self) -> Reading[str]:
         """Takes blanks; the character behind them, which stays."""
         while True:
@@ -78,16 +99,27 @@ class Source:
             if not (yield from self.more()):
                 return ""
 
-    def until(self, marks: Marks, put: Callable[[str], None]) -> Reading[str]:
-        """Puts the text before the next of the marks, as it comes, and takes the mark; empty at the reply's end."""
-        while True:
-            start, end = marks.find(self.text, self.at, last=self.last)
-            if start > self.at:
-                put(self.take(start))
+    def until(self, marks: Marks, put: Put, plain: PlainTexts | None = None) -> Reading[str]:
+        """Puts the text before the next of the marks, as it comes, and takes the mark; empty at the reply's end.
+
+        ``plain``: the pieces with none of the marks, nor the beginning of one, and what is put of them.
+        """
+        mark = ""
+
+        def step() -> bool:
+            nonlocal mark
+            start = end = len(self.text)
+            if marks.begins(self.text, self.at):
+                start, end = marks.find(self.text, self.at, last=self.last)
+            settled = start > self.at and put(self.take(start))
             if end > start:
-                return self.take(end)
-            if not (yield from self.more(marks.begins, put)):
-                return ""
+                mark = self.take(end)
+                return True
+            self.plain = plain if settled and start == len(self.text) else None
+            return False
+
+        yield from self.read(step)
+        return mark
 
     def skip(self, literal: str) -> Reading[bool]:
         """Takes blanks and the literal where it follows; where not, the blanks alone."""

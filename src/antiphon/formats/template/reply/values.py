@@ -83,7 +83,7 @@ class ValueReader:
     def _string(self, value: CompiledValue) -> Reading[bool]:
         """A string as it comes."""
         self._writer.quote()
-        mark = yield from self._source.until(value.marks, self._writer.string)
+        mark = yield from self._source.until(value.marks, self._writer.string, value.plain)
         if mark:
             self._close(mark, value)
             self._writer.quote()
