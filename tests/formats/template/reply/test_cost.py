@@ -54,15 +54,35 @@ def calls_for(reader: DescriptionParser, pieces: Sequence[Piece]) -> int:
     [
         ("Hermes", [Control("<think>"), "Hm"], " word"),
         ("Hermes", ["Well"], " word"),
-        ("Hermes", ["Well"], "\n    "),
+        ("Hermes", ['{"answer": "well'], " word"),
         ("Hermes", HERMES, " word"),
         ("XML parameters", ["Well"], " < 4"),
         ("XML parameters", XML, " word"),
         ("XML parameters", XML, "\n    "),
+        ("XML parameters", XML, '<b>"'),
     ],
 )
-def test_an_id_that_is_part_of_no_mark_costs_few_calls(family: str, begun: list[Piece], piece: str) -> None:
+def test_an_id_that_was_read_before_and_is_part_of_no_mark_costs_one_call(
+    family: str, begun: list[Piece], piece: str
+) -> None:
+    reader = parser(family)
+    reader.feed(begun)
+    reader.feed((piece, piece))
+    assert calls_for(reader, [piece] * MANY) == MANY
+
+
+@pytest.mark.parametrize(
+    ("family", "begun", "piece"),
+    [
+        ("Hermes", ["Well"], "\n    "),
+        ("Hermes", ["Well"], "{n}"),
+        ("Hermes", HERMES, "{n}"),
+        ("XML parameters", XML, " {n} < 4"),
+        ("XML parameters", XML, "{n}\n    "),
+    ],
+)
+def test_another_id_that_is_part_of_no_mark_costs_few_calls(family: str, begun: list[Piece], piece: str) -> None:
     reader = parser(family)
     reader.feed(begun)
     reader.feed((piece,))
-    assert MANY <= calls_for(reader, [piece] * MANY) <= CALLS * MANY
+    assert MANY <= calls_for(reader, [piece.format(n=n) for n in range(MANY)]) <= CALLS * MANY

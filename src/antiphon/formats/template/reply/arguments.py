@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .json_text import json_inside
-from .source import Put
 
 
 class ArgumentsWriter:
     """One JSON object, member by member."""
 
-    def __init__(self, put: Put) -> None:
+    def __init__(self, put: Callable[[str], object]) -> None:
         self._put = put
         self._keys: set[str] = set()
 
@@ -29,9 +30,9 @@ class ArgumentsWriter:
         """A string begins, or ends."""
         self._put('"')
 
-    def string(self, text: str) -> bool | None:
+    def string(self, text: str) -> None:
         """More of a string."""
-        return self._put(json_inside(text))
+        self._put(json_inside(text))
 
     def close(self) -> None:
         self._put("}" if self._keys else "{}")

@@ -13,7 +13,7 @@ from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import JsonScan
 from .marks import Marks
 from .messages import Messages, call_header
-from .source import Put, Reading, Source
+from .source import Reading, Source
 from .typed import Schema
 from .values import ValueReader
 
@@ -47,7 +47,7 @@ class _Call:
         self._waiting: list[str] = []
 
     def put(self, text: str) -> bool:
-        """More of the arguments, as JSON; whether they are in the message already."""
+        """More of the arguments, as JSON; whether that is in the message already."""
         self.has_arguments = True
         if not self.begun:
             if self.name is None or self._waits:
@@ -188,14 +188,13 @@ class CallReader:
         elif not (yield from self._json(call.put)):
             raise Malformed
 
-    def _json(self, put: Put) -> Reading[bool]:
-        """A JSON value, as it comes; whether it came whole."""
+    def _json(self, put: Callable[[str], bool | None]) -> Reading[bool]:
+        """A JSON value, as it comes; whether it came whole. ``put``: whether that is in the open message."""
         scan, source = JsonScan(), self._source
 
         def step() -> bool:
             end = scan.feed(source.text, source.at)
-            settled = end > source.at and put(source.take(end))
-            source.plain = scan.plain if settled else None
+            source.plain = scan.plain if end > source.at and put(source.take(end)) else None
             return scan.done or scan.broken
 
         yield from source.read(step)
@@ -268,7 +267,9 @@ class CallReader:
         yield from self._source.ahead(_FENCE)
         return whole
 
-    def _pairs(self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, put: Put) -> Reading[bool]:
+    def _pairs(
+        self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, put: Callable[[str], object]
+    ) -> Reading[bool]:
         writer = ArgumentsWriter(put)
         reader = ValueReader(self._source, self._messages, form, pairs, writer)
         while (yield from reader.begins()):

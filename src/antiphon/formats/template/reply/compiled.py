@@ -13,6 +13,7 @@ from .json_text import json_inside
 from .marks import SYMBOL, Alphabet, Marks
 from .plain import PlainTexts
 
+_STRING_END = re.compile(r'["\\\n]')
 _BETWEEN_TAGS = re.compile("(?<=[>\\]\ud800-\udfff])\\s+(?=[<\\[\ud800-\udfff])")
 
 
@@ -47,7 +48,7 @@ class CompiledValue:
         self.after = frozenset((after.rstrip() or after, _core(after)))
         self.marks = Marks((*self.after, *alphabet.symbols))
         self.plain = PlainTexts(self.marks.begins, json_inside)
-        """What goes on a string."""
+        """What may go on a string."""
         self.after_key = after
 
 
@@ -132,8 +133,10 @@ class CompiledDescription:
             self._give((alphabet.encode(end), ""), Role.END, Role.END)
         self.top = Marks(self.roles)
         self.again = {mark: Marks((mark,)) for mark in self.roles}
-        self.plain = PlainTexts(lambda text: text[-1].isspace() or self.top.begins(text))
-        """What goes on a message outside calls; blanks at the end may belong to a mark."""
+        self.plain = PlainTexts(self._special)
+        """What may go on a message outside calls."""
+        self.plain_in_json = PlainTexts(lambda text: _STRING_END.search(text) or self._special(text))
+        """… and inside a string of an answer that is JSON."""
         for call in description.calls:
             for mark in self.top.all_in(alphabet.encode(call.separator)):
                 self.roles[mark].add(Role.LAYOUT)
@@ -170,6 +173,10 @@ class CompiledDescription:
 
     def _closes(self, mark: str) -> bool:
         return bool(self.roles[mark] & {Role.REASONING_CLOSE, Role.CONTENT_CLOSE})
+
+    def _special(self, text: str) -> object:
+        """Blanks at the end may belong to a mark that follows."""
+        return text[-1].isspace() or self.top.begins(text)
 
     def _give(self, marks: tuple[str, str], opens: Role, closes: Role) -> None:
         for mark, role in zip(marks, (opens, closes), strict=True):

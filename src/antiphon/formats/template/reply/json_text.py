@@ -35,7 +35,7 @@ class JsonScan:
 
     @property
     def plain(self) -> PlainTexts | None:
-        """What goes on the string that is open; None outside strings."""
+        """What may go on the string that is open; None outside strings."""
         return self._plain if self.in_string and not self._escaped else None
 
     def feed(self, text: str, start: int) -> int:
@@ -107,6 +107,11 @@ class JsonAnswer:
     @property
     def in_string(self) -> bool:
         return self._text is not None and self._text.in_string
+
+    @property
+    def plain(self) -> PlainTexts | None:
+        """What may go on the string that is open, as far as the text is JSON; None outside strings."""
+        return self._text.plain if self._text is not None else None
 
     def feed(self, text: str) -> None:
         """Text after a line break inside a string is no JSON, whatever it looked like before."""

@@ -9,7 +9,7 @@ from antiphon.conversation import TextDelta
 from .marks import SYMBOL
 
 _MOST = 8192
-_MOST_LONG = 32
+_MOST_LONG = 16
 
 
 class PlainTexts(dict[str, TextDelta | None]):

@@ -13,6 +13,7 @@ from .compiled import CompiledDescription, CompiledForm, Role
 from .json_text import JsonAnswer
 from .marks import SYMBOL
 from .messages import ANALYSIS, FINAL, Messages
+from .plain import PlainTexts
 from .source import Reading, Source
 from .typed import arguments_of
 
@@ -127,7 +128,7 @@ class DescriptionParser:
 
     def _read(self) -> Reading[None]:
         yield from self._bare_call()
-        while mark := (yield from self._source.until(self._description.top, self._say, self._description.plain)):
+        while mark := (yield from self._source.until(self._description.top, self._say)):
             yield from self._mark(mark)
             if self.ended is not None:
                 return
@@ -255,11 +256,8 @@ class DescriptionParser:
         self._messages.end(End.END)
         self._reasoning, self._after_mark, self._in_content, self._quoting = reasoning, True, False, False
 
-    def _say(self, text: str) -> bool:
-        """Text outside calls; blanks at its end wait, because a mark may follow, to which they belong.
-
-        Whether text that follows, without such blanks, would be more text of the open message.
-        """
+    def _say(self, text: str) -> PlainTexts | None:
+        """Text outside calls; blanks at its end wait, because a mark may follow, to which they belong."""
         if self._after_mark:
             text = text.lstrip()
             self._after_mark = not text
@@ -271,11 +269,18 @@ class DescriptionParser:
         if len(solid) != len(text):
             self._blanks = text[len(solid) :]
         if not solid:
-            return False
+            return None
         if self._messages.open is None:
             self._messages.begin(ANALYSIS if self._reasoning else FINAL)
         self._messages.delta(solid)
-        return not self._blanks and (self._reasoning or self._answer.over)
+        return None if self._blanks else self._plain
+
+    @property
+    def _plain(self) -> PlainTexts | None:
+        """What may go on the open message; what an answer that is JSON has outside its strings is read."""
+        if self._reasoning or self._answer.over:
+            return self._description.plain
+        return self._description.plain_in_json if self._answer.plain else None
 
     def _finish(self, end: End) -> None:
         """The reply is over: by a stop, or because no more came. It has at least one message."""

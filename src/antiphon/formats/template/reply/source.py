@@ -14,8 +14,8 @@ T = TypeVar("T")
 Reading = Generator[None, None, T]
 """Reads on when it is resumed, and returns what it read."""
 
-Put = Callable[[str], "bool | None"]
-"""Where text goes as it comes. True: it is in the open message, and what is plain of what follows may go there too."""
+Put = Callable[[str], PlainTexts | None]
+"""Where text goes as it comes. It gives the pieces that may go on the open message behind that, without being fed."""
 
 _BLANKS = re.compile(r"\s*")
 
@@ -99,11 +99,8 @@ class Source:
             if not (yield from self.more()):
                 return ""
 
-    def until(self, marks: Marks, put: Put, plain: PlainTexts | None = None) -> Reading[str]:
-        """Puts the text before the next of the marks, as it comes, and takes the mark; empty at the reply's end.
-
-        ``plain``: the pieces with none of the marks, nor the beginning of one, and what is put of them.
-        """
+    def until(self, marks: Marks, put: Put) -> Reading[str]:
+        """Puts the text before the next of the marks, as it comes, and takes the mark; empty at the reply's end."""
         mark = ""
 
         def step() -> bool:
@@ -111,11 +108,11 @@ class Source:
             start = end = len(self.text)
             if marks.begins(self.text, self.at):
                 start, end = marks.find(self.text, self.at, last=self.last)
-            settled = start > self.at and put(self.take(start))
+            plain = put(self.take(start)) if start > self.at else None
             if end > start:
                 mark = self.take(end)
                 return True
-            self.plain = plain if settled and start == len(self.text) else None
+            self.plain = plain if start == len(self.text) else None
             return False
 
         yield from self.read(step)

@@ -11,6 +11,7 @@ from .literal import as_json
 from .marks import SYMBOL, Marks
 from .messages import Messages
 from .nested import NestedReader
+from .plain import PlainTexts
 from .source import Reading, Source
 from .typed import Schema, typed
 
@@ -82,8 +83,13 @@ class ValueReader:
 
     def _string(self, value: CompiledValue) -> Reading[bool]:
         """A string as it comes."""
+
+        def put(text: str) -> PlainTexts:
+            self._writer.string(text)
+            return value.plain
+
         self._writer.quote()
-        mark = yield from self._source.until(value.marks, self._writer.string, value.plain)
+        mark = yield from self._source.until(value.marks, put)
         if mark:
             self._close(mark, value)
             self._writer.quote()
