@@ -20,7 +20,7 @@ from antiphon.api import Limits, create_app
 from antiphon.api.gate.admission import Admission
 from antiphon.api.rules import Rules
 from antiphon.errors import ModelError, OverloadedError
-from antiphon.generation import Model
+from antiphon.generation import Model, ModelFacts
 from kit.api import END, Answered, app, ids, in_process, in_process_into, scripted
 from kit.api import model as model_of
 from kit.waiting import PATIENCE, turns, until
@@ -143,6 +143,15 @@ class Unloadable:
 
     def created(self, name: str) -> int:
         return 0
+
+    def aliases(self, name: str) -> Sequence[str]:
+        return ()
+
+    def facts(self, name: str) -> ModelFacts | None:
+        return None
+
+    async def describe(self, name: str) -> ModelFacts | None:
+        return None
 
     async def get(self, name: str) -> Model:
         await self.may_come.wait()

@@ -261,13 +261,14 @@ async def test_the_catalog_has_the_last_word_about_sampling_and_context(tmp_path
         sampling = { temperature = 0.25 }
     """)
     model = await open_catalog(load_config({"ANTIPHON_HOME": str(tmp_path)}).config).get("demo")
-    assert (model.defaults.temperature, model.context, model.max_output_tokens) == (0.25, 100, 7)
+    assert (settings_of(model)[0], model.context, model.max_output_tokens) == (0.25, 100, 7)
     assert isinstance(model.engine, ScriptedEngine)
     assert isinstance(model.tokenizer, ByteTokenizer)
 
 
-def settings_of(model: Model) -> tuple[float | None, float | None, int | None]:
-    return model.defaults.temperature, model.defaults.top_p, model.defaults.session_len
+def settings_of(model: Model) -> tuple[float | None, float | None, float | None]:
+    values = {setting.name: setting.value for setting in model.facts.settings}
+    return values.get("temperature"), values.get("top_p"), values.get("context")
 
 
 async def shipped_model(tmp_path: Path, table: str = "", **flags: object) -> Model:
@@ -321,11 +322,11 @@ async def test_a_named_template_brings_its_settings_and_no_longer_context_than_t
 
 
 @pytest.mark.spec("LMD-04", "LMD-12")
-async def test_the_users_own_table_counts_over_the_users_template_but_lengthens_no_session(tmp_path: Path) -> None:
+async def test_the_users_template_counts_over_the_users_own_table_and_lengthens_no_session(tmp_path: Path) -> None:
     (tmp_path / "my.json").write_text(JSON_SETTINGS)
     table = "context = 500\nsampling = { temperature = 0.25 }"
     model = await shipped_model(tmp_path, table, chat_template=str(tmp_path / "my.json"))
-    assert settings_of(model) == (0.25, 0.8, 100)
+    assert settings_of(model) == (1.9, 0.8, 100)
     (tmp_path / "my.json").write_text('{"session_len": 600}')
     model = await shipped_model(tmp_path, table, chat_template=str(tmp_path / "my.json"))
     assert settings_of(model) == (0.25, 0.8, 500)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from antiphon.generation import Model
+from antiphon.generation import Model, ModelFacts
 from antiphon.tools import Offer
 
 if TYPE_CHECKING:  # serving does not need the browser's libraries
@@ -30,6 +30,15 @@ class ModelSource(Protocol):
     @property
     def loaded(self) -> Mapping[str, Model]:
         """The models that are in memory now."""
+
+    def facts(self, name: str) -> ModelFacts | None:
+        """What is known of the model without reading files; None: nothing yet. For any of `names`."""
+
+    async def describe(self, name: str) -> ModelFacts | None:
+        """The same, its files read for it; raises what reading them raises."""
+
+    def aliases(self, name: str) -> Sequence[str]:
+        """Other names of the model; for any of `names`."""
 
     def created(self, name: str) -> int:
         """When the model was made, a Unix time in seconds; for any of `names`."""

@@ -7,13 +7,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from antiphon.config import Entries, ModelEntry, find_entry
 from antiphon.errors import NotFoundError, near
-from antiphon.generation import Model
+from antiphon.generation import Model, ModelFacts
 
+from .describe import Described
 from .memory import SleepingEngine
 from .reconnecting import ReconnectingEngine
 
 Load = Callable[[str, ModelEntry], Awaitable[Model]]
 """(name, entry) → the model, ready to answer."""
+Describe = Callable[[str, ModelEntry], Awaitable[Described]]
+"""(name, entry) → what its files say."""
 
 
 class Catalog:
@@ -29,11 +32,14 @@ class Catalog:
         *,
         listed: Iterable[str],
         load: Load,
+        describe: Describe | None = None,
         embedding: str | None = None,
         created: Mapping[str, int] = {},
     ) -> None:
         self._entries = entries
         self._load = load
+        self._describe = describe
+        self._described: dict[str, ModelFacts] = {}
         self._created = created
         self.embedding = embedding
         self._loading: dict[str, asyncio.Task[Model]] = {}
@@ -50,9 +56,28 @@ class Catalog:
         ready = {name: task.result() for name, task in self._loading.items() if is_ready(task)}
         return {name: model for name, model in ready.items() if is_awake(model)}
 
+    def aliases(self, name: str) -> tuple[str, ...]:
+        """Other names of the model."""
+        return self._entries[name].aliases
+
     def created(self, name: str) -> int:
         """When the model of that name was made, as far as is known."""
         return self._created.get(name, 0)
+
+    async def describe(self, name: str) -> ModelFacts | None:
+        """What the files of a model say, read if they are here; None for one whose files nobody can read.
+
+        Raises `NotFoundError`, and what loading the model would raise before its engine is opened.
+        """
+        own, entry = self._find(name)
+        if (known := self.facts(own)) is None and self._describe is not None:
+            known = self._described[own] = (await self._describe(own, entry)).facts
+        return known
+
+    def facts(self, name: str) -> ModelFacts | None:
+        """What is known of the model now, without reading any file."""
+        task = self._loading.get(name)
+        return task.result().facts if task is not None and is_ready(task) else self._described.get(name)
 
     async def get(self, name: str) -> Model:
         """The model of that name or alias, awake; concurrent requests wait for one loading, and a failed one is
@@ -79,10 +104,12 @@ class Catalog:
 
         What runs goes on with the model that it has, which then leaves the memory.
         """
-        changed = [name for name in self._loading if other._entries.get(name) != self._entries[name]]
+        known = (*self._loading, *self._described)
+        changed = {name for name in known if other._entries.get(name) != self._entries.get(name)}
         self._entries, self._created = other._entries, other._created
         self.names, self.embedding = other.names, other.embedding
-        for task in [self._loading.pop(name) for name in changed]:
+        self._described = {name: facts for name, facts in self._described.items() if name not in changed}
+        for task in [self._loading.pop(name) for name in changed & self._loading.keys()]:
             self._retired.append(task)
             engine = task.result().engine if is_ready(task) else None
             if isinstance(engine, SleepingEngine | ReconnectingEngine):
@@ -100,8 +127,10 @@ class Catalog:
 
     def _find(self, name: str) -> tuple[str, ModelEntry]:
         """Only entries are found: a request over HTTP must not make us open a file of its choice."""
+        if name in self._entries:
+            return name, self._entries[name]
         for own, entry in self._entries.items():
-            if name == own or name in entry.aliases:
+            if name in entry.aliases:
                 return own, entry
         raise NotFoundError(f"the model {name!r} does not exist", code="model_not_found", hint=near(name, self.names))
 

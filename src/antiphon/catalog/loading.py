@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,16 +18,16 @@ import msgspec
 from antiphon.config import Config, EngineConfig, ModelEntry, find_entry
 from antiphon.engines import Engine, ModelSpec
 from antiphon.errors import ConfigError, ModelError
-from antiphon.formats import Format, FormatFactory, FormatRegistry
+from antiphon.formats import FormatFactory, FormatRegistry
 from antiphon.generation import Model
 from antiphon.models.store import ModelStore
 
-from .assembly import ModelSource, format_of, model_of, read_source
+from .assembly import model_of
 from .catalog import Catalog
+from .describe import Described, describe
 from .format_choice import NO_FORMATS, known_formats
 from .memory import Later, ModelMemory, SleepingEngine, loop_later
 from .remote import connect
-from .replies import log_replies
 
 log = logging.getLogger("antiphon.catalog")
 
@@ -63,7 +63,14 @@ def open_catalog(
         on_demand=embedding,
     )
     created = {name: created_at(entry, store.path(name, entry), clock) for name, entry in entries.items()}
-    return Catalog(entries, listed=listed, load=loader.load, embedding=embedding, created=created)
+    return Catalog(
+        entries,
+        listed=listed,
+        load=loader.load,
+        describe=loader.describe,
+        embedding=embedding,
+        created=created,
+    )
 
 
 def embedding_default(config: Config) -> str | None:
@@ -90,10 +97,11 @@ def created_at(entry: ModelEntry, path: Path | None, clock: Callable[[], float])
 
 def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
     """The default model's entry with the format that a flag, or the configuration's top, names."""
+    known = entry.from_catalogue - {"format", "chat_template"}
     if config.chat_template:
-        return msgspec.structs.replace(entry, chat_template=config.chat_template, format=None)
+        return msgspec.structs.replace(entry, chat_template=config.chat_template, format=None, from_catalogue=known)
     if config.format:
-        return msgspec.structs.replace(entry, format=config.format, chat_template=None)
+        return msgspec.structs.replace(entry, format=config.format, chat_template=None, from_catalogue=known)
     return entry
 
 
@@ -101,7 +109,8 @@ def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
 class Loader:
     """Makes models of entries. ``environ`` is where the keys of servers are looked up.
 
-    ``on_demand`` is the model that is fetched when it is requested and not here.
+    ``on_demand`` is the model that is fetched when it is requested and not here. ``described`` are those of which the
+    files were read already, and the engine is not open yet.
     """
 
     store: ModelStore
@@ -111,18 +120,31 @@ class Loader:
     environ: Mapping[str, str]
     memory: ModelMemory
     on_demand: str | None = None
+    described: dict[str, Described] = field(default_factory=dict)
+
+    async def describe(self, name: str, entry: ModelEntry, *, fetch: bool = False) -> Described:
+        """What the model's entry and files say of it, before its engine takes memory; `load` reads them no more.
+
+        ``fetch``: files that are fetched on demand are. Raises `ModelError` when there is no such file, `NotFoundError`
+        for an unknown format, `ConfigError` and `TemplateError` for a file that cannot be used.
+        """
+        known = self.described.get(name)
+        if known is None or known.given != entry:
+            path = await self._file(name, entry, fetch=fetch) if entry.engine.needs_file else None
+            known = await describe(name, entry, path, config=self.config, formats=self.formats)
+            self.described[name] = known
+        return known
 
     async def load(self, name: str, entry: ModelEntry) -> Model:
-        """Raises `ModelError` when there is no such file or it cannot be run, `NotFoundError` for an unknown format,
-        `OverloadedError` when a server does not answer."""
-        path = await self._file(name, entry) if entry.engine.needs_file else None
-        return await load_model(
-            name, entry, path, config=self.config, formats=self.formats, environ=self.environ, memory=self.memory
-        )
+        """Raises what `describe` raises, `ModelError` when the file cannot be run, `OverloadedError` when a server
+        does not answer."""
+        described = await self.describe(name, entry, fetch=True)
+        self.described.pop(name, None)  # The next load is of the files as they are then.
+        return await open_model(described, config=self.config, environ=self.environ, memory=self.memory)
 
-    async def _file(self, name: str, entry: ModelEntry) -> Path:
+    async def _file(self, name: str, entry: ModelEntry, *, fetch: bool) -> Path:
         path = self.store.path(name, entry)
-        if path is None and name == self.on_demand and entry.source:
+        if path is None and fetch and name == self.on_demand and entry.source:
             log.info("fetching %s", name)
             await asyncio.to_thread(self.store.pull, name, entry)
             path = self.store.path(name, entry)
@@ -142,30 +164,34 @@ async def load_model(
     environ: Mapping[str, str] = NO_SECRETS,
     memory: ModelMemory | None = None,
 ) -> Model:
-    """The model of an entry whose file is at ``path``; None for engines that need none.
-
-    What may be wrong with the file and the format is found before the engine takes its memory. Errors are those of
-    `Loader.load`.
-    """
-    source = await read_source(entry, path)
-    format = format_of(name, entry, source.text, formats, fallback=config.fallback_format)
-    log_replies(name, format)
-    spec = spec_of(name, entry, source, format, config, environ)
-    return model_of(name, entry, await open_engine(entry, spec, memory or ModelMemory()), source.text, format)
+    """The model of an entry whose file is at ``path``; None for engines that need none. Errors: `Loader.load`'s."""
+    described = await describe(name, entry, path, config=config, formats=formats)
+    return await open_model(described, config=config, environ=environ, memory=memory)
 
 
-def spec_of(
-    name: str, entry: ModelEntry, source: ModelSource, format: Format, config: EngineConfig, environ: Mapping[str, str]
-) -> ModelSpec:
+async def open_model(
+    described: Described,
+    *,
+    config: EngineConfig,
+    environ: Mapping[str, str] = NO_SECRETS,
+    memory: ModelMemory | None = None,
+) -> Model:
+    """The model that was described, its engine open. Errors are those of `Loader.load`."""
+    spec = spec_of(described, config, environ)
+    return model_of(described, await open_engine(described.entry, spec, memory or ModelMemory()))
+
+
+def spec_of(described: Described, config: EngineConfig, environ: Mapping[str, str]) -> ModelSpec:
     """What an engine is opened with: the entry's settings, and those of ``[engine]`` for a model that runs here."""
+    entry, source, format = described.entry, described.source, described.format
     here = entry.engine.needs_file
     return ModelSpec(
-        name=name,
+        name=described.name,
         tokenizer=source.text.tokenizer,
         task=entry.task,
         path=source.path,
         metadata=source.metadata,
-        context=entry.context or (config.context if here else None) or None,
+        context=described.opened,
         slots=entry.slots or (config.slots if here else None),
         threads=config.threads if here else 0,
         share_cache=config.share_cache,

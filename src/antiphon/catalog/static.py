@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from antiphon.errors import NotFoundError, near
-from antiphon.generation import Model
+from antiphon.generation import Model, ModelFacts
 
 
 class StaticCatalog:
@@ -28,6 +28,15 @@ class StaticCatalog:
 
     def created(self, name: str) -> int:
         return self._models[name].created
+
+    def aliases(self, name: str) -> tuple[str, ...]:
+        return ()
+
+    def facts(self, name: str) -> ModelFacts | None:
+        return self._models[name].facts
+
+    async def describe(self, name: str) -> ModelFacts | None:
+        return (await self.get(name)).facts
 
     @property
     def loaded(self) -> Mapping[str, Model]:

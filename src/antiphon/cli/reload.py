@@ -19,7 +19,8 @@ from antiphon.api.gate.keys import Key, KeyFile
 from antiphon.api.http.server import Server
 from antiphon.api.http.tls import Certificate, certificate
 from antiphon.catalog import Catalog, open_catalog
-from antiphon.config import Config, KeyPath, flatten
+from antiphon.catalog.check import check_models
+from antiphon.config import NO_KEYS, Config, KeyPath, flatten
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.observe.logs import set_up_log
 
@@ -61,6 +62,7 @@ class Reload:
                 config = self._read()
                 keys = self._keys(config)
                 tls = self._tls(config, server)
+                check_models(config)
                 catalog = open_catalog(self._lasting(config))
                 set_up(config)
             except AntiphonError as error:
@@ -102,7 +104,8 @@ class Reload:
 
     def _log_changes(self, config: dict[KeyPath, Any], keys: list[Key] | None) -> None:
         running = self._running
-        changed = sorted(key for key in {*config, *running} if config.get(key) != running.get(key))
+        paths = (key for key in {*config, *running} if key[-1] not in NO_KEYS)
+        changed = sorted(key for key in paths if config.get(key) != running.get(key))
         taken = [key for key in changed if key in LIVE or key[0] in LIVE_TABLES]
         self._running = {key: value for key, value in running.items() if key not in taken}
         self._running |= {key: config[key] for key in taken if key in config}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated
@@ -10,9 +11,12 @@ import typer
 
 from antiphon.api.http.server import on_loop, serving
 from antiphon.api.http.tls import certificate
+from antiphon.catalog.describe import described_lines
 from antiphon.config import Config, find_entry
-from antiphon.library.app import assembled
+from antiphon.generation import ModelFacts
+from antiphon.library.app import assembled, dialects_of
 from antiphon.version import __version__
+from antiphon.wire.models import facts_under
 
 from .options import (
     ConfigOption,
@@ -95,16 +99,26 @@ async def run(config: Config, read: Callable[[], Config], *, as_json: bool) -> N
             without_keys=server.without_keys,
             tls=tls,
             on_hangup=Reload(parts.app, parts.catalog, config, read),
-            on_ready=lambda url: print_json({"url": url, "model": name}) if as_json else greet(url, name),
+            on_ready=lambda url: (
+                print_json({"url": url, "model": name})
+                if as_json
+                else greet(url, name, spoken(parts.catalog.facts(name), config))
+            ),
         )
 
 
-def greet(url: str, model: str) -> None:
-    """What to do with a server that listens."""
-    print(
-        f"antiphon {__version__} serves {model} at {url}/v1  (Ctrl-C stops)\n\nTry:\n{curl_line(url, model)}\n",
-        flush=True,
-    )
+def spoken(facts: ModelFacts | None, config: Config) -> ModelFacts | None:
+    """What is known of the model, as the server's own dialect speaks to it."""
+    return facts and facts_under(facts, dialects_of(config.dialect)[config.dialect.name])
+
+
+def greet(url: str, model: str, facts: ModelFacts | None) -> None:
+    """What to do with a server that listens, and what its model got from where."""
+    print(f"antiphon {__version__} serves {model} at {url}/v1  (Ctrl-C stops)\n\nTry:\n{curl_line(url, model)}\n")
+    if facts is not None:
+        print(f"{model} (antiphon config --explain KEY says more):")
+        print("".join(f"  {line}\n" for line in described_lines(facts)))
+    sys.stdout.flush()
 
 
 def curl_line(url: str, model: str) -> str:

@@ -3,16 +3,16 @@
 from .config import Config
 from .dialect import DialectConfig
 from .engine import EngineConfig
-from .keys import KeyPath, flatten
-from .layers import FILE
+from .keys import NO_KEYS, KeyPath, flatten, known_keys
+from .layers import FILE, Layer, Layered
 from .limits import Limits
 from .load import LoadedConfig, load_config
 from .log import LogConfig
 from .model_table import changed_entry
-from .models import O200K, Entries, ModelEntry, SamplingEntry, find_entry
+from .models import KEYS, O200K, Entries, ModelEntry, SamplingEntry, find_entry
 from .server import ServerConfig
 from .sessions import SessionsConfig
-from .shipped import shipped_entries
+from .shipped import shipped_entries, with_catalogue
 from .store import ModelFilesConfig
 from .tools import ToolsConfig
 from .traces import TracesConfig
@@ -23,12 +23,16 @@ __all__ = [
     "EngineConfig",
     "Entries",
     "FILE",
+    "KEYS",
     "KeyPath",
+    "Layer",
+    "Layered",
     "Limits",
     "LoadedConfig",
     "LogConfig",
     "ModelEntry",
     "ModelFilesConfig",
+    "NO_KEYS",
     "O200K",
     "SamplingEntry",
     "ServerConfig",
@@ -38,6 +42,8 @@ __all__ = [
     "changed_entry",
     "find_entry",
     "flatten",
+    "known_keys",
     "load_config",
     "shipped_entries",
+    "with_catalogue",
 ]

@@ -6,6 +6,7 @@ import msgspec
 
 from antiphon.errors import ConfigError, Position
 
+from .aliases import alias_fault
 from .dialect import DialectConfig
 from .engine import EngineConfig
 from .limits import Limits
@@ -47,8 +48,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 setting, why = fault
                 where = f"models.{name}.{setting}"
                 raise ConfigError(f"{where}: {why}", position=Position(path=where))
+        if taken := alias_fault(self.models, shipped_entries().keys() - self.models.keys()):
+            where = f"models.{taken[0]}.aliases"
+            raise ConfigError(f"{where}: {taken[1]}", position=Position(path=where))
 
     @property
     def entries(self) -> Entries:
-        """The models that ship with the package, and those of the file; a table changes only what it says."""
-        return {**shipped_entries(), **self.models}
+        """The models of the file, and those that ship with the package; a table changes only what it says."""
+        taken = {*self.models, *(alias for entry in self.models.values() for alias in entry.aliases)}
+        shipped = {
+            name: msgspec.structs.replace(entry, aliases=tuple(a for a in entry.aliases if a not in taken))
+            for name, entry in shipped_entries().items()
+            if name not in self.models
+        }
+        return {**self.models, **shipped}

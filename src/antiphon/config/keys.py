@@ -17,13 +17,17 @@ def dotted(key: KeyPath) -> str:
     return ".".join(key)
 
 
+NO_KEYS = frozenset({"models", "from_catalogue"})
+"""Fields of tables that are no keys: free names, and what is known of a table's own keys."""
+
+
 def known_keys(struct: type[msgspec.Struct]) -> list[KeyPath]:
     """Every key of a table, in the order of its class; the free names of ``models`` have none."""
     keys: list[KeyPath] = []
     for field in msgspec.structs.fields(struct):
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             keys += [(field.name, *inner) for inner in known_keys(field.type)]
-        elif field.name != "models":
+        elif field.name not in NO_KEYS:
             keys.append((field.name,))
     return keys
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from antiphon.engines.registry import NO_KINDS
 from antiphon.errors import ConfigError, near
 from antiphon.store import MEMORY, store_name
 
+from .aliases import own_names
 from .config import Config
 from .keys import KeyPath, dotted, flatten, known_keys
 from .model_table import check_keys, merged, nested, settings_of
@@ -86,8 +87,8 @@ def file_layer(file: Path, *, required: bool, kinds: EngineKinds = NO_KINDS) -> 
         if key not in known_keys(Config):
             raise _unknown(key, file)
         layer[key] = Layered(beside(file, key[-1], value) if key[-1] in PATHS else value, str(file))
-    for name, model in tables.items():
-        layer |= _model_layer(file, name, nested(model), kinds)
+    for name, model in own_names({name: nested(model) for name, model in tables.items()}).items():
+        layer |= _model_layer(file, name, model, kinds)
     return layer
 
 
@@ -124,6 +125,48 @@ def flag_layer(flags: Mapping[str, Any]) -> Layer:
                 raise _unknown(key, "flags")
             layer[key] = Layered(value, f"flag --{key[-1].replace('_', '-')}")
     return layer
+
+
+GENERAL: Mapping[KeyPath, KeyPath] = {
+    ("engine", "context"): ("context",),
+    ("engine", "slots"): ("slots",),
+    ("engine", "threads"): ("engine", "threads"),
+}
+"""Keys for all models, and the key of one model's table that is more particular."""
+
+
+def effective(layers: Iterable[Layer]) -> Layer:
+    """The values that count, of layers whose later ones do: also where a later one says for all models what an earlier
+    one says for one, or a chat template where an earlier one names a format.
+
+    Raises `ConfigError` for one layer that names both, a format and a chat template.
+    """
+    given: Layer = {}
+    for layer in layers:
+        hidden = _hidden(layer, given)
+        given = {**{key: value for key, value in given.items() if key not in hidden}, **layer}
+    return given
+
+
+def _hidden(layer: Layer, given: Layer) -> set[KeyPath]:
+    """The keys of ``given`` that count no more after ``layer``, which does not have them."""
+    speaks: set[KeyPath] = {("format",), ("chat_template",)}
+    named = {key for key in speaks & layer.keys() if layer[key].value}
+    if named == speaks:
+        origins = " and ".join(sorted(layer[key].origin for key in named))
+        raise ConfigError(f"a format and a chat_template are named ({origins})", hint="A model speaks one: name one.")
+    hidden = speaks - named if named else set()
+    for general, particular in GENERAL.items():
+        if general in layer:
+            hidden |= {key for key in given if key[0] == "models" and key[2:] == particular and _writes(key[1], given)}
+    return hidden
+
+
+def _writes(name: str, given: Layer) -> bool:
+    """Whether the model writes replies: what embeds has limits of its own, which no answer needs."""
+    task = given.get(("models", name, "task"))
+    shipped = shipped_tables().get(name, {})
+    return bool((task.value if task else shipped.get("task")) != "embed")
 
 
 def _read(file: Path, *, required: bool) -> dict[str, Any]:

@@ -12,20 +12,35 @@ import msgspec
 from antiphon.engines import EngineKinds
 from antiphon.engines.registry import NO_KINDS
 
+from .aliases import with_shipped_aliases
 from .config import Config
 from .keys import KeyPath, dotted, flatten, known_keys, nest, typed
-from .layers import FILE, Layer, Layered, config_file, environment_layer, file_layer, flag_layer, home_layer
+from .layers import (
+    FILE,
+    Layer,
+    Layered,
+    config_file,
+    effective,
+    environment_layer,
+    file_layer,
+    flag_layer,
+    home_layer,
+)
 from .model_table import entry_of, merged
-from .shipped import shipped_tables
+from .shipped import catalogue_keys, shipped_tables
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A configuration, the file that it looked for, and the layered value of every key that was given."""
+    """A configuration, the file that it looked for, and the layered value of every key that was given.
+
+    ``layers`` have what each source gave, the weakest first, also what does not count.
+    """
 
     config: Config
     file: Path
     given: Mapping[KeyPath, Layered]
+    layers: tuple[Layer, ...] = ()
 
     def rows(self) -> list[tuple[str, Any, str]]:
         """(key, value, origin) of every key."""
@@ -46,13 +61,14 @@ def load_config(
     `ConfigError` for a file that is no TOML, an unknown key or engine (with the near ones), or a value of another type.
     """
     file = config_file(environ)
-    given = {
-        **home_layer(environ),
-        **file_layer(file, required=bool(environ.get(FILE)), kinds=engines),
-        **environment_layer(environ),
-        **flag_layer(flags or {}),
-    }
-    return LoadedConfig(configuration(given, engines), file, given)
+    layers = (
+        home_layer(environ),
+        file_layer(file, required=bool(environ.get(FILE)), kinds=engines),
+        environment_layer(environ),
+        flag_layer(flags or {}),
+    )
+    given = effective(layers)
+    return LoadedConfig(configuration(given, engines), file, given, layers)
 
 
 def configuration(given: Layer, kinds: EngineKinds = NO_KINDS) -> Config:
@@ -64,8 +80,13 @@ def configuration(given: Layer, kinds: EngineKinds = NO_KINDS) -> Config:
 
     tree = nest((key, layered.value) for key, layered in given.items())
     models = {
-        name: entry_of(name, merged(shipped_tables().get(name, {}), table), kinds, origin=origin)
-        for name, table in tree.pop("models", {}).items()
+        name: entry_of(
+            name,
+            {**merged(shipped_tables().get(name, {}), table), "from_catalogue": catalogue_keys(name, table)},
+            kinds,
+            origin=origin,
+        )
+        for name, table in with_shipped_aliases(tree.pop("models", {})).items()
     }
     config = typed(tree, Config, origin=origin)
     return msgspec.structs.replace(config, models=models)

@@ -37,7 +37,13 @@ def nested(table: Table) -> dict[str, Any]:
 
 
 def merged(base: Table, over: Table) -> dict[str, Any]:
-    """``base`` with what ``over`` says; settings of another kind of engine take the place of those there."""
+    """``base`` with what ``over`` says; settings of another kind of engine take the place of those there.
+
+    So does a chat template that of a format, and a format that of a chat template: a model speaks one.
+    """
+    for key, other in (("format", "chat_template"), ("chat_template", "format")):
+        if over.get(key) is not None:
+            base = {name: value for name, value in base.items() if name != other}
     kind = over.get(KEY, {}).get("kind")
     if kind is not None and kind != base.get(KEY, {}).get("kind", DEFAULT):
         base = {name: value for name, value in base.items() if name != KEY}
@@ -92,7 +98,10 @@ def changed_entry(
     changes = nested(over)
     table = merged(msgspec.to_builtins(entry), changes)
     check_keys(name, changes, settings_of(name, table, kinds), where)
-    return entry_of(name, table, kinds)
+    given = {dotted(key) for key in flatten(changes)}
+    return msgspec.structs.replace(
+        entry_of(name, table, kinds), from_catalogue=frozenset(key for key in entry.from_catalogue if key not in given)
+    )
 
 
 def _names(settings: type[EngineSettings]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from typing import Literal
 
@@ -13,6 +14,8 @@ from antiphon.engines.kind import Task
 from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.errors import ModelError, NotFoundError, near
 from antiphon.formats import SamplingDefaults
+
+from .units import CountOrNone
 
 
 class SamplingEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,9 +40,12 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     vocabulary where no such file has it: a GGUF file, a folder with a ``tokenizer.json``, or ``o200k_harmony``.
     ``format`` None: the file's own chat template. ``replies`` is a file (JSON, TOML) that says how the model writes its
     replies; None: what its files and its template say. ``context`` is in tokens; ``slots`` are replies at once.
-    ``shortens``: the beginnings of its embeddings are embeddings too, as its authors say. ``released`` is when its
-    authors gave it out; None: what the file says. ``thinking_budget`` is in characters, and ends each thought of a
+    ``default_output_tokens`` is the length of an answer whose request limits none (0: what the context holds), and
+    ``max_output_tokens`` of any. ``shortens``: the beginnings of its embeddings are embeddings too, as its authors say.
+    ``released`` is when its authors gave it out; None: what the file says. ``thinking_budget`` is in characters, and ends each thought of a
     reply that a grammar constrains (tools, a form of the answer). ``engine`` has the settings of its kind of engine.
+    ``from_catalogue`` are the dotted keys whose values are those of the model that ships under this name; it is no key
+    itself.
     """
 
     title: str = ""
@@ -57,11 +63,13 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     replies: str | None = None
     context: int | None = None
     slots: int | None = None
+    default_output_tokens: CountOrNone | None = None
     max_output_tokens: int | None = None
     thinking_budget: int | None = None
     released: date | None = None
     sampling: SamplingEntry = SamplingEntry()
     engine: EngineSettings = LlamaCpp()
+    from_catalogue: frozenset[str] = frozenset()
 
     def fault(self) -> tuple[str, str] | None:
         """(key, why the entry cannot be meant as it stands); None for one that can."""
@@ -69,18 +77,27 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def defaults(self) -> SamplingDefaults:
-        """What this model has an opinion about. A context that is given counts before the format's session length."""
+        """What the entry has an opinion about, whoever gave it."""
         return SamplingDefaults(
             temperature=self.sampling.temperature,
             top_p=self.sampling.top_p,
             top_k=self.sampling.top_k,
             min_p=self.sampling.min_p,
             repetition_penalty=self.sampling.repetition_penalty,
-            session_len=self.context,
+            max_tokens=self.default_output_tokens,
+            context=self.context,
         )
+
+    def defaults_of(self, *, catalogue: bool) -> SamplingDefaults:
+        """Those of the `defaults` that the catalogue gave; or those that the configuration, or a program, did."""
+        opinions = self.defaults
+        others = (name for name, key in KEYS.items() if (key in self.from_catalogue) is not catalogue)
+        return replace(opinions, **dict.fromkeys(others))
 
     def _files_fault(self) -> tuple[str, str] | None:
         engine = self.engine
+        if self.format and self.chat_template:
+            return "chat_template", "a model speaks a format or a chat_template, not both"
         if engine.remote and (self.source or self.convert):
             key = "source" if self.source else "convert"
             return key, f"{key} is the server's own matter"
@@ -98,6 +115,13 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         fault = self.engine.fault()
         return (f"engine.{fault[0]}", fault[1]) if fault else None
 
+
+KEYS = {
+    **{name: f"sampling.{name}" for name in SamplingEntry.__struct_fields__},
+    "max_tokens": "default_output_tokens",
+    "context": "context",
+}
+"""The key of a model's table that has each of its `SamplingDefaults`."""
 
 Entries = Mapping[str, ModelEntry]
 """Models by name."""

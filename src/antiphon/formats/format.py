@@ -28,14 +28,23 @@ class HistoryPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingDefaults:
-    """Generation settings that belong to a model (LMD-03): used where a request gives none. None: no opinion."""
+    """Generation settings that belong to a model (LMD-03): used where a request gives none. None: no opinion.
+
+    ``max_tokens`` is the length of an answer whose request limits none, 0: what the context holds. ``context`` is what
+    prompt and answer may have together; ``session_len`` is a template's word for that, which can only shorten it.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
     repetition_penalty: float | None = None
+    max_tokens: int | None = None
+    context: int | None = None
     session_len: int | None = None
+
+
+NO_OPINION = SamplingDefaults()
 
 
 class Parser(Protocol):

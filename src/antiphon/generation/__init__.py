@@ -3,9 +3,11 @@
 from .constrain import constrain, prepare_turn
 from .embedding import EmbeddingPlan, embed, plan_embedding
 from .event import ChoiceEvent, StepEvents
+from .facts import ModelFacts
 from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
 from .model import EmbeddingSpec, Model
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn
+from .precedence import DEFAULTS, Layer, Setting, Source, context_of, settings
 from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
 from .reply import Reply, collect, merge_usage, reply_of
 from .request import Overflow, TurnRequest
@@ -14,6 +16,7 @@ from .turn import run_turn
 
 __all__ = [
     "BIAS",
+    "DEFAULTS",
     "MAX_LOGPROBS",
     "MAX_STOP_LENGTH",
     "RANGES",
@@ -23,22 +26,27 @@ __all__ = [
     "Draft",
     "EmbeddingPlan",
     "EmbeddingSpec",
+    "Layer",
     "Meter",
     "TimeLimits",
     "TurnMeter",
     "UNMETERED",
     "Model",
+    "ModelFacts",
     "Overflow",
     "Plan",
     "Reply",
     "RoundEvent",
     "RoundLimits",
     "Rounds",
+    "Setting",
+    "Source",
     "TurnRequest",
     "check_conversation",
     "check_numbers",
     "collect",
     "constrain",
+    "context_of",
     "embed",
     "merge_usage",
     "plan_embedding",
@@ -47,5 +55,6 @@ __all__ = [
     "reply_of",
     "run_rounds",
     "run_turn",
+    "settings",
     "turns_of",
 ]

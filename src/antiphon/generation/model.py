@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from antiphon.engines import Engine
-from antiphon.formats import Format, SamplingDefaults
+from antiphon.formats import Format
 from antiphon.tokens import SegmentMemo, Tokenizer
+
+from .facts import ModelFacts
+from .precedence import Layer, context_of
 
 if TYPE_CHECKING:  # llguidance is an extra
     from .compile import ReplyCompiler
@@ -23,7 +26,8 @@ class EmbeddingSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """What the catalog makes of a name and generation runs. ``defaults`` are the format's under the catalog entry's.
+    """What the catalog makes of a name and generation runs. ``layers`` are who has an opinion about its settings,
+    ``described`` is what its files say.
 
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
     ``embedding`` is for a model that embeds and writes nothing; its format frames the texts.
@@ -34,7 +38,8 @@ class Model:
     engine: Engine
     tokenizer: Tokenizer
     format: Format
-    defaults: SamplingDefaults = field(default_factory=SamplingDefaults)
+    layers: tuple[Layer, ...] = ()
+    described: ModelFacts | None = None
     created: int = 0
     owner: str = "antiphon"
     max_output_tokens: int | None = None
@@ -45,6 +50,22 @@ class Model:
     """Makes the grammars of replies; None where llguidance is not installed, or the engine takes no grammar."""
 
     @property
+    def facts(self) -> ModelFacts:
+        """What is known of it, for those who choose a model."""
+        if self.described is not None:
+            return replace(self.described, context=self.context)
+        return ModelFacts(
+            task="chat" if self.embedding is None else "embed",
+            context=self.context,
+            vocabulary=self.tokenizer.size,
+            layers=self.layers,
+            max_output_tokens=self.max_output_tokens,
+            format=self.format.name if self.embedding is None else None,
+            embedding=self.embedding.size if self.embedding else None,
+        )
+
+    @property
     def context(self) -> int:
         """Tokens that prompt and answer may have together (resolution X-52)."""
-        return min(self.engine.info.context, self.defaults.session_len or self.engine.info.context)
+        limit, most = context_of(self.layers), self.engine.info.context
+        return most if limit is None else min(most, int(limit.value))

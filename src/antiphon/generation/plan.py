@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from antiphon.conversation import Role
 from antiphon.engines import Sampling
@@ -17,6 +17,7 @@ from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_
 
 from .model import Model
 from .overflow import longest
+from .precedence import DEFAULTS, Layer, Source, settled
 from .ranges import BIAS, MAX_STOP_LENGTH, RANGES, Range
 from .request import Overflow, TurnRequest
 
@@ -31,7 +32,6 @@ COUNTED = 2**14
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
-Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,20 +190,23 @@ def _check_heads(request: TurnRequest) -> None:
 
 
 def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
-    """The request's settings over the model's defaults, each in its range (resolutions X-03, X-10 … X-13, X-19)."""
+    """The settings that count, each in its range (resolutions X-03, X-10 … X-13, X-19, X-53)."""
     check_request(model, request)
-    defaults = model.defaults
-    limits = [room, request.max_tokens, model.max_output_tokens]
+    chosen = settled(
+        (Layer(Source.REQUEST, request.stated), *model.layers, Layer(Source.DIALECT, request.documented), DEFAULTS)
+    )
+    length = chosen.max_tokens or None if request.max_tokens is None else request.max_tokens
+    limits = [room, length, request.most_tokens, model.max_output_tokens]
     return Sampling(
         max_tokens=min(limit for limit in limits if limit is not None),
-        temperature=_first(request.temperature, defaults.temperature, 1.0),
-        top_p=_first(request.top_p, defaults.top_p, 1.0),
-        top_k=max(0, _first(request.top_k, defaults.top_k, 0)),
-        min_p=_first(request.min_p, defaults.min_p, 0.0),
+        temperature=chosen.temperature,
+        top_p=chosen.top_p,
+        top_k=max(0, chosen.top_k),
+        min_p=chosen.min_p,
         seed=None if request.seed is None else request.seed % 2**64,
-        presence_penalty=_first(request.presence_penalty, 0.0),
-        frequency_penalty=_first(request.frequency_penalty, 0.0),
-        repetition_penalty=_first(request.repetition_penalty, defaults.repetition_penalty, 1.0),
+        presence_penalty=request.presence_penalty or 0.0,
+        frequency_penalty=request.frequency_penalty or 0.0,
+        repetition_penalty=chosen.repetition_penalty,
         logit_bias=request.logit_bias,
         logprobs=request.logprobs,
         stop_ids=frozenset() if request.ignore_eos else stop_ids(format_of(model, request), model.tokenizer),
@@ -283,7 +286,3 @@ def _within(name: str, value: float | None, allowed: Range) -> None:
 
 def _refused(path: str, message: str) -> RequestError:
     return RequestError(message, code="invalid_value", position=Position(path=path))
-
-
-def _first(*values: Number | None) -> Number:
-    return next(value for value in values if value is not None)

@@ -8,7 +8,7 @@ from enum import Enum
 
 from antiphon.conversation import Conversation, ToolChoice
 from antiphon.errors import RequestError
-from antiphon.formats import HistoryPolicy
+from antiphon.formats import NO_OPINION, HistoryPolicy, SamplingDefaults
 from antiphon.formats.raw import RawFormat
 from antiphon.tenancy import NOBODY, Tenant
 
@@ -33,12 +33,15 @@ class TurnRequest:
     """A conversation and how to go on with it. None everywhere means "not given": the model's default applies.
 
     ``stop`` ends the answer where one of the strings occurs in its decoded text, the string itself left out.
-    ``logprobs`` is the number of alternatives requested beside each token's own (0 … 20).
+    No answer has more than ``most_tokens``, whatever else allows more; ``documented`` are the defaults of a strict
+    dialect's document. ``logprobs`` is the number of alternatives requested beside each token's own (0 … 20).
     """
 
     conversation: Conversation
     n: int = 1
     max_tokens: int | None = None
+    most_tokens: int | None = None
+    documented: SamplingDefaults = NO_OPINION
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
@@ -64,6 +67,18 @@ class TurnRequest:
     """An engine that takes no grammars may try without; otherwise such a request is refused."""
     call_prefix: str = "call_"
     """Ids of calls that the model gave none: this and the call's number in the conversation (resolution A-O12)."""
+
+    @property
+    def stated(self) -> SamplingDefaults:
+        """What the request itself says."""
+        return SamplingDefaults(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
+            max_tokens=self.max_tokens,
+        )
 
     @property
     def chosen(self) -> bool:

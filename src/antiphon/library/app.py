@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from antiphon.api import Wire, create_app, load_wires
 from antiphon.api.gate.keys import KeyFile
 from antiphon.catalog import Catalog, open_catalog, open_store, reasoning_key_file
+from antiphon.catalog.check import check_models
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_config
 from antiphon.engines.registry import NO_KINDS, EngineKinds
@@ -183,7 +184,9 @@ async def assembled(config: Config, *, preload: bool = True, **additions: Unpack
     reasoning_key = stored_key(key_file) if key_file else None
     dialects = dialects_of(config.dialect)
     async with open_toolbox(tool_settings(config.tools), tools=tools) as toolbox, open_traces(config.traces) as tracing:
-        catalog = open_catalog(config, formats=additions.get("formats", {}))
+        formats = additions.get("formats", {})
+        check_models(config, formats)
+        catalog = open_catalog(config, formats=formats)
         wires = (*additions.get("wires", ()), *load_wires(words(server.wires)))
         # The last that can fail: from here on the application closes the store.
         store, session_limits = open_store(config.sessions, stores=additions.get("stores", {}))

@@ -11,6 +11,7 @@ from typing import Any
 from antiphon.config import O200K
 from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
 from antiphon.errors import ModelError, TokenError
+from antiphon.formats import NO_OPINION, SamplingDefaults
 from antiphon.formats.raw import RawFormat
 from antiphon.tokens import ByteTokenizer, Control, Tokenizer, gguf_tokenizer, hf_tokenizer, o200k_harmony
 
@@ -32,14 +33,15 @@ class ResponseTemplate:
 class ModelText:
     """``special`` are the spellings of ``bos_token``, ``eos_token`` …, as Jinja templates know them.
 
-    ``responses``: what the files say of the model's replies. ``sentences`` frames a text that is embedded, and
-    ``dimensions`` are its embedding's, where the files have it.
+    ``responses``: what the files say of the model's replies, ``sampling`` of how it is sampled. ``sentences`` frames a
+    text that is embedded, and ``dimensions`` are its embedding's, where the files have it.
     """
 
     tokenizer: Tokenizer
     template: str | None = None
     responses: ResponseTemplate | None = None
     special: Mapping[str, str] = field(default_factory=dict)
+    sampling: SamplingDefaults = NO_OPINION
     end_ids: frozenset[int] = frozenset()
     sentences: RawFormat | None = None
     dimensions: int = 0
@@ -84,6 +86,7 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
             for role, id in ids.items()
             if role in names and isinstance(tokens, list) and isinstance(id, int) and 0 <= id < len(tokens)
         },
+        sampling=_sampling(metadata, GGUF_SAMPLING),
         end_ids=frozenset(id for role in ("eos", "eot") if isinstance(id := ids[role], int)),
         sentences=_sentences(metadata, tokenizer),
         dimensions=size if isinstance(size, int) else 0,
@@ -115,6 +118,7 @@ def folder_text(folder: Path) -> ModelText:
         template=_template(folder, settings.get("chat_template")),
         responses=_responses(folder, settings),
         special=special,
+        sampling=_sampling(generation, GENERATION),
         end_ids=frozenset(ends if named is None else ends | {named}),
     )
 
@@ -165,6 +169,28 @@ def _spelling(token: Any) -> str | None:
     """A special token, which older folders describe as a table."""
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else None
+
+
+GGUF_SAMPLING = {
+    "general.sampling.temp": "temperature",
+    "general.sampling.top_p": "top_p",
+    "general.sampling.top_k": "top_k",
+    "general.sampling.min_p": "min_p",
+    "general.sampling.penalty_repeat": "repetition_penalty",
+}
+GENERATION = {name: name for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}
+"""Where a GGUF file, and a folder's `generation_config.json`, have the settings that the model's authors recommend."""
+
+
+def _sampling(values: Mapping[str, Any], keys: Mapping[str, str]) -> SamplingDefaults:
+    """What the files recommend, as they have it; what is no number is nothing."""
+    found = {name: values.get(key) for key, name in keys.items()}
+    numbers = {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, int if name == "top_k" else int | float) and not isinstance(value, bool)
+    }
+    return SamplingDefaults(**numbers)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from antiphon.conversation import FinishReason
+from antiphon.formats import NO_OPINION, SamplingDefaults
 from antiphon.generation import Range
 
 from .chat.schema import ChatRequest
@@ -79,6 +80,8 @@ class Dialect:
     max_tools: int | None = None
     max_output: int | None = None
     """Tokens of an answer at most, and where the request does not say (MindIE's ``maxIterTimes``)."""
+    defaults: SamplingDefaults = NO_OPINION
+    """What the document of a strict dialect says of requests that say nothing (resolution X-53)."""
     max_sequence: int | None = None
     """Tokens of prompt and answer together; with it, a prompt must leave room for ``max_output``."""
     tools_answer_in_order: bool = False
@@ -112,6 +115,9 @@ class Dialect:
             return None
         return max(0, min(self.max_sequence, context) - (self.max_output or 0))
 
+
+DOCUMENTED = SamplingDefaults(temperature=1.0, top_p=1.0)
+"""What OpenAI, Databricks and MindIE all document."""
 
 OPENAI = Dialect(name="openai", max_stops=4, max_tools=128)
 """Resolution D-05: four stop strings at most."""

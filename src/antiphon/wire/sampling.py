@@ -40,11 +40,6 @@ def overflow(error_behavior: str | None) -> Overflow:
     return Overflow.EMPTY_ANSWER if error_behavior == "truncate" else Overflow.REFUSE
 
 
-def at_most(requested: int | None, most: int | None) -> int | None:
-    """The lesser of two limits, None being no limit (resolution X-10)."""
-    return min((limit for limit in (requested, most) if limit is not None), default=None)
-
-
 def output_limit(name: str, tokens: int | None) -> int | None:
     """As many as were requested under ``name``, which a plan would not know. Raises `RequestError`."""
     allowed = RANGES["max_tokens"]

@@ -10,8 +10,10 @@ from antiphon.api.context import Context
 from antiphon.api.http.exchange import Exchange
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
+from antiphon.formats import NO_OPINION
 from antiphon.generation import Model, Plan, constrain, plan_turn
 from antiphon.tenancy import Tenant
+from antiphon.wire.dialect import DOCUMENTED
 from antiphon.wire.responses.head import head_of
 from antiphon.wire.responses.item_schema import Annotation, InputItem
 from antiphon.wire.responses.items import Entry, ItemReader
@@ -110,6 +112,7 @@ class RequestReader:
             offer_tools=context.offer_tools,
             limits=context.limits,
             most_tools=context.dialect.max_tools,
+            documented=DOCUMENTED if context.dialect.strict else NO_OPINION,
             today=context.today,
             tenant=tenant or self._exchange.tenant,
         )

@@ -6,9 +6,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.api.context import Context
-from antiphon.errors import NotFoundError, Position, near
+from antiphon.api.http.exchange import FAULTS
+from antiphon.errors import AntiphonError, NotFoundError, Position, near
+from antiphon.generation import ModelFacts
 from antiphon.wire.json import encode
-from antiphon.wire.models import ModelCard, ModelList
+from antiphon.wire.models import ModelCard, ModelList, model_card
 
 
 class Models:
@@ -16,21 +18,37 @@ class Models:
 
     def __init__(self, context: Context) -> None:
         self._source = context.source
+        self._dialect = context.dialect
 
     async def list(self, request: Request) -> Response:
-        cards = [self._card(name) for name in self._source.names]
+        """What is known of each now: no file is read for a list."""
+        cards = [self._card(name, self._source.facts(name)) for name in self._source.names]
         return Response(encode(ModelList(data=cards)), media_type="application/json")
 
     async def one(self, request: Request) -> Response:
-        name = request.path_params["id"]
-        if name not in self._source.names:
+        """One model by its name or an alias; its files are read, if they are here, where nothing is known yet."""
+        name = self._named(request.path_params["id"])
+        return Response(encode(self._card(name, await self._facts(name))), media_type="application/json")
+
+    def _named(self, id: str) -> str:
+        names = self._source.names
+        own = next((name for name in names if id == name), None)
+        own = own or next((name for name in names if id in self._source.aliases(name)), None)
+        if own is None:
             raise NotFoundError(
-                f"The model {name[:200]!r} does not exist.",
+                f"The model {id[:200]!r} does not exist.",
                 code="model_not_found",
                 position=Position(path="model"),
-                hint=near(name[:200], self._source.names),
+                hint=near(id[:200], names),
             )
-        return Response(encode(self._card(name)), media_type="application/json")
+        return own
 
-    def _card(self, name: str) -> ModelCard:
-        return ModelCard(id=name, created=self._source.created(name))
+    async def _facts(self, name: str) -> ModelFacts | None:
+        try:
+            return await self._source.describe(name)
+        except AntiphonError as error:  # It may be fetched, or mended: its name stays.
+            FAULTS.info("the model %s is not described: %s", name, error)
+            return None
+
+    def _card(self, name: str, facts: ModelFacts | None) -> ModelCard:
+        return model_card(name, self._source.created(name), facts, self._dialect, tuple(self._source.aliases(name)))

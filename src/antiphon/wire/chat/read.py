@@ -22,7 +22,6 @@ from antiphon.wire.errors import refused
 from antiphon.wire.fields import session_name
 from antiphon.wire.form_fields import check_forms
 from antiphon.wire.sampling import (
-    at_most,
     check_stream_options,
     logit_bias,
     output_limit,
@@ -86,7 +85,9 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
             response_format=read_format(wire.response_format),
         ),
         n=1 if wire.n is None else wire.n,
-        max_tokens=at_most(_most_tokens(wire), dialect.max_output),
+        max_tokens=_most_tokens(wire),
+        most_tokens=dialect.max_output,
+        documented=dialect.defaults,
         overflow=overflow(wire.error_behavior),
         logit_bias=logit_bias(wire.logit_bias, limits),
         logprobs=_logprobs(wire),

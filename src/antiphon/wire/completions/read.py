@@ -17,7 +17,7 @@ from antiphon.wire.chat.read import Reading
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
 from antiphon.wire.form_fields import check_forms
-from antiphon.wire.sampling import at_most, check_stream_options, logit_bias, overflow, sampled, stop_strings
+from antiphon.wire.sampling import check_stream_options, logit_bias, overflow, sampled, stop_strings
 
 from .schema import CompletionRequest, Prompt
 
@@ -163,7 +163,9 @@ def _turn(wire: CompletionRequest, reading: Reading, raw: RawFormat | None, *, m
     turn = TurnRequest(
         conversation=Conversation(),
         n=made,
-        max_tokens=at_most(wire.max_tokens, reading.dialect.max_output),
+        max_tokens=wire.max_tokens,
+        most_tokens=reading.dialect.max_output,
+        documented=reading.dialect.defaults,
         logit_bias=logit_bias(wire.logit_bias, reading.limits),
         logprobs=ranked if wire.logprobs is None else wire.logprobs,
         stop=stop_strings(wire.stop, reading.dialect),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from antiphon.wire.dialect import OPENAI, Dialect
+from antiphon.wire.dialect import DOCUMENTED, OPENAI, Dialect
 
 from .databricks import EndpointMode, databricks
 from .lmdeploy import lmdeploy
@@ -19,7 +19,7 @@ def configured_dialects(
 ) -> dict[str, Dialect]:
     """Every dialect by its name, configured; ``strict``: each to the letter of its document."""
     dialects = (
-        replace(OPENAI, strict=strict),
+        replace(OPENAI, strict=strict, defaults=DOCUMENTED if strict else OPENAI.defaults),
         databricks(strict=strict, mode=endpoint_mode, streams=endpoint_streams),
         mindie(strict=strict, max_seq_len=max_seq_len, max_iter_times=max_iter_times),
         lmdeploy(strict=strict),

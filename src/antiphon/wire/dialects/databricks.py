@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
+from antiphon.formats import NO_OPINION
 from antiphon.generation import Range
-from antiphon.wire.dialect import CompletionRules, Dialect
+from antiphon.wire.dialect import DOCUMENTED, CompletionRules, Dialect
 
 from .checks import calls_alone, described_tools, one_leading_system, properties, roles, strict_subset, tool_ids
 
@@ -55,6 +57,7 @@ def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: boo
         + (letter if strict else ()),
         max_tools=32,
         completions=CompletionRules(raw=False, appends_suffix=True, index_of_prompt=True),
+        defaults=replace(DOCUMENTED, max_tokens=0) if strict else NO_OPINION,
         stream_default=streams,
         whole="chat.completions" if strict else "chat.completion",
         usage="last",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from antiphon.conversation import FinishReason
+from antiphon.formats import NO_OPINION
 from antiphon.generation import Range
-from antiphon.wire.dialect import Dialect
+from antiphon.wire.dialect import DOCUMENTED, Dialect
 
 from .checks import contents, roles, total_content
 
@@ -63,6 +65,7 @@ def mindie(
         ranges=numbers | ({"n": Range(1, 1)} if strict else {}),
         checks=(total_content(max_content), contents(strict=strict), *((roles(*ROLES),) if strict else ())),
         max_output=max_iter_times,
+        defaults=replace(DOCUMENTED, max_tokens=max_iter_times) if strict else NO_OPINION,
         max_sequence=max_seq_len,
         tools_answer_in_order=True,
         finish=FINISH,

@@ -16,6 +16,7 @@ from antiphon.conversation import (
     Settings,
 )
 from antiphon.errors import Position, RequestError, UnsupportedError
+from antiphon.formats import SamplingDefaults
 from antiphon.generation import Overflow, TurnRequest
 from antiphon.tenancy import Tenant
 from antiphon.tools import Offer
@@ -70,6 +71,7 @@ def read_request(
     offer_tools: bool,
     limits: Limits,
     most_tools: int | None,
+    documented: SamplingDefaults,
     today: date,
     tenant: Tenant,
 ) -> RequestedResponse:
@@ -95,6 +97,7 @@ def read_request(
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
         tenant=tenant,
+        documented=documented,
         overflow=Overflow.DROP_OLDEST if wire.truncation == "auto" else Overflow.REFUSE,
         reword=_reworded,
     )

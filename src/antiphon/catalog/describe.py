@@ -1,0 +1,166 @@
+"""What a model is, read from its entry and its files before its engine takes any memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from antiphon.config import EngineConfig, ModelEntry, shipped_entries, with_catalogue
+from antiphon.conversation import Conversation, Message, Role, ToolSpec
+from antiphon.engines.kind import DEFAULT_CONTEXT
+from antiphon.errors import AntiphonError
+from antiphon.formats import Format, FormatRegistry
+from antiphon.formats.harmony import Harmony
+from antiphon.generation import Layer, ModelFacts, context_of
+from antiphon.models.store import file_digest
+
+from .layers import layers_of, opened_context
+from .model_source import ModelSource, format_of, read_source
+from .replies import log_replies
+
+log = logging.getLogger("antiphon.catalog")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """All of a model but its engine. ``given`` is the entry as it was configured, ``entry`` what became of it.
+
+    ``opened`` is the context, in tokens, that the engine is opened with; None: its own choice.
+    """
+
+    name: str
+    given: ModelEntry
+    entry: ModelEntry
+    source: ModelSource
+    format: Format
+    format_origin: str
+    layers: tuple[Layer, ...]
+    opened: int | None
+
+    @property
+    def trained_context(self) -> int | None:
+        """The positions that the model was trained on, as its file says."""
+        metadata = self.source.metadata
+        trained = metadata.get(f"{metadata.get('general.architecture')}.context_length")
+        return trained if isinstance(trained, int) and trained > 0 else None
+
+    @property
+    def context(self) -> int | None:
+        """Tokens that prompt and answer may have together; None where its server decides."""
+        limit = context_of(self.layers)
+        here = None if self.entry.engine.remote else self.opened or DEFAULT_CONTEXT
+        bounds = (int(limit.value) if limit else None, here, self.trained_context)
+        return min((bound for bound in bounds if bound is not None), default=None)
+
+    @property
+    def facts(self) -> ModelFacts:
+        """The same for those who choose a model."""
+        embeds, path = self.entry.task == "embed", self.source.path
+        return ModelFacts(
+            task=self.entry.task,
+            context=self.context,
+            vocabulary=self.source.text.tokenizer.size,
+            layers=self.layers,
+            max_output_tokens=self.entry.max_output_tokens,
+            format=None if embeds else self.format.name,
+            format_origin=self.format_origin,
+            tools=not embeds and offers_tools(self.format),
+            reasoning=not embeds and reasons(self.format),
+            trained_context=self.trained_context,
+            embedding=self.source.text.dimensions or None,
+            size=path.stat().st_size if path is not None else None,
+        )
+
+
+async def describe(
+    name: str, given: ModelEntry, path: Path | None, *, config: EngineConfig, formats: FormatRegistry
+) -> Described:
+    """What the entry and the files say. ``path`` is the model's file; None for engines that need none.
+
+    What may be wrong with the file and the format is found here: errors are those of `Loader.describe`.
+    """
+    catalogue = name if name in shipped_entries() else await asyncio.to_thread(shipped_file, given, path)
+    entry = with_catalogue(given, catalogue) if catalogue and catalogue != name else given
+    source = await read_source(entry, path)
+    format = await asyncio.to_thread(format_of, name, entry, source.text, formats, fallback=config.fallback_format)
+    log_replies(name, format)
+    layers = layers_of(name, entry, config, source.text, format, catalogue=catalogue or name)
+    described = Described(
+        name=name,
+        given=given,
+        entry=entry,
+        source=source,
+        format=format,
+        format_origin=format_origin(name, entry, format, catalogue or name),
+        layers=layers,
+        opened=opened_context(entry, config, layers),
+    )
+    log.info("%s: %s", name, "; ".join(described_lines(described.facts)))
+    return described
+
+
+def shipped_file(entry: ModelEntry, path: Path | None) -> str | None:
+    """The shipped model whose file is at ``path``, whatever it is called here. Only a file of its size is read."""
+    size = path.stat().st_size if path is not None and path.is_file() else None
+    for name, shipped in shipped_entries().items():
+        same = size is not None and size == shipped.size and entry.task == shipped.task
+        if same and path is not None and file_digest(path) == shipped.sha256:
+            return name
+    return None
+
+
+def format_origin(name: str, entry: ModelEntry, format: Format, catalogue: str) -> str:
+    """Why the model is spoken to in this format, for people."""
+    if entry.chat_template:
+        return f"your chat template: {entry.chat_template}"
+    if entry.format:
+        shipped = "format" in entry.from_catalogue
+        return f"catalogue: {catalogue}" if shipped else f"configuration: format {entry.format}"
+    if isinstance(format, Harmony):
+        return "model: its vocabulary has Harmony's controls"
+    if format.name == f"{name}/chat_template":
+        return "model: the chat template of its files"
+    return "default: its files have no chat template"
+
+
+def described_lines(facts: ModelFacts) -> Iterator[str]:
+    """What a model got and from where, for people: a setting a line."""
+    if facts.format is not None:
+        yield f"format {facts.format} ({facts.format_origin})"
+    values = {setting.name: setting for setting in facts.settings}
+    limit = values.pop("context", None)
+    if facts.context is None:
+        yield "context: as its server has it"
+    else:
+        bounded = limit is None or limit.value > facts.context
+        why = limit.origin if limit and not bounded else "model: what it was trained on"
+        yield f"context {facts.context} ({why if facts.trained_context or not bounded else 'default'})"
+    if facts.task == "embed":
+        return
+    answer = values.pop("max_tokens")
+    most = facts.default_output_tokens
+    yield f"answers without max_tokens: {most or 'what the context holds'} ({answer.origin})"
+    if facts.max_output_tokens:
+        yield f"answers at most {facts.max_output_tokens}"
+    yield from (f"{name} {setting.value} ({setting.origin})" for name, setting in values.items())
+
+
+def reasons(format: Format) -> bool:
+    """Whether replies in the format have reasoning that is told from the answer."""
+    replies = getattr(format, "replies", None)
+    return isinstance(format, Harmony) or getattr(replies, "reasoning", None) is not None
+
+
+_TOOL = ToolSpec(name="f", description="", parameters={"type": "object", "properties": {}})
+
+
+def offers_tools(format: Format) -> bool:
+    """Whether tools can be offered in the format: a prompt with one says so."""
+    question = Conversation((Message(role=Role.USER, text="?"),))
+    try:
+        return list(format.render(replace(question, tools=(_TOOL,)))) != list(format.render(question))
+    except AntiphonError:
+        return False

@@ -1,0 +1,63 @@
+"""What a model's files say, and the format that it is spoken to in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from antiphon.config import ModelEntry
+from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
+from antiphon.errors import ModelError, TokenError
+from antiphon.formats import Format, FormatRegistry
+from antiphon.models.text import ModelText, gguf_text, read_model_text
+from antiphon.tokens import ByteTokenizer
+
+from .format_choice import FALLBACK, KNOWN_CONTROLS, choose_format
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """What a model's files say. ``metadata`` is that of its GGUF file, where it has one on this machine."""
+
+    text: ModelText
+    path: Path | None = None
+    metadata: Mapping[str, GgufValue] = field(default_factory=dict)
+
+
+async def read_source(entry: ModelEntry, path: Path | None) -> ModelSource:
+    """Reads the model's file at ``path``, else its tokenizer's; a model without either has single bytes as vocabulary.
+
+    Errors: `ModelError` for files that cannot be read and vocabularies that are not covered.
+    """
+    if path is not None:
+        metadata = await asyncio.to_thread(read_metadata, path)
+        try:
+            return ModelSource(await asyncio.to_thread(gguf_text, metadata), path, metadata)
+        except TokenError as error:
+            raise ModelError(f"{path.name}: {error.message}", code=error.code) from None
+    if entry.tokenizer:
+        return ModelSource(await asyncio.to_thread(read_model_text, entry.tokenizer))
+    return ModelSource(ModelText(tokenizer=ByteTokenizer(KNOWN_CONTROLS)))
+
+
+def read_metadata(path: Path) -> Mapping[str, GgufValue]:
+    """The metadata of the file at ``path``. Raises `ModelError` where there is none, or it is no GGUF file."""
+    if not path.is_file():
+        raise ModelError(f"there is no model file {path}", code="model_not_found")
+    return read_gguf_metadata(path)
+
+
+def format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegistry, *, fallback: str) -> Format:
+    """What the model is spoken to in; of one that embeds, what frames each text."""
+    if entry.task == "embed":
+        if text.sentences is None:
+            hint = "Name its GGUF file."
+            raise ModelError(f"the tokenizer of {name!r} does not define how texts are framed", hint=hint)
+        return text.sentences
+    any_will_do = not (entry.engine.needs_file or entry.tokenizer or entry.format or entry.chat_template)
+    chosen = msgspec.structs.replace(entry, format=FALLBACK) if any_will_do else entry
+    return choose_format(name, chosen, text, formats, fallback=fallback)

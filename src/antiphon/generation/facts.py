@@ -1,0 +1,42 @@
+"""What is known of a model before it answers, for those who choose one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .precedence import DEFAULTS, Layer, Setting, settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """``context``: tokens that prompt and answer may have together; None: not known before its server answers.
+
+    ``trained_context`` are the positions that it was trained on, ``size`` is in bytes; None: its files do not say.
+    ``format`` is what it speaks and ``format_origin`` why, for people; None of one that embeds. ``layers`` are who has
+    an opinion about its settings.
+    """
+
+    task: str
+    context: int | None
+    vocabulary: int
+    layers: tuple[Layer, ...] = ()
+    max_output_tokens: int | None = None
+    format: str | None = None
+    format_origin: str = ""
+    tools: bool = False
+    reasoning: bool = False
+    trained_context: int | None = None
+    embedding: int | None = None
+    size: int | None = None
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """What counts for a request that says nothing, and who says so."""
+        return settings((*self.layers, DEFAULTS))
+
+    @property
+    def default_output_tokens(self) -> int | None:
+        """Tokens of an answer whose request limits none; None: what the context holds."""
+        given = next((int(one.value) for one in self.settings if one.name == "max_tokens"), 0)
+        limits = [limit for limit in (given, self.max_output_tokens) if limit]
+        return min(limits, default=None)

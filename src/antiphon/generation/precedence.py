@@ -1,0 +1,146 @@
+"""Where the settings of a turn come from: one order of sources, and the first that has an opinion counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import TypeVar
+
+from antiphon.formats import SamplingDefaults
+
+Number = TypeVar("Number", int, float)
+
+
+class Source(IntEnum):
+    """Who has an opinion about a setting, the strongest first (resolution X-53)."""
+
+    REQUEST = 0
+    TEMPLATE = 1
+    CONFIGURATION = 2
+    DIALECT = 3
+    CATALOGUE = 4
+    MODEL = 5
+    DEFAULT = 6
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Source.REQUEST: "request",
+    Source.TEMPLATE: "your chat template",
+    Source.CONFIGURATION: "configuration",
+    Source.DIALECT: "strict dialect",
+    Source.CATALOGUE: "catalogue",
+    Source.MODEL: "model",
+    Source.DEFAULT: "default",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one source says. ``place`` is where it says so, for people: a key, a file, a format."""
+
+    source: Source
+    values: SamplingDefaults
+    place: str = ""
+
+
+DEFAULT_OUTPUT = 16384
+"""Tokens of an answer, where neither the request nor anybody else limits it (resolution X-10)."""
+
+DEFAULTS = Layer(
+    Source.DEFAULT,
+    SamplingDefaults(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, max_tokens=DEFAULT_OUTPUT),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What counts for one setting, who says so, and what it overrode, the strongest first."""
+
+    name: str
+    value: float
+    source: Source
+    place: str = ""
+    overrode: tuple[Setting, ...] = ()
+
+    @property
+    def origin(self) -> str:
+        """Who says so, and where, for people."""
+        return f"{self.source.words}: {self.place}" if self.place else self.source.words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The sampling settings that count. ``max_tokens`` 0: what the context holds."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    repetition_penalty: float
+    max_tokens: int
+
+
+def settled(layers: Iterable[Layer]) -> Settled:
+    """The first opinion about each, in the order of the sources; of one source, in that of the layers."""
+    values = [layer.values for layer in _ordered(layers)]
+    return Settled(
+        temperature=_first(values, lambda one: one.temperature),
+        top_p=_first(values, lambda one: one.top_p),
+        top_k=_first(values, lambda one: one.top_k),
+        min_p=_first(values, lambda one: one.min_p),
+        repetition_penalty=_first(values, lambda one: one.repetition_penalty),
+        max_tokens=_first(values, lambda one: one.max_tokens),
+    )
+
+
+def settings(layers: Iterable[Layer]) -> tuple[Setting, ...]:
+    """Every setting about which somebody has an opinion, with its source: what `settled` and `context_of` decide."""
+    ordered = _ordered(layers)
+    names = (field.name for field in fields(SamplingDefaults) if field.name not in ("context", "session_len"))
+    found = [_setting(name, list(_opinions(name, ordered))) for name in names]
+    return tuple(setting for setting in (*found, context_of(ordered)) if setting is not None)
+
+
+def context_of(layers: Iterable[Layer]) -> Setting | None:
+    """Tokens that prompt and answer may have together, as far as anybody limits them (resolution X-52).
+
+    The first opinion counts. A template that its user chose can shorten it; any other template's length is for models
+    of which nobody says more.
+    """
+    ordered = _ordered(layers)
+    given, lengths = list(_opinions("context", ordered)), list(_opinions("session_len", ordered))
+    chosen = [length for length in lengths if length.source <= Source.CONFIGURATION]
+    bounds = [*chosen, *given[:1]] if given else [*chosen, *lengths][:1]
+    if not bounds:
+        return None
+    least = min(bounds, key=lambda one: one.value)
+    others = [one for one in (*chosen, *given, *lengths) if one.origin != least.origin]
+    return _setting("context", [least, *dict.fromkeys(others)])
+
+
+def _ordered(layers: Iterable[Layer]) -> Sequence[Layer]:
+    return sorted(layers, key=lambda layer: layer.source)
+
+
+def _opinions(name: str, layers: Sequence[Layer]) -> Iterator[Setting]:
+    for layer in layers:
+        value: float | None = getattr(layer.values, name)
+        if value is not None:
+            yield Setting(name, value, layer.source, layer.place)
+
+
+def _setting(name: str, opinions: Sequence[Setting]) -> Setting | None:
+    if not opinions:
+        return None
+    first, *others = opinions
+    return Setting(name, first.value, first.source, first.place, tuple(others))
+
+
+def _first(values: Sequence[SamplingDefaults], opinion: Callable[[SamplingDefaults], Number | None]) -> Number:
+    return next(value for one in values if (value := opinion(one)) is not None)
