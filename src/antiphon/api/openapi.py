@@ -91,6 +91,7 @@ def document(limits: Limits) -> bytes:
                     for name, summary in (
                         ("health", "Whether requests are taken now."),
                         ("readyz", "Whether requests are taken now."),
+                        ("ping", "Whether requests are taken now."),
                         ("livez", "Whether the process answers."),
                         ("version", "Which version this is."),
                     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -72,6 +72,12 @@ class Post:
         self.exchange.ignored = tuple(ignored)
         self.context.traffic.ignored_fields += len(ignored)
         return wire
+
+    def ignore(self, fields: Iterable[str]) -> None:
+        """Notes more of the request that is taken and changes nothing."""
+        more = tuple(fields)
+        self.exchange.ignored = (*self.exchange.ignored, *more)
+        self.context.traffic.ignored_fields += len(more)
 
     def streams(self, requested: bool | None) -> bool:
         """Whether the answer is streamed: as ``requested``, else as the dialect has it.

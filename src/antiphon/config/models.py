@@ -42,8 +42,9 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     replies; None: what its files and its template say. ``context`` is in tokens; ``slots`` are replies at once.
     ``default_output_tokens`` is the length of an answer whose request limits none (0: what the context holds), and
     ``max_output_tokens`` of any. ``shortens``: the beginnings of its embeddings are embeddings too, as its authors say.
-    ``released`` is when its authors gave it out; None: what the file says. ``thinking_budget`` is in characters, and ends each thought of a
-    reply that a grammar constrains (tools, a form of the answer). ``engine`` has the settings of its kind of engine.
+    ``released`` is when its authors gave it out; None: what the file says. ``thinking_budget`` is in characters, and
+    ends each thought of a reply that a grammar constrains (tools, a form of the answer). ``engine`` has the settings of
+    its kind of engine.
     ``from_catalogue`` are the dotted keys whose values are those of the model that ships under this name; it is no key
     itself.
     """

@@ -6,7 +6,7 @@ from .event import ChoiceEvent, StepEvents
 from .facts import ModelFacts
 from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
 from .model import EmbeddingSpec, Model
-from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn
+from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
 from .precedence import DEFAULTS, Layer, Setting, Source, context_of, settings
 from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
 from .reply import Reply, collect, merge_usage, reply_of
@@ -57,4 +57,5 @@ __all__ = [
     "run_turn",
     "settings",
     "turns_of",
+    "without_idle_arguments",
 ]

@@ -83,6 +83,7 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
     ``most``: tokens that the prompt may have, where something else than the context limits it.
     """
     plan = partial(_planned, model, most=most)
+    request = without_idle_arguments(model, request)
     try:
         return longest(request, plan) if request.overflow is Overflow.DROP_OLDEST else plan(request)
     except RequestError as error:
@@ -172,13 +173,27 @@ def _check_arguments(model: Model, request: TurnRequest) -> None:
     """Arguments of a template that has no use for them would change nothing: they are refused."""
     arguments = request.conversation.settings.template_kwargs
     known = format_of(model, request).arguments
-    for key in arguments and arguments.keys() - known:
+    for key in sorted(arguments.keys() - known):
         raise RequestError(
             f"{key[:64]!r} is no argument of the template of {model.name!r}",
             code="bad_template_kwargs",
             position=Position(path="chat_template_kwargs"),
             hint=f"It takes {', '.join(sorted(known)) or 'none'}.",
         )
+
+
+def without_idle_arguments(model: Model, request: TurnRequest) -> TurnRequest:
+    """The request without arguments that the template does not know and that ask for nothing, as false and null do.
+
+    What is to be off is not there at all. Many clients send ``enable_thinking: false`` to every model.
+    """
+    settings, known = request.conversation.settings, format_of(model, request).arguments
+    given = settings.template_kwargs
+    kept = {key: value for key, value in given.items() if key in known or not (value is None or value is False)}
+    if len(kept) == len(given):
+        return request
+    conversation = replace(request.conversation, settings=replace(settings, template_kwargs=kept))
+    return replace(request, conversation=conversation)
 
 
 def _check_heads(request: TurnRequest) -> None:

@@ -15,7 +15,8 @@ from .rates import Rates
 PREFIXES = ("/v1", "", "/v1/v1")
 """Some clients drop the version from their base URL, some say it twice."""
 
-PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in ("/health", "/livez", "/readyz", "/version"))
+OPEN = ("/health", "/livez", "/ping", "/readyz", "/version")
+PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in OPEN)
 METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
 """For the scope admin. Everything else is inference, routes of tomorrow too."""
 

@@ -10,7 +10,7 @@ from antiphon.api.post import Post, PostRoute
 from antiphon.api.server_tools import ServerToolUse, server_tools
 from antiphon.api.session import SessionTurn, session_turn
 from antiphon.generation import Draft, Model, plan_turn
-from antiphon.wire.chat.read import Reading, to_turn
+from antiphon.wire.chat.read import Reading, check_begins, to_turn
 from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.chat.write import AnswerHead, ChatShape, ChatWriter
 from antiphon.wire.fields import session_name
@@ -22,6 +22,7 @@ class ChatCompletions(PostRoute):
     async def answer(self, post: Post) -> None:
         context = self._context
         wire = await post.read(ChatRequest)
+        check_begins(wire)
         stream = post.streams(wire.stream)
         model = await post.model(wire.model)
         id = f"chatcmpl-{secrets.token_hex(12)}"
@@ -33,6 +34,8 @@ class ChatCompletions(PostRoute):
             tools = server_tools(context, wire, model.format, session=id)
             more = session.size if session else 0
             draft = await post.off_loop(lambda: _draft(wire, model, reading, tools), more=more)
+            taken = draft.request.conversation.settings.template_kwargs
+            post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
             writer = ChatWriter(_head(wire, model, context, id), _shape(wire, draft, post), post.form)
             await post.answer([draft], writer, session=session, tools=tools)
 

@@ -11,7 +11,7 @@ from antiphon.wire.json import encode
 
 
 class Health:
-    """``/livez``: the process answers. ``/readyz`` and ``/health``: it also takes requests now; else 503."""
+    """``/livez``: the process answers. ``/readyz``, ``/health`` and ``/ping``: it also takes requests now; else 503."""
 
     def __init__(self, context: Context) -> None:
         self._lifecycle = context.lifecycle

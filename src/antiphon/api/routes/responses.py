@@ -17,7 +17,7 @@ from antiphon.api.responses.listing import page_of
 from antiphon.api.responses.make import ResponseMaker
 from antiphon.api.responses.request import RequestReader
 from antiphon.api.responses.runs import EventsResponse, json_response, replayed
-from antiphon.errors import ConflictError
+from antiphon.errors import ConflictError, Position, RequestError
 from antiphon.generation import plan_turn
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.read import check_form, check_possible, conversation_id
@@ -71,13 +71,23 @@ class Responses:
         return json_response(DeletedResponse(id=id))
 
     async def cancel(self, request: Request) -> HttpResponse:
-        """Stops a response that is being made; one that is finished is returned as it is."""
+        """Stops a response that is being made; one of the background that is finished is returned as it is.
+
+        Raises `RequestError` for one that was answered at once and is finished: nothing of it can be cancelled.
+        """
         owner, id = _owner_and_id(request)
         run = self._context.runs.get(owner, id)
         if run is not None:
             await run.cancel()
             return json_response(run.response)
-        return json_response(await self._context.archive.finished(owner, id))
+        response = await self._context.archive.finished(owner, id)
+        if not response.background and response.status != "cancelled":
+            raise RequestError(
+                "Only a response in the background can be cancelled when it is finished.",
+                code="invalid_value",
+                position=Position(path="response_id"),
+            )
+        return json_response(response)
 
     async def input_items(self, request: Request) -> HttpResponse:
         owner, id = _owner_and_id(request)

@@ -100,6 +100,16 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
     return sampled(turn, wire)
 
 
+def check_begins(wire: ChatRequest) -> None:
+    """Raises `UnsupportedError` for an answer that is neither to be begun nor to be continued."""
+    if wire.add_generation_prompt is False and not wire.continue_final_message:
+        raise UnsupportedError(
+            "add_generation_prompt cannot be false: an answer is begun.",
+            position=Position(path="add_generation_prompt"),
+            hint="Say continue_final_message to go on with the last message.",
+        )
+
+
 def _check_possible(wire: ChatRequest) -> None:
     """What no engine here can do is refused by name: ignoring it would be an answer to another question."""
     check_forms(wire, "Use response_format.")
@@ -119,6 +129,8 @@ def _check_possible(wire: ChatRequest) -> None:
         "store": (wire.store, "Nothing of a chat completion is stored."),
         "min_tokens": (wire.min_tokens and not _fixed_length(wire), "Only with as large a max_tokens, or ignore_eos."),
     }
+    if wire.add_generation_prompt and wire.continue_final_message:
+        raise refused("continue_final_message", "cannot be together with add_generation_prompt.")
     for name, (requested, hint) in impossible.items():
         if requested:
             raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)

@@ -120,6 +120,7 @@ class ChatRequest(SamplingFields, kw_only=True):
     response_format: ResponseFormatObject | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     chat_template_kwargs: JsonObject | None = None
+    add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     error_behavior: Literal["error", "truncate"] | None = None
     user: str | None = None

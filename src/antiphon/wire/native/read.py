@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from antiphon.conversation import Conversation, Message, Role
-from antiphon.generation import Model, check_conversation, check_numbers
+from antiphon.generation import Model, check_conversation, check_numbers, without_idle_arguments
 from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer
 from antiphon.wire.chat.read import Reading, to_turn
 from antiphon.wire.chat.schema import ChatRequest
@@ -28,7 +28,7 @@ def prompt_pieces(wire: TokenizeRequest, model: Model, reading: Reading) -> list
 
 def chat_pieces(wire: ChatRequest, model: Model, reading: Reading, *, opens_reply: bool) -> list[Piece]:
     """The very prompt that a chat completion of this request would have."""
-    turn = to_turn(wire, reading)
+    turn = without_idle_arguments(model, to_turn(wire, reading))
     check_numbers(turn)
     check_conversation(model, turn)
     reply_as = Role.ASSISTANT if opens_reply else None
@@ -64,6 +64,7 @@ def _chat_of(wire: TokenizeRequest) -> ChatRequest:
     return ChatRequest(
         messages=wire.messages or [],
         tools=wire.tools,
+        add_generation_prompt=wire.add_generation_prompt,
         continue_final_message=wire.continue_final_message,
         chat_template=wire.chat_template,
         chat_template_kwargs=wire.chat_template_kwargs,

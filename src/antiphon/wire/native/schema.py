@@ -46,8 +46,6 @@ class Detokenized(msgspec.Struct, frozen=True):
 class RenderRequest(ChatRequest, kw_only=True):
     """A chat request. ``add_generation_prompt`` false writes the conversation without the start of a reply."""
 
-    add_generation_prompt: bool | None = None
-
 
 class RenderedPiece(msgspec.Struct, frozen=True, omit_defaults=True):
     """A text, or a control token by its spelling."""
