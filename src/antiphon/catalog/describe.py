@@ -82,24 +82,29 @@ async def describe(
 
     What may be wrong with the file and the format is found here: errors are those of `Loader.describe`.
     """
-    catalogue = name if name in shipped_entries() else await asyncio.to_thread(shipped_file, given, path)
-    entry = with_catalogue(given, catalogue) if catalogue and catalogue != name else given
+    entry, catalogue = await asyncio.to_thread(recognized, name, given, path)
     source = await read_source(entry, path)
     format = await asyncio.to_thread(format_of, name, entry, source.text, formats, fallback=config.fallback_format)
     log_replies(name, format)
-    layers = layers_of(name, entry, config, source.text, format, catalogue=catalogue or name)
+    layers = layers_of(name, entry, config, source.text, format, catalogue=catalogue)
     described = Described(
         name=name,
         given=given,
         entry=entry,
         source=source,
         format=format,
-        format_origin=format_origin(name, entry, format, catalogue or name),
+        format_origin=format_origin(name, entry, format, catalogue),
         layers=layers,
         opened=opened_context(entry, config, layers),
     )
     log.info("%s: %s", name, "; ".join(described_lines(described.facts)))
     return described
+
+
+def recognized(name: str, entry: ModelEntry, path: Path | None) -> tuple[ModelEntry, str]:
+    """The entry with what ships for its file, whatever the model is called here, and the shipped model's name."""
+    shipped = None if name in shipped_entries() else shipped_file(entry, path)
+    return (entry, name) if shipped is None else (with_catalogue(entry, shipped), shipped)
 
 
 def shipped_file(entry: ModelEntry, path: Path | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from antiphon.catalog.describe import described_lines
 from antiphon.config import Config, ModelEntry, find_entry
 from antiphon.errors import ConfigError
 from antiphon.formats.template import JinjaFormat
@@ -17,6 +19,7 @@ from antiphon.models.store import InstalledModel, ModelStore
 from antiphon.wire.native.template_schema import RepliesFound
 from antiphon.wire.native.templates import found_replies
 
+from .explain import described
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json, print_table
 from .select_format import select_format
 
@@ -52,7 +55,15 @@ def show(settings: Config, *, json: bool) -> None:
     chats = entry.task == "chat" and (entry.tokenizer or store.path(name, entry))
     format = select_format(settings, named=None).format if chats else None
     replies = found_replies(format.found) if isinstance(format, JinjaFormat) else None
-    shown = ShownModel(model=row, format=format.name if format else None, replies=replies)
+    facts = asyncio.run(described(settings, name)) if entry.tokenizer or store.path(name, entry) else None
+    shown = ShownModel(
+        model=row,
+        format=format.name if format else None,
+        replies=replies,
+        context=facts.context if facts else entry.context,
+        default_output_tokens=facts.default_output_tokens if facts else entry.default_output_tokens,
+        settings=tuple(described_lines(facts)) if facts else (),
+    )
     if json:
         print_json(shown)
     else:
@@ -64,6 +75,7 @@ def shown_lines(shown: ShownModel) -> Iterator[str]:
     for key, value in msgspec.to_builtins(shown.model).items():
         yield f"{key}: {', '.join(value) if isinstance(value, (list, tuple)) else value}"
     yield f"speaks: {shown.format or 'not known before it is here'}"
+    yield from shown.settings
     if shown.replies is None:
         return
     yield f"replies known from: {shown.replies.source}"
@@ -121,11 +133,14 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ShownModel(msgspec.Struct, frozen=True, kw_only=True):
-    """``replies`` only of a model that speaks a Jinja template."""
+    """``replies`` only of a model that speaks a Jinja template; ``settings`` are what it got and from where."""
 
     model: ModelRow
     format: str | None
     replies: RepliesFound | None
+    context: int | None
+    default_output_tokens: int | None
+    settings: tuple[str, ...]
 
 
 def state_of(entry: ModelEntry, path: Path | None) -> str:

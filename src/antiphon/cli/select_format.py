@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from antiphon.catalog.describe import recognized
 from antiphon.catalog.format_choice import KNOWN_CONTROLS, choose_format, known_formats
 from antiphon.catalog.loading import with_flags
 from antiphon.config import Config, find_entry
@@ -61,6 +62,7 @@ def select_format(config: Config, *, named: str | None, ids: bool = False) -> Se
             code="model_not_here",
             hint=f"Run antiphon pull {name}, or name a --format.",
         )
+    entry, _ = recognized(name, entry, None if entry.tokenizer else Path(path))
     text = read_model_text(str(path))
     return SelectedFormat(choose_format(name, entry, text, formats), text.tokenizer)
 
