@@ -39,6 +39,7 @@ CHAT: Samples = {
     "parallel_tool_calls": {"tools": [TOOL], "parallel_tool_calls": False}, "server_tools": {"server_tools": True},
     "response_format": {"response_format": {"type": "json_object"}}, "reasoning_effort": {"reasoning_effort": "low"},
     "chat_template_kwargs": {"chat_template_kwargs": {"loud": 1}}, "error_behavior": {"error_behavior": "truncate"},
+    "add_generation_prompt": {"add_generation_prompt": True},
     "continue_final_message": {
         "continue_final_message": True, "messages": [USER, {"role": "assistant", "content": "y"}],
     },
