@@ -42,7 +42,7 @@ def test_a_model_tells_what_it_is_and_gives_no_path_of_the_server(tmp_path: Path
         assert card["meta"]["n_vocab"] > 256
         assert card["permission"][0]["object"] == "model_permission"
         assert {key: card["antiphon"][key] for key in card["antiphon"] if key != "settings"} == {
-            "task": "chat", "aliases": ["my"], "format": "qwen2d5", "tools": True, "reasoning": False,
+            "task": "chat", "aliases": ["my"], "format": "qwen2d5", "tools": True, "reasoning": False, "infill": False,
             "default_output_tokens": 50, "max_output_tokens": 50,
         }  # fmt: skip
         settings = card["antiphon"]["settings"]

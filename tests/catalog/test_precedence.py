@@ -15,6 +15,8 @@ from antiphon.catalog.format_choice import known_formats
 from antiphon.catalog.layers import layers_of
 from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig, SamplingEntry, load_config
 from antiphon.engines import Scripted
+from antiphon.engines.gguf_file import GgufValue
+from antiphon.engines.vllm import Vllm
 from antiphon.errors import ConfigError
 from antiphon.formats import SamplingDefaults
 from antiphon.generation import Model, ModelFacts, Source, settings
@@ -185,7 +187,7 @@ def test_what_the_catalogue_says_counts_over_the_model_s_files_and_they_over_its
 
 
 def test_a_gguf_file_s_recommendations_are_its_model_s() -> None:
-    metadata = {
+    metadata: dict[str, GgufValue] = {
         "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": ["a"], "tokenizer.ggml.token_type": [1],
         "tokenizer.ggml.merges": [], "general.sampling.temp": 0.5, "general.sampling.top_k": 20,
         "general.sampling.top_p": "no number", "general.sampling.penalty_repeat": True,
@@ -246,6 +248,19 @@ async def test_a_file_of_the_same_size_alone_is_not_the_catalogue_s(smollm2_path
     assert facts.format == "other/chat_template"
     assert "format other/chat_template (model: the chat template of its files)" in list(described_lines(facts))
     assert not [one for one in facts.settings if one.source is Source.CATALOGUE]
+
+
+async def test_a_context_for_all_models_that_one_on_a_server_does_not_take_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    entry = ModelEntry(engine=Vllm(url="http://127.0.0.1:9"), tokenizer="o200k_harmony", max_output_tokens=9)
+    config = Config(model="far", models={"far": entry}, engine=EngineConfig(context=512))
+    with caplog.at_level(logging.WARNING, logger="antiphon.catalog"):
+        facts = await open_catalog(config).describe("far")
+    assert facts is not None
+    assert (facts.context, facts.default_output_tokens) == (None, 9)
+    assert "far: engine.context is not for a model on a server" in caplog.text
+    assert "context: as its server has it" in list(described_lines(facts))
 
 
 async def test_a_model_without_a_catalogue_entry_answers_as_long_as_all_models_do(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations, permutations
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,11 @@ LAYERED = [source for source in Source if source not in (Source.REQUEST, Source.
 PAIRS = list(combinations(Source, 2))
 
 
+def said(name: str, value: float) -> SamplingDefaults:
+    values: dict[str, Any] = {name: value}
+    return SamplingDefaults(**values)
+
+
 def planned(values: dict[Source, SamplingDefaults]) -> tuple[Model, Sampling]:
     """What a turn is sampled with where each of the sources says what it is given."""
     request = TurnRequest(conversation=ASK, documented=values.get(Source.DIALECT, SamplingDefaults()))
@@ -44,8 +50,8 @@ def planned(values: dict[Source, SamplingDefaults]) -> tuple[Model, Sampling]:
 def test_of_two_sources_the_stronger_counts(name: str, strong: Source, weak: Source) -> None:
     """Resolution X-53: every setting, every pair of sources; the weaker alone counts over what is below it."""
     best, less = NUMBERS[name]
-    low = {weak: SamplingDefaults(**{name: less})} if weak is not Source.DEFAULT else {}
-    _, both = planned({**low, strong: SamplingDefaults(**{name: best})})
+    low: dict[Source, SamplingDefaults] = {weak: said(name, less)} if weak is not Source.DEFAULT else {}
+    _, both = planned({**low, strong: said(name, best)})
     assert getattr(both, name) == best
     if low:
         _, alone = planned(low)
@@ -55,7 +61,7 @@ def test_of_two_sources_the_stronger_counts(name: str, strong: Source, weak: Sou
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_setting_knows_its_source_and_all_that_it_overrode(name: str) -> None:
     _, less = NUMBERS[name]
-    every = [Layer(source, SamplingDefaults(**{name: less}), source.name) for source in Source]
+    every = [Layer(source, said(name, less), source.name) for source in Source]
     for order in (every, every[::-1]):
         (found,) = [one for one in settings(order) if one.name == name]
         assert (found.source, found.place) == (Source.REQUEST, "REQUEST")
@@ -118,8 +124,9 @@ def test_no_answer_is_longer_than_its_request_its_dialect_its_model_or_its_conte
     """Resolution X-10: the least of the limits, whoever sets them."""
     model = replace(model_of(scripted([], context=60)), max_output_tokens=20)
 
-    def length(model: Model, **limits: int) -> int:
-        return plan_turn(model, TurnRequest(conversation=ASK, **limits)).sampling.max_tokens
+    def length(model: Model, *, max_tokens: int | None = None, most_tokens: int | None = None) -> int:
+        request = TurnRequest(conversation=ASK, max_tokens=max_tokens, most_tokens=most_tokens)
+        return plan_turn(model, request).sampling.max_tokens
 
     room = length(replace(model, max_output_tokens=None))
     assert room < 60

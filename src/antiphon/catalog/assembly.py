@@ -29,6 +29,7 @@ def model_of(described: Described, engine: Engine) -> Model:
         max_output_tokens=entry.max_output_tokens,
         thinking_budget=entry.thinking_budget,
         embedding=EmbeddingSpec(text.dimensions, entry.shortens) if embeds else None,
+        infill=text.infill,
         compiler=None if embeds or not engine.info.grammar else compiler_of(format, text, engine),
     )
 

@@ -17,7 +17,7 @@ from antiphon.formats.harmony import Harmony
 from antiphon.generation import Layer, ModelFacts, context_of
 from antiphon.models.store import file_digest
 
-from .layers import layers_of, opened_context
+from .layers import layers_of, opened_context, warn_of_engine
 from .model_source import ModelSource, format_of, read_source
 from .replies import log_replies
 
@@ -69,6 +69,7 @@ class Described:
             format_origin=self.format_origin,
             tools=not embeds and offers_tools(self.format),
             reasoning=not embeds and reasons(self.format),
+            infill=self.source.text.infill is not None,
             trained_context=self.trained_context,
             embedding=self.source.text.dimensions or None,
             size=path.stat().st_size if path is not None else None,
@@ -86,6 +87,7 @@ async def describe(
     source = await read_source(entry, path)
     format = await asyncio.to_thread(format_of, name, entry, source.text, formats, fallback=config.fallback_format)
     log_replies(name, format)
+    warn_of_engine(name, entry, config)
     layers = layers_of(name, entry, config, source.text, format, catalogue=catalogue)
     described = Described(
         name=name,

@@ -58,6 +58,12 @@ def _possible(key: str, value: float) -> bool:
     return value in RANGES[key] if key in RANGES else 1 <= value < 2**31
 
 
+def warn_of_engine(name: str, entry: ModelEntry, config: EngineConfig) -> None:
+    """Says that the context for all models here is not that of a server's model, which its own table can limit."""
+    if entry.engine.remote and config.context:
+        log.warning("%s: engine.context is not for a model on a server; models.%s.context limits it", name, name)
+
+
 def engine_wide(entry: ModelEntry, config: EngineConfig) -> SamplingDefaults:
     """What ``[engine]`` says of this model: nothing of a server's, and nothing of one that only embeds."""
     applies = not entry.engine.remote and entry.task == "chat"

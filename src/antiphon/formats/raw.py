@@ -6,7 +6,7 @@ For completions of raw prompts, and for models that embed: their ``begin`` and `
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from antiphon.conversation import (
     Channel,
@@ -47,7 +47,7 @@ class RawFormat:
         controls: Collection[Control] = (),
         *,
         begin: Sequence[Control] = (),
-        end: Sequence[Control] = (),
+        end: Sequence[Piece] = (),
         stops: Sequence[Control] = (),
         spelled: bool = False,
     ) -> None:
@@ -84,6 +84,24 @@ class RawFormat:
         if shape.callable:
             raise UnsupportedError("a raw prompt cannot offer tools", position=Position(path=shape.tools_param))
         return shape.answer() or AnyText()
+
+
+@dataclass(frozen=True, slots=True)
+class FillInMiddle:
+    """How a model was trained to write what stands between two texts: prefix, suffix, then the middle.
+
+    ``ends`` end the middle too: the marks again, and those of a file's end.
+    """
+
+    prefix: Control
+    suffix: Control
+    middle: Control
+    ends: tuple[Control, ...] = ()
+
+    def format(self, suffix: str, controls: Collection[Control], stops: Sequence[Control]) -> RawFormat:
+        """The format of a prompt that is a prefix; the reply is what comes before ``suffix``."""
+        ends = dict.fromkeys([*stops, self.prefix, self.suffix, self.middle, *self.ends])
+        return RawFormat(controls, begin=(self.prefix,), end=(self.suffix, suffix, self.middle), stops=tuple(ends))
 
 
 class RawParser:

@@ -25,6 +25,7 @@ class ModelFacts:
     format_origin: str = ""
     tools: bool = False
     reasoning: bool = False
+    infill: bool = False
     trained_context: int | None = None
     embedding: int | None = None
     size: int | None = None

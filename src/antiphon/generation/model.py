@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from antiphon.engines import Engine
 from antiphon.formats import Format
+from antiphon.formats.raw import FillInMiddle
 from antiphon.tokens import SegmentMemo, Tokenizer
 
 from .facts import ModelFacts
@@ -30,7 +31,8 @@ class Model:
     ``described`` is what its files say.
 
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
-    ``embedding`` is for a model that embeds and writes nothing; its format frames the texts.
+    ``embedding`` is for a model that embeds and writes nothing; its format frames the texts. ``infill``: how it
+    fills in the middle of a text.
     ``thinking_budget``: characters after which each thought of a constrained reply must end; None lets it think on.
     """
 
@@ -44,6 +46,7 @@ class Model:
     owner: str = "antiphon"
     max_output_tokens: int | None = None
     embedding: EmbeddingSpec | None = None
+    infill: FillInMiddle | None = None
     thinking_budget: int | None = None
     memo: SegmentMemo = field(default_factory=SegmentMemo)
     compiler: ReplyCompiler | None = None
@@ -61,6 +64,7 @@ class Model:
             layers=self.layers,
             max_output_tokens=self.max_output_tokens,
             format=self.format.name if self.embedding is None else None,
+            infill=self.infill is not None,
             embedding=self.embedding.size if self.embedding else None,
         )
 

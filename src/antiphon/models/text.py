@@ -12,8 +12,8 @@ from antiphon.config import O200K
 from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import NO_OPINION, SamplingDefaults
-from antiphon.formats.raw import RawFormat
-from antiphon.tokens import ByteTokenizer, Control, Tokenizer, gguf_tokenizer, hf_tokenizer, o200k_harmony
+from antiphon.formats.raw import FillInMiddle, RawFormat
+from antiphon.tokens import FIM_ROLES, ByteTokenizer, Control, Tokenizer, gguf_tokenizer, hf_tokenizer, o200k_harmony
 
 TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"
@@ -33,8 +33,9 @@ class ResponseTemplate:
 class ModelText:
     """``special`` are the spellings of ``bos_token``, ``eos_token`` …, as Jinja templates know them.
 
-    ``responses``: what the files say of the model's replies, ``sampling`` of how it is sampled. ``sentences`` frames a
-    text that is embedded, and ``dimensions`` are its embedding's, where the files have it.
+    ``responses``: what the files say of the model's replies, ``sampling`` of how it is sampled. ``infill``: how it
+    fills in the middle of a text. ``sentences`` frames a text that is embedded, and ``dimensions`` are its embedding's,
+    where the files have it.
     """
 
     tokenizer: Tokenizer
@@ -43,6 +44,7 @@ class ModelText:
     special: Mapping[str, str] = field(default_factory=dict)
     sampling: SamplingDefaults = NO_OPINION
     end_ids: frozenset[int] = frozenset()
+    infill: FillInMiddle | None = None
     sentences: RawFormat | None = None
     dimensions: int = 0
 
@@ -88,9 +90,21 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
         },
         sampling=_sampling(metadata, GGUF_SAMPLING),
         end_ids=frozenset(id for role in ("eos", "eot") if isinstance(id := ids[role], int)),
+        infill=_infill(metadata, tokenizer),
         sentences=_sentences(metadata, tokenizer),
         dimensions=size if isinstance(size, int) else 0,
     )
+
+
+def _infill(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> FillInMiddle | None:
+    """The marks of a model that fills in the middle; None where the file does not name all three."""
+    ids = {role: metadata.get(f"tokenizer.ggml.{role}_token_id") for role in FIM_ROLES}
+    pieces = {role: tokenizer.piece(id) for role, id in ids.items() if isinstance(id, int) and id < tokenizer.size}
+    marks = {role: piece for role, piece in pieces.items() if isinstance(piece, Control)}
+    prefix, suffix, middle = (marks.pop(role, None) for role in FIM_ROLES[:3])
+    if prefix is None or suffix is None or middle is None:
+        return None
+    return FillInMiddle(prefix, suffix, middle, tuple(marks.values()))
 
 
 def _sentences(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFormat:

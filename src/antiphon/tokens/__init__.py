@@ -7,7 +7,7 @@ from .bpe import o200k_harmony, tiktoken_tokenizer
 from .byte import ByteTokenizer
 from .decoder import ControlScanner, PieceDecoder
 from .encode import Memo, SegmentMemo, encode_pieces, may_fit
-from .gguf import engine_tokenizer, gguf_tokenizer
+from .gguf import FIM_ROLES, engine_tokenizer, gguf_tokenizer
 from .hf import hf_tokenizer
 from .pieces import Control, Piece, SampledText, spell, utf8, well_formed
 from .table import TableTokenizer
@@ -17,6 +17,7 @@ __all__ = [
     "ByteTokenizer",
     "Control",
     "ControlScanner",
+    "FIM_ROLES",
     "Memo",
     "Piece",
     "PieceDecoder",

@@ -36,6 +36,9 @@ class TokenType(IntEnum):
     BYTE = 6
 
 
+FIM_ROLES = ("fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep", "fim_sep")
+"""The tokens of a model that fills in the middle of a text: its three marks, and what ends a file."""
+
 _ALWAYS_CONTROL = frozenset((TokenType.CONTROL, TokenType.UNKNOWN))
 
 
@@ -78,7 +81,8 @@ def gguf_vocabulary(
     text_of = _spelling(metadata.get("tokenizer.ggml.model"))
     tokens = _strings(metadata, "tokenizer.ggml.tokens")
     types = _types(metadata, len(tokens))
-    ends = {metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "eot", "eom")}
+    roles = ("bos", "eos", "eot", "eom", *FIM_ROLES)
+    ends = {metadata.get(f"tokenizer.ggml.{role}_token_id") for role in roles}
     controls: dict[Control, int] = {}
     texts: dict[str, int] = {}
     for id, type in enumerate(types):

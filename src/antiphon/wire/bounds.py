@@ -126,7 +126,6 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
             "prompt": {"minLength": 1, "minItems": 1, "maxItems": limits.max_prompts},
             "add_special_tokens": {"enum": [False, None]},
             "min_tokens": {"maximum": 0},
-            "suffix": {"maxLength": 0},
             **dict.fromkeys(("prompt_logprobs", "truncate_prompt_tokens", "response_format"), REFUSED),
         },
         "EmbeddingRequest": {

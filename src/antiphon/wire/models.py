@@ -37,6 +37,7 @@ class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
     format: str | None
     tools: bool
     reasoning: bool
+    infill: bool
     default_output_tokens: int | None
     max_output_tokens: int | None
     settings: dict[str, ModelSetting]
@@ -121,6 +122,7 @@ def _details(facts: ModelFacts, aliases: tuple[str, ...]) -> ModelDetails:
         format=facts.format,
         tools=facts.tools,
         reasoning=facts.reasoning,
+        infill=facts.infill,
         default_output_tokens=facts.default_output_tokens if writes else None,
         max_output_tokens=facts.max_output_tokens if writes else None,
         settings={one.name: ModelSetting(value=one.value, source=one.source.words) for one in chosen},

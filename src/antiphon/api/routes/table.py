@@ -79,7 +79,7 @@ def _routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/health", health.ready, methods=["GET"]),
         Route(f"{prefix}/readyz", health.ready, methods=["GET"]),
         Route(f"{prefix}/livez", health.live, methods=["GET"]),
-        Route(f"{prefix}/ping", health.ready, methods=["GET", "POST"]),
+        Route(f"{prefix}/ping", health.ready, methods=["GET"]),
         Route(f"{prefix}/metrics", MetricsText(context).text, methods=["GET"]),
         Route(f"{prefix}/version", health.version, methods=["GET"]),
         Route(f"{prefix}/openapi.json", _openapi, methods=["GET"]),

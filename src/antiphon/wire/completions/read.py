@@ -10,7 +10,7 @@ from antiphon.config import Limits
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError, VisibilityError
 from antiphon.formats.harmony import Harmony
-from antiphon.formats.raw import RawFormat
+from antiphon.formats.raw import FillInMiddle, RawFormat
 from antiphon.generation import Model, Overflow, TurnRequest
 from antiphon.tokens import Control, SampledText, decode
 from antiphon.wire.chat.read import Reading
@@ -44,11 +44,14 @@ def read_completion(
     wire: CompletionRequest, model: Model, reading: Reading, *, reveals: bool = False
 ) -> RequestedCompletion:
     """The request's turns. ``reveals``: this client may see reasoning. Raises `RequestError` naming the field."""
-    _check_possible(wire, reading)
+    infill = None if reading.dialect.completions.appends_suffix or not wire.suffix else model.infill
+    _check_possible(wire, reading, infill)
     n, made = _choices(wire, model, reading)
     paths, prompts = _prompts(wire.prompt, reading.limits)
     by_ids = any(not isinstance(prompt, str) for prompt in prompts)
     raw = _raw_format(model, wire, reading.dialect, by_ids=by_ids)
+    if infill is not None:
+        raw = _infill_format(model, wire, infill, raw)
     if raw is not None and isinstance(model.format, Harmony) and not reveals:
         raise VisibilityError(
             f"A raw completion of {model.name!r} would show its reasoning, which this server hides.",
@@ -56,17 +59,20 @@ def read_completion(
         )
     turn = _turn(wire, reading, raw, made=made)
     most = None if turn.overflow is Overflow.EMPTY_ANSWER else model.context
-    texts = [_text(prompt, path, model, most) for path, prompt in zip(paths, prompts, strict=True)]
+    texts = [
+        _text(prompt, path, model, most, may_be_empty=infill is not None)
+        for path, prompt in zip(paths, prompts, strict=True)
+    ]
     return RequestedCompletion(
         turns=tuple(_with_prompt(turn, text, path) for path, text in zip(paths, texts, strict=True)),
         echoes=tuple(texts) if wire.echo else ("",) * len(texts),
-        suffix=wire.suffix or "",
+        suffix="" if infill else wire.suffix or "",
         n=n,
         logprobs=wire.logprobs is not None,
     )
 
 
-def _check_possible(wire: CompletionRequest, reading: Reading) -> None:
+def _check_possible(wire: CompletionRequest, reading: Reading, infill: FillInMiddle | None) -> None:
     """What cannot be done is refused by name: ignoring it would be an answer to another question."""
     check_stream_options(wire.stream_options, stream=reading.stream)
     if wire.logprobs is not None and not 0 <= wire.logprobs <= MAX_LOGPROBS:
@@ -74,8 +80,8 @@ def _check_possible(wire: CompletionRequest, reading: Reading) -> None:
     check_forms(wire, "Use chat completions, with response_format.")
     impossible = {
         "suffix": (
-            wire.suffix and not reading.dialect.completions.appends_suffix,
-            "No model here fills in the middle of a text. Put what stands before and after into the prompt.",
+            wire.suffix and infill is None and not reading.dialect.completions.appends_suffix,
+            "This model does not fill in the middle of a text. Put what stands before and after into the prompt.",
         ),
         "logprobs": (wire.echo and wire.logprobs is not None, "The engine does not report those of an echoed prompt."),
         "prompt_logprobs": (wire.prompt_logprobs is not None, "The engine does not report them."),
@@ -141,8 +147,19 @@ def _raw_format(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_i
     return RawFormat(model.tokenizer.controls, stops=stops, spelled=wire.skip_special_tokens is False)
 
 
-def _text(prompt: str | Sequence[int], path: str, model: Model, most: int | None) -> str:
+def _infill_format(model: Model, wire: CompletionRequest, infill: FillInMiddle, raw: RawFormat | None) -> RawFormat:
+    """The format of a prompt before the request's suffix. Raises `RequestError` where the prompt is not raw."""
+    if raw is None:
+        raise refused("suffix", "only a raw prompt can stand before it.", hint="Leave use_raw_prompt out.")
+    if wire.skip_special_tokens is False:
+        raise refused("skip_special_tokens", "the marks of a middle are not spelled out.")
+    return infill.format(wire.suffix or "", model.tokenizer.controls, raw.stops)
+
+
+def _text(prompt: str | Sequence[int], path: str, model: Model, most: int | None, *, may_be_empty: bool = False) -> str:
     """The prompt as text, which brings its ids along where the client sent ids; of these at most ``most``."""
+    if prompt == "" and may_be_empty:
+        return ""
     if not prompt:
         raise refused(path, "the prompt is empty.")
     if isinstance(prompt, str):
