@@ -140,7 +140,7 @@ class Configuration:
                 return _valid({"type": "object"}, text)
             case "json_schema":
                 return _valid(self.answer.schema or {}, text)
-            case "regex":
+            case "regex" | "grammar":  # the pattern says in other words what the grammar does
                 return re.fullmatch(str(self.answer.pattern), text) is not None
             case "choice":
                 return text in self.answer.choices

@@ -119,7 +119,7 @@ def test_a_start_that_fails_says_why(file: Path) -> None:
 
 def test_flags_beside_a_configuration_that_is_handed_in_are_refused() -> None:
     with pytest.raises(TypeError, match="flags"):
-        antiphon.open_app(Config(), flags={"server.debug": True})
+        antiphon.open_app(Config(), flags={"server.expose_reasoning": True})
 
 
 def test_a_program_adds_its_own_format_and_store(file: Path) -> None:

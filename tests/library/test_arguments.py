@@ -187,7 +187,7 @@ CHAT_TOOL = {"type": "function", "function": {"name": "weather", "parameters": {
         ("read_chat", {"body": "{"}, "body", "JSON"),
         ("ChatModel.embed", {"texts": "Hi"}, "texts", '["Hi"]'),
         ("ChatModel.embed", {"texts": ["Hi", 5]}, "texts[1]", "a text"),
-        ("open_app", {"flags": {"server.debug": True}}, "flags", "Config"),
+        ("open_app", {"flags": {"server.expose_reasoning": True}}, "flags", "Config"),
     ],
 )  # fmt: skip
 def test_what_newcomers_get_wrong_is_said_in_the_words_of_the_call(

@@ -52,7 +52,6 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
         patterns={route.endpoint: route.path.replace("/v1", "") for route in routes},
         errors=error_shape(settings.dialect),
         places=_error_places(settings),
-        rules=context.rules,
     )
     app = Starlette(
         routes=routes,
@@ -74,7 +73,6 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         settings.limits or Limits(),
         expose_reasoning=settings.expose_reasoning,
         public_metrics=settings.public_metrics,
-        debug=settings.debug,
     )
     store = settings.store or MemoryStore()
     ring, metrics, admission = Keyring(settings.keys), Metrics(), Admission(rules)

@@ -66,11 +66,12 @@ class Post:
 
     async def read(self, kind: type[Body]) -> Body:
         """The body as ``kind``; fields that it does not know are noted. Raises `RequestError`."""
-        wire, ignored = await self.off_loop(lambda: decode(self.body, kind))
-        check_fields(wire, ignored, self.context.dialect)
+        wire, names = await self.off_loop(lambda: decode(self.body, kind))
+        self.exchange.names = names
+        check_fields(wire, names.foreign, self.context.dialect)
         self.exchange.warnings = warnings(wire)
-        self.exchange.ignored = tuple(ignored)
-        self.context.traffic.ignored_fields += len(ignored)
+        self.exchange.ignored = names.ignored
+        self.context.traffic.ignored_fields += len(names.ignored)
         return wire
 
     def ignore(self, fields: Iterable[str]) -> None:
@@ -101,7 +102,11 @@ class Post:
     @property
     def form(self) -> StreamForm:
         """Server-sent events, whose errors have the wire's shape; clients of these wires read until ``[DONE]``."""
-        return StreamForm(lambda error: error_event(error, self.exchange.errors) + DONE)
+        return StreamForm(self._error_event)
+
+    def _error_event(self, error: AntiphonError) -> bytes:
+        self.exchange.names.restore(error)
+        return error_event(error, self.exchange.errors) + DONE
 
     async def model(self, name: str | None) -> Model:
         """The model that the request names, or the default."""
@@ -264,7 +269,11 @@ class PostRoute:
         self._context.lifecycle.check()
         self._context.admission.check(post.exchange.owner)
         self._context.rates.check(post.exchange.owner)
-        await self.answer(post)
+        try:
+            await self.answer(post)
+        except AntiphonError as error:
+            post.exchange.names.restore(error)
+            raise
 
     async def answer(self, post: Post) -> None:
         """Answers one request. Raises `AntiphonError` for the error that is answered instead."""

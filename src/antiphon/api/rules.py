@@ -14,4 +14,3 @@ class Rules:
     limits: Limits
     expose_reasoning: bool = False
     public_metrics: bool = False
-    debug: bool = False

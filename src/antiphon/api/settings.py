@@ -26,7 +26,6 @@ class AppOptions(TypedDict, total=False):
     dialects: Sequence[Dialect]
     wires: Sequence[Wire]
     expose_reasoning: bool
-    debug: bool
     preload: bool
     keys: Iterable[Key] | None
     public_metrics: bool
@@ -45,13 +44,13 @@ class AppSettings:
     """``dialect`` is what the plain routes speak; each of ``dialects`` is spoken at its own places besides.
 
     ``wires`` are further APIs, with their routes. ``expose_reasoning``: clients see the model's reasoning (resolution
-    X-38: only by the owner's word). ``debug``: answers name the request's unknown fields. ``preload``: the default
-    model is loaded at once, and ``/health`` is 503 until then. ``keys``: who may come in; None lets everybody.
-    ``public_metrics`` opens ``/metrics``; ``origins`` are the web pages that may call from a browser; ``tracing``
-    makes spans. ``store``: where sessions, responses and conversations are stored (None: in memory); the application
-    closes it. ``reasoning_key``: 32 bytes that encrypt reasoning which clients store; servers that share it read each
-    other's. ``tools`` run on this side, in requests that list them, or in all with ``offer_tools``; the caller closes
-    them. ``clock`` gives Unix time in seconds; the system's own is not followed into a jump at once.
+    X-38: only by the owner's word). ``preload``: the default model is loaded at once, and ``/health`` is 503 until
+    then. ``keys``: who may come in; None lets everybody. ``public_metrics`` opens ``/metrics``; ``origins`` are the
+    web pages that may call from a browser; ``tracing`` makes spans. ``store``: where sessions, responses and
+    conversations are stored (None: in memory); the application closes it. ``reasoning_key``: 32 bytes that encrypt
+    reasoning which clients store; servers that share it read each other's. ``tools`` run on this side, in requests
+    that list them, or in all with ``offer_tools``; the caller closes them. ``clock`` gives Unix time in seconds; the
+    system's own is not followed into a jump at once.
     """
 
     limits: Limits | None = None
@@ -59,7 +58,6 @@ class AppSettings:
     dialects: Sequence[Dialect] = DIALECTS
     wires: Sequence[Wire] = ()
     expose_reasoning: bool = False
-    debug: bool = False
     preload: bool = False
     keys: Iterable[Key] | None = None
     public_metrics: bool = False

@@ -93,7 +93,6 @@ class Reload:
         rules.limits = config.limits
         rules.public_metrics = config.server.public_metrics
         rules.expose_reasoning = config.server.expose_reasoning
-        rules.debug = config.server.debug
         context.admission.let_in()
         if keys is not None:
             context.keys.replace(keys)

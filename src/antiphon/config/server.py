@@ -14,7 +14,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     ``keys`` is a file of `antiphon keys`; where it exists, every request needs one of its keys. ``without_keys`` lets
     a server listen beyond this machine though it has none. ``public_metrics`` shows ``/metrics`` to all, and
-    ``expose_reasoning`` what models think; ``debug``: answers name the request's unknown fields. ``tls_cert`` and
+    ``expose_reasoning`` what models think. ``tls_cert`` and
     ``tls_key`` are PEM files. ``origins``: the web pages, between commas, that may call it from a browser.
     ``wires``: further APIs, between commas, by the names that installed packages give them.
     """
@@ -29,5 +29,4 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     origins: str = ""
     public_metrics: bool = False
     expose_reasoning: bool = False
-    debug: bool = False
     wires: str = ""

@@ -61,15 +61,19 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """What the final answer must be. ``schema`` for json_schema; ``pattern`` for regex; ``choices`` for choice."""
+    """What the final answer must be. ``schema`` for json_schema; ``pattern`` for regex; ``choices`` for choice.
 
-    kind: Literal["text", "json_object", "json_schema", "regex", "choice"] = "text"
+    ``grammar`` for grammar: its text, in llama.cpp's GBNF or in Lark.
+    """
+
+    kind: Literal["text", "json_object", "json_schema", "regex", "choice", "grammar"] = "text"
     name: str | None = None
     description: str | None = None
     schema: JsonSchema | None = None
     strict: bool | None = None
     pattern: str | None = None
     choices: tuple[str, ...] = ()
+    grammar: str | None = None
 
     @property
     def is_json(self) -> bool:

@@ -70,6 +70,7 @@ REQUESTS = {
     "invalid_type": error(400, "A field has a value of another type than it takes.", RequestError),
     "invalid_value": error(400, "A field has a value out of its range, or one that it does not know.", RequestError),
     "missing_required_parameter": error(400, "A field that must be there is not.", RequestError),
+    "unknown_parameter": error(400, "There is no such field; it is likely a known one, misspelt.", RequestError),
     "unsupported_parameter": error(400, "The field is known, and this server, model or engine cannot honour it.",
                                    UnsupportedError, RequestError),
     "unsupported_content": error(400, "A message has a part that is not text, and the model reads text alone.",

@@ -23,7 +23,7 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import ParseError, Position, UnsupportedError
-from antiphon.grammar import AnyText, Grammar, ReplyShape
+from antiphon.grammar import AnyText, EndOfTurn, Grammar, ReplyShape, chain
 from antiphon.tokens import Control, Piece
 
 from .format import HistoryPolicy, SamplingDefaults
@@ -83,7 +83,8 @@ class RawFormat:
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
         if shape.callable:
             raise UnsupportedError("a raw prompt cannot offer tools", position=Position(path=shape.tools_param))
-        return shape.answer() or AnyText()
+        answer = shape.answer()
+        return AnyText() if answer is None else chain(answer, EndOfTurn())
 
 
 @dataclass(frozen=True, slots=True)

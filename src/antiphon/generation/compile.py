@@ -12,6 +12,7 @@ import msgspec
 
 from antiphon.errors import RequestError
 from antiphon.formats import Format
+from antiphon.formats.raw import RawFormat
 from antiphon.grammar import LIMITS, Limits, ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.tokens import Piece, Tokenizer, spell
@@ -25,7 +26,7 @@ USES = 256
 TAIL = 256
 """How many characters of a prompt's end decide where a reply begins."""
 
-_Key = tuple[str, str, bytes]
+_Key = tuple[str, str | None, bytes]
 
 
 @dataclass(slots=True)
@@ -67,30 +68,38 @@ class ReplyCompiler:
         self._building = asyncio.Lock()
 
     async def compile(
-        self, shape: ReplyShape, prompt: Sequence[Piece] = (), *, continues: bool = False, domain: str = ""
+        self,
+        shape: ReplyShape,
+        prompt: Sequence[Piece] = (),
+        *,
+        continues: bool = False,
+        domain: str = "",
+        raw: RawFormat | None = None,
     ) -> CompiledGrammar:
-        """The grammar of a reply to ``prompt``; ``continues``: the prompt left a message open.
+        """The grammar of a reply to ``prompt``; ``continues``: the prompt left a message open; ``raw`` stands
+        in place of the model's format.
 
         What was compiled is found again by the same ``domain`` only: nobody learns from the time what others asked for.
 
         Errors: `RequestError` for a schema, a pattern or a choice of tools that no grammar can enforce, with its place.
         """
-        key = (domain, spell(tuple(prompt[-4:]))[-TAIL:], msgspec.json.encode(shape))
+        format, tail = (self._format, spell(tuple(prompt[-4:]))[-TAIL:]) if raw is None else (raw, None)
+        key = (domain, tail, msgspec.json.encode(shape))
         if continues:
-            return await self._compile(shape, prompt)
+            return await self._compile(format, shape, prompt)
         known = self._known.pop(key, None)
         if known is None or known.is_used_up:
-            known = _Known(await self._compile(shape, prompt))
+            known = _Known(await self._compile(format, shape, prompt))
         known.uses += 1
         self._known[key] = known
         while len(self._known) > self._capacity:
             self._known.pop(next(iter(self._known)))
         return known.grammar
 
-    async def _compile(self, shape: ReplyShape, prompt: Sequence[Piece]) -> CompiledGrammar:
+    async def _compile(self, format: Format, shape: ReplyShape, prompt: Sequence[Piece]) -> CompiledGrammar:
         vocabulary = await self.vocabulary()
         work = asyncio.get_running_loop().run_in_executor(
-            self._threads, self._compiled, shape, tuple(prompt), vocabulary
+            self._threads, self._compiled, format, shape, tuple(prompt), vocabulary
         )
         try:
             return await asyncio.wait_for(work, self._seconds)
@@ -114,9 +123,11 @@ class ReplyCompiler:
         """Lets its threads go; what they still compile is nobody's."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _compiled(self, shape: ReplyShape, prompt: Sequence[Piece], vocabulary: Vocabulary) -> CompiledGrammar:
+    def _compiled(
+        self, format: Format, shape: ReplyShape, prompt: Sequence[Piece], vocabulary: Vocabulary
+    ) -> CompiledGrammar:
         try:
-            return compile_grammar(self._format.grammar(shape, prompt=prompt), vocabulary, self._limits)
+            return compile_grammar(format.grammar(shape, prompt=prompt), vocabulary, self._limits)
         except RequestError as error:
             for note in getattr(error, "__notes__", ()):
                 log.debug("%s: %s", error.param, note[:MOST_LOGGED])

@@ -60,7 +60,11 @@ async def _compiled(draft: Draft) -> CompiledGrammar | None:
     messages = draft.request.conversation.messages
     continues = bool(messages) and messages[-1].role is Role.ASSISTANT and messages[-1].end is End.NONE
     return await compiler.compile(
-        shape_of(draft), draft.prompt, continues=continues, domain=draft.request.tenant.domain()
+        shape_of(draft),
+        draft.prompt,
+        continues=continues,
+        domain=draft.request.tenant.domain(),
+        raw=draft.request.raw,
     )
 
 

@@ -98,7 +98,7 @@ def format_of(model: Model, request: TurnRequest) -> Format:
 
 def compiler_of(model: Model, request: TurnRequest) -> ReplyCompiler | None:
     """What makes the grammar of the reply; None where no grammar can constrain it."""
-    return model.compiler if request.raw is None and model.engine.info.grammar else None
+    return model.compiler if model.engine.info.grammar else None
 
 
 def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
@@ -224,9 +224,13 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
         repetition_penalty=chosen.repetition_penalty,
         logit_bias=request.logit_bias,
         logprobs=request.logprobs,
-        stop_ids=frozenset() if request.ignore_eos else stop_ids(format_of(model, request), model.tokenizer),
+        stop_ids=request.stop_token_ids | _own_ends(model, request),
         ignore_eos=request.ignore_eos,
     )
+
+
+def _own_ends(model: Model, request: TurnRequest) -> frozenset[int]:
+    return frozenset() if request.ignore_eos else stop_ids(format_of(model, request), model.tokenizer)
 
 
 def stop_ids(format: Format, tokenizer: Tokenizer) -> frozenset[int]:
@@ -245,6 +249,7 @@ def check_request(model: Model, request: TurnRequest) -> None:
     _within("n", request.n, Range(1, info.slots))
     _within("top_logprobs", request.logprobs, Range(0, info.logprobs))
     _check_stops(request.stop)
+    _check_stop_ids(model, request.stop_token_ids)
     _refuse_unconstrained(model, request)
     _check_logit_bias(model, request)
     for name in sorted(info.unsupported):
@@ -285,12 +290,21 @@ def _check_stops(stops: tuple[str, ...]) -> None:
             )
 
 
+def _check_stop_ids(model: Model, ids: frozenset[int]) -> None:
+    if len(ids) > MAX_STOPS:
+        raise _refused("stop_token_ids", f"stop_token_ids has {len(ids)} ids; at most {MAX_STOPS} are possible")
+    for id in sorted(ids):
+        _check_id("stop_token_ids", id, model)
+
+
+def _check_id(path: str, id: int, model: Model) -> None:
+    if not 0 <= id < model.tokenizer.size:
+        raise _refused(path, f"the vocabulary has no token {id}; its ids are 0 … {model.tokenizer.size - 1}")
+
+
 def _check_logit_bias(model: Model, request: TurnRequest) -> None:
     for id, bias in request.logit_bias.items():
-        if not 0 <= id < model.tokenizer.size:
-            raise _refused(
-                "logit_bias", f"the vocabulary has no token {id}; its ids are 0 … {model.tokenizer.size - 1}"
-            )
+        _check_id("logit_bias", id, model)
         _within(f"logit_bias.{id}", bias, BIAS)
 
 

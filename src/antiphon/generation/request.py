@@ -53,6 +53,8 @@ class TurnRequest:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     logprobs: int | None = None
     stop: tuple[str, ...] = ()
+    stop_token_ids: frozenset[int] = frozenset()
+    """Ids that end the reply and are no part of it, beside the format's own ends."""
     ignore_eos: bool = False
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     parallel_tool_calls: bool = True
@@ -60,7 +62,8 @@ class TurnRequest:
     tenant: Tenant = NOBODY
     overflow: Overflow = Overflow.REFUSE
     raw: RawFormat | None = None
-    """In place of the model's format: the prompt is its text as it stands, and no grammar constrains the reply."""
+    """In place of the model's format: the prompt is its text as it stands, and only the conversation's
+    ``response_format`` constrains the reply."""
     reword: Callable[[RequestError], object] = unchanged
     """Is given each error of planning before it is raised: a wire sets its own names of parameters, and its hints."""
     best_effort: bool = False

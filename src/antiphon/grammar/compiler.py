@@ -21,7 +21,22 @@ from antiphon.tokens import Control, Tokenizer
 
 from .faults import FaultFinder, first_fault, refusal
 from .following import Matcher
-from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, KeyValues, Literal, Regex, Repeat
+from .grammar import (
+    AnyText,
+    Chain,
+    Choice,
+    ControlToken,
+    EndOfTurn,
+    Grammar,
+    Json,
+    KeyValues,
+    Lexeme,
+    Literal,
+    Reference,
+    Regex,
+    Repeat,
+    Rules,
+)
 from .lark import lark
 from .limits import LIMITS, Limits, check_pattern
 from .schema import CompiledSchema, compile_schema, exclude_controls, refuse_markers
@@ -107,6 +122,8 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
         match leaf:
             case Regex(pattern, path):
                 check_pattern(pattern, path, limits)
+            case Rules():
+                pass  # Its limits were those of its reader.
             case Json(schema, path, strict):
                 schemas[id(schema)] = compile_schema(schema, path, strict=strict, limits=limits)
             case _:
@@ -133,7 +150,7 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
     return CompiledGrammar(text, digest, vocabulary.tokens, start, by_path, limits.mask_seconds)
 
 
-def _check(start: LLMatcher, parts: Sequence[Json | Regex], finder: FaultFinder) -> None:
+def _check(start: LLMatcher, parts: Sequence[Json | Regex | Rules], finder: FaultFinder) -> None:
     """Raises `RequestError`, with the place of the part that does not even compile alone."""
     fault = first_fault(start)
     for part in parts:
@@ -146,9 +163,9 @@ def _check(start: LLMatcher, parts: Sequence[Json | Regex], finder: FaultFinder)
         raise refusal(fault, None, "invalid_grammar")
 
 
-def leaves(grammar: Grammar) -> list[Json | Regex]:
-    """The schemas and patterns of a grammar, each once (a schema that occurs in several places is one object)."""
-    found: dict[int, Json | Regex] = {}
+def leaves(grammar: Grammar) -> list[Json | Regex | Rules]:
+    """The schemas, patterns and rules of a grammar, each once (a schema that is in several places is one object)."""
+    found: dict[int, Json | Regex | Rules] = {}
     todo: list[Grammar] = [grammar]
     while todo:
         match todo.pop():
@@ -156,11 +173,14 @@ def leaves(grammar: Grammar) -> list[Json | Regex]:
                 found.setdefault(id(schema), leaf)
             case Regex(pattern) as leaf:
                 found.setdefault(id(pattern), leaf)
+            case Rules(rules) as leaf:
+                found.setdefault(id(rules), leaf)
+                todo += [body for _, body in rules]
             case Choice(items) | Chain(items):
                 todo += items
             case Repeat(item) | KeyValues(item):
                 todo.append(item)
-            case Literal() | ControlToken() | AnyText() | EndOfTurn():
+            case Literal() | ControlToken() | AnyText() | EndOfTurn() | Lexeme() | Reference():
                 pass
             case rest:
                 assert_never(rest)

@@ -82,6 +82,32 @@ class Regex:
 
 
 @dataclass(frozen=True, slots=True)
+class Lexeme:
+    """A text that ``pattern``, of the engine's own dialect, matches as a whole: made here, never a client's.
+
+    ``but_empty``: the pattern matches the empty text too, which is none.
+    """
+
+    pattern: str
+    but_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a rule of the `Rules` around it says."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A grammar of a client, given at ``path``: rules that may refer to each other, the first of them the whole."""
+
+    rules: tuple[tuple[str, Grammar], ...]
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One of the options."""
 
@@ -115,7 +141,21 @@ class EndOfTurn:
     control: Control | str | None = None
 
 
-Grammar = Literal | ControlToken | AnyText | Json | KeyValues | Regex | Choice | Chain | Repeat | EndOfTurn
+Grammar = (
+    Literal
+    | ControlToken
+    | AnyText
+    | Json
+    | KeyValues
+    | Regex
+    | Lexeme
+    | Reference
+    | Rules
+    | Choice
+    | Chain
+    | Repeat
+    | EndOfTurn
+)
 
 
 def chain(*parts: Grammar | Control | str) -> Chain:

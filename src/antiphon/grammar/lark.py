@@ -32,11 +32,27 @@ from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control
 
 from .ecma import spelled_out
-from .grammar import AnyText, Chain, Choice, ControlToken, EndOfTurn, Grammar, Json, KeyValues, Literal, Regex, Repeat
+from .grammar import (
+    AnyText,
+    Chain,
+    Choice,
+    ControlToken,
+    EndOfTurn,
+    Grammar,
+    Json,
+    KeyValues,
+    Lexeme,
+    Literal,
+    Reference,
+    Regex,
+    Repeat,
+    Rules,
+)
 from .key_values import KeyValuesWriter
 from .spelling import Pieces
 from .text import NOT_BLANK, not_first, quote, quoted, text_without
 
+EMPTY = '""'
 HEADER = '%llguidance {"no_forcing": true}'
 
 
@@ -66,6 +82,7 @@ class _Writer:
         self._end = f"<[{','.join(map(str, sorted(end_ids)))}]>" if end_ids else '""'
         self._engine_schema = engine_schema
         self._names: dict[Hashable, str] = {}
+        self._referred: Mapping[str, str] = {}
         self.rules: list[str] = []
 
     def expression(self, node: Grammar) -> str:
@@ -80,6 +97,12 @@ class _Writer:
                 return self._value(node)
             case Regex(pattern, path):
                 return self.rule("regex", f"/{_between_slashes(spelled_out(pattern), path)}/")
+            case Lexeme(pattern, but_empty):
+                return self.rule("LEXEME", f"/{pattern}/{' & /(?s:.+)/' * but_empty}")
+            case Reference(name):
+                return self._referred[name]
+            case Rules():
+                return self._rules(node)
             case Choice(options):
                 return f"({' | '.join(map(self.expression, options))})"
             case Chain(parts):
@@ -88,6 +111,22 @@ class _Writer:
                 return f"({self.expression(item)}){_count(least, most)}"
             case _:
                 assert_never(node)
+
+    def _rules(self, node: Rules) -> str:
+        """The name of the first rule; all of them are written once, wherever the grammar occurs."""
+        first = self._names.get(id(node))
+        if first is None:
+            place = len(self.rules)
+            self.rules += [""] * len(node.rules)
+            outside, self._referred = (
+                self._referred,
+                {name: f"part_{place + i}" for i, (name, _) in enumerate(node.rules)},
+            )
+            first = self._names[id(node)] = self._referred[node.rules[0][0]]
+            for i, (name, body) in enumerate(node.rules):
+                self.rules[place + i] = f"{self._referred[name]}: {self.expression(body) or EMPTY}"
+            self._referred = outside
+        return first
 
     def _token(self, node: ControlToken | EndOfTurn) -> str:
         return self._control(node.control) if isinstance(node, ControlToken) else self._end_of_turn(node.control)

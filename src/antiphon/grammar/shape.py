@@ -11,6 +11,7 @@ from antiphon.tokens import Control
 
 from .arguments import arguments_schema
 from .grammar import Grammar, Json, Regex, choice
+from .source import read_grammar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,3 +111,5 @@ class ReplyShape:
                         "choices must be non-empty texts", position=Position(path=f"{self.format_param}.choices")
                     )
                 return choice(*form.choices)
+            case "grammar":
+                return read_grammar(form.grammar or "", f"{self.format_param}.grammar")

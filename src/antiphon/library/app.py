@@ -197,7 +197,6 @@ async def assembled(config: Config, *, preload: bool = True, **additions: Unpack
             dialects=tuple(dialects.values()),
             wires=wires,
             expose_reasoning=server.expose_reasoning,
-            debug=server.debug,
             preload=preload,
             keys=keys,
             public_metrics=server.public_metrics,

@@ -9,11 +9,11 @@ from typing import Any
 
 from antiphon.config import Limits
 from antiphon.generation import BIAS, MAX_STOP_LENGTH, RANGES, Range
+from antiphon.generation.plan import MAX_STOPS
 
 from .completions.read import MAX_LOGPROBS
 from .definitions import NAME
 from .dialect import OPENAI
-from .form_fields import FORM_FIELDS
 from .native.templates import MAX_CONTROLS, MAX_TEMPLATE
 from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
 
@@ -63,7 +63,6 @@ WHOLE: dict[str, Schema] = {
     "Tool": {"allOf": [_there("function"), {"properties": {"type": {"const": "function"}}}]},
 }
 """What fields mean to each other."""
-REFUSED: Schema = {"type": "null", "description": "Known, and refused: nothing here can do it."}
 
 
 def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
@@ -78,7 +77,7 @@ def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
         for name, keywords in schema.get("properties", {}).items():
             found = fields.get(name)
             if found is not None:
-                schema["properties"][name] = found if found is REFUSED else {**keywords, **found}
+                schema["properties"][name] = {**keywords, **found}
     return schemas
 
 
@@ -99,7 +98,7 @@ def _common(limits: Limits) -> dict[str, Schema]:
         },
         "messages": {"minItems": 1, "maxItems": limits.max_messages},
         "tools": {"maxItems": OPENAI.max_tools},
-        **dict.fromkeys(FORM_FIELDS, REFUSED),
+        "stop_token_ids": {"maxItems": MAX_STOPS, "items": {"type": "integer", "minimum": 0}},
     }
 
 
@@ -112,9 +111,7 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
         "additionalProperties": {"type": "string", "maxLength": MAX_VALUE},
     }
     chat: dict[str, Schema] = {
-        **dict.fromkeys(("chat_template", "functions", "function_call", "audio", "web_search_options"), REFUSED),
         "best_of": {"minimum": 1, "maximum": 1},
-        "modalities": {"items": {"enum": ["text"]}},
         "store": {"enum": [False, None]},
     }
     return {
@@ -124,9 +121,6 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
             "best_of": {"minimum": 1, "maximum": limits.max_n},
             "logprobs": _within(Range(0, MAX_LOGPROBS)),
             "prompt": {"minLength": 1, "minItems": 1, "maxItems": limits.max_prompts},
-            "add_special_tokens": {"enum": [False, None]},
-            "min_tokens": {"maximum": 0},
-            **dict.fromkeys(("prompt_logprobs", "truncate_prompt_tokens", "response_format"), REFUSED),
         },
         "EmbeddingRequest": {
             "input": {"minItems": 1, "maxItems": limits.max_inputs, "items": {"type": "string"}},
@@ -136,16 +130,9 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
             "max_output_tokens": {"minimum": 1},
             "max_tool_calls": {"minimum": 0},
             "metadata": pairs,
-            "prompt": REFUSED,
-            "modalities": {"items": {"enum": ["text"]}},
         },
         "ConversationCreate": {"metadata": pairs},
         "ConversationUpdate": {"metadata": pairs},
-        "InteractiveRequest": {
-            **dict.fromkeys(("min_new_tokens", "image_url", "adapter_name", "response_format"), REFUSED),
-            "skip_special_tokens": {"enum": [True]},
-            "spaces_between_special_tokens": {"enum": [True]},
-        },
         "DetokenizeRequest": {"tokens": ids},
         "ParseRequest": {"ids": ids, "prompt_ids": ids},
         "TemplateCheckRequest": {"template": {"maxLength": MAX_TEMPLATE}, "controls": {"maxItems": MAX_CONTROLS}},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from antiphon.conversation import JsonSchema, ResponseFormat, ToolSpec
 
 from .errors import refused
 
+Given = TypeVar("Given")
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -55,20 +56,43 @@ def read_function(
     return ToolSpec(name, function.description or "", function.parameters, strict=function.strict)
 
 
-def read_response_format(
-    kind: Literal["text", "json_object", "json_schema"], schema: SchemaFields | None, path: str
-) -> ResponseFormat | None:
-    """The answer's format; None for ``text``, which requires nothing.
+class FormatFields(Protocol):
+    """The format of an answer but for its schema."""
 
-    ``path`` is where ``schema`` is. Raises `RequestError` at what ``json_schema`` needs and lacks.
+    @property
+    def type(self) -> Literal["text", "json_object", "json_schema", "regex", "choice", "grammar"]: ...
+
+    pattern: str | None
+    choices: list[str] | None
+    grammar: str | None
+
+
+def read_response_format(
+    wire: FormatFields, schema: SchemaFields | None, path: str, schema_path: str
+) -> ResponseFormat | None:
+    """The answer's format, which is at ``path``; None for ``text``, which requires nothing.
+
+    ``schema_path`` is where ``schema`` is. Raises `RequestError` at what its type needs and lacks.
     """
-    if kind == "text":
-        return None
-    if kind == "json_object":
-        return ResponseFormat(kind)
-    if schema is None:
-        raise refused(path, "is needed for type json_schema.", code="missing_required_parameter")
-    for field in ("name", "schema"):
-        if getattr(schema, field) is None:
-            raise refused(f"{path}.{field}", "is needed for type json_schema.", code="missing_required_parameter")
-    return ResponseFormat(kind, schema.name, schema.description, schema.schema, schema.strict)
+    match wire.type:
+        case "text":
+            return None
+        case "json_object":
+            return ResponseFormat(wire.type)
+        case "regex":
+            return ResponseFormat(wire.type, pattern=_needed(wire.pattern, f"{path}.pattern", wire.type))
+        case "choice":
+            return ResponseFormat(wire.type, choices=tuple(_needed(wire.choices, f"{path}.choices", wire.type)))
+        case "grammar":
+            return ResponseFormat(wire.type, grammar=_needed(wire.grammar, f"{path}.grammar", wire.type))
+        case "json_schema":
+            given = _needed(schema, schema_path, wire.type)
+            for field in ("name", "schema"):
+                _needed(getattr(given, field), f"{schema_path}.{field}", wire.type)
+            return ResponseFormat(wire.type, given.name, given.description, given.schema, given.strict)
+
+
+def _needed(value: Given | None, path: str, kind: str) -> Given:
+    if value is None:
+        raise refused(path, f"is needed for type {kind}.", code="missing_required_parameter")
+    return value

@@ -12,10 +12,10 @@ from .dialect import Dialect
 from .errors import refused
 
 
-def check_fields(wire: msgspec.Struct, unknown: Collection[str], dialect: Dialect) -> None:
+def check_fields(wire: msgspec.Struct, foreign: Collection[str], dialect: Dialect) -> None:
     """Raises `RequestError` at the first field that ``dialect`` misses or does not take; null means absent.
 
-    ``unknown`` are the body's fields that ``wire`` has no place for: a strict dialect does not ignore them.
+    ``foreign`` are the body's fields that ``wire`` has no place for: a strict dialect takes none of them.
     """
     given = {name: value for name in wire.__struct_fields__ if (value := getattr(wire, name)) is not None}
     for name in sorted(dialect.required & set(wire.__struct_fields__) - given.keys()):
@@ -24,7 +24,7 @@ def check_fields(wire: msgspec.Struct, unknown: Collection[str], dialect: Dialec
         raise _not_taken(name, dialect)
     if dialect.strict:
         known = given.keys() if dialect.parameters is None else dialect.parameters
-        for name in sorted({*given, *unknown} - known):
+        for name in sorted({*given, *foreign} - known):
             raise _not_taken(name, dialect)
     if dialect.model_name is not None and not dialect.model_name.fullmatch(given.get("model", "")):
         raise refused("model", f"no model is named so; the names are {dialect.model_name.pattern}.")

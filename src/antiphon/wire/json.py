@@ -16,6 +16,7 @@ from antiphon.errors import Position, RequestError
 from antiphon.tokens import utf8
 
 from .allowed import allowed_values, known_values
+from .names.translate import Names, Translation
 
 Wire = TypeVar("Wire", bound=msgspec.Struct)
 
@@ -60,23 +61,31 @@ def _mended(value: Any) -> Any:
             return value
 
 
-def decode(body: bytes, kind: type[Wire]) -> tuple[Wire, list[str]]:
-    """The body as ``kind``, and the names of the fields that it does not know (they are ignored, and counted).
+def decode(body: bytes, kind: type[Wire]) -> tuple[Wire, Names]:
+    """The body as ``kind``, and how the client named its fields.
 
     Raises `RequestError` with the field's path in `param`.
     """
     try:
         _check_utf8(body)
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        known = msgspec.json.decode(body, type=kind)
+        translation = Translation.of(fields, kind, _names(kind))
+        names = translation.names
+        with names.restored_in_errors():
+            return _typed(body if translation.fields is fields else encode(translation.fields), kind), names
     except msgspec.ValidationError as error:
         raise _invalid(str(error), kind) from None
     except RecursionError:
         raise _malformed("the body is nested too deeply") from None
     except msgspec.DecodeError as error:
         raise _unreadable(body, str(error)) from None
-    names = _names(kind)
-    return known, [name for name in fields if name not in names]
+
+
+def _typed(body: bytes, kind: type[Wire]) -> Wire:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error), kind) from None
 
 
 def _check_utf8(body: bytes) -> None:

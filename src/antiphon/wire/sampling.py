@@ -32,6 +32,7 @@ def sampled(turn: TurnRequest, wire: SamplingFields | ResponsesRequest) -> TurnR
         presence_penalty=wire.presence_penalty,
         frequency_penalty=wire.frequency_penalty,
         repetition_penalty=wire.repetition_penalty,
+        stop_token_ids=frozenset(wire.stop_token_ids or ()),
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .form_fields import FormFields
+from .names.translate import GenerationFields
 
 
-class SamplingFields(FormFields, kw_only=True):
+class SamplingFields(GenerationFields, kw_only=True):
     """How tokens are chosen, and where the answer stops; null is the model's own choice."""
 
     temperature: float | None = None
@@ -14,6 +14,7 @@ class SamplingFields(FormFields, kw_only=True):
     min_p: float | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None

@@ -6,7 +6,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -15,12 +15,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.api.gate.keys import NOBODY, Principal
-from antiphon.api.rules import Rules
 from antiphon.errors import AntiphonError
 from antiphon.observe import Metrics
 from antiphon.observe.access import AccessLine
 from antiphon.observe.logs import ACCESS
 from antiphon.tenancy import Tenant
+from antiphon.wire.names.translate import Names
 
 from .error_shapes import OPENAI_ERRORS, ErrorShape
 from .errors import INTERNAL, error_response
@@ -30,6 +30,8 @@ KEY = "antiphon.exchange"
 METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"})
 GONE = 499
 """The status of a request whose client hung up, as nginx writes it."""
+MOST_IGNORED, IGNORED_LENGTH = 20, 64
+"""Ignored fields that a header names, and characters of each."""
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -57,18 +59,19 @@ class Exchange:
     error: str | None = None
     ignored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    names: Names = field(default_factory=Names)
+    """How the client named the fields of its body, for errors."""
     errors: ErrorShape = OPENAI_ERRORS
-    debug: bool = False
     counted: bool = False
     also: Callable[[], Mapping[str, str]] = dict
     """More headers, made when the answer begins."""
 
     @classmethod
-    def of(cls, scope: Scope, *, errors: ErrorShape, debug: bool) -> Exchange:
+    def of(cls, scope: Scope, *, errors: ErrorShape) -> Exchange:
         headers = Headers(scope=scope)
         given = headers.get("x-client-request-id") or headers.get("x-request-id") or ""
         id = given if _SANE_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
-        return cls(id, scope["method"], scope["path"], headers, errors=errors, debug=debug)
+        return cls(id, scope["method"], scope["path"], headers, errors=errors)
 
     @property
     def owner(self) -> str:
@@ -94,8 +97,8 @@ class Exchange:
             headers["x-antiphon-stream"] = "true" if self.stream else "false"
         if self.warnings:
             headers["x-antiphon-warning"] = "; ".join(self.warnings)
-        if self.debug and self.ignored:
-            headers["x-antiphon-ignored"] = ", ".join(_token(name) for name in self.ignored[:20])
+        if self.ignored:
+            headers["x-antiphon-ignored"] = ignored_names(self.ignored)
         return {**headers, **self.also()}
 
     def _timing(self, spent: float) -> list[tuple[str, float]]:
@@ -149,6 +152,13 @@ def _ms(seconds: float) -> float:
     return round(seconds * 1000, 1)
 
 
+def ignored_names(names: Sequence[str]) -> str:
+    """The names of ignored fields for a header: `MOST_IGNORED` at most, each cut to `IGNORED_LENGTH`."""
+    listed = [_token(name[:IGNORED_LENGTH]) for name in names[:MOST_IGNORED]]
+    more = len(names) - len(listed)
+    return ", ".join([*listed, *([f"and {more} more"] if more else [])])
+
+
 def _token(text: str) -> str:
     """Text for a header's value: printable ASCII, bounded."""
     return re.sub(r"[^!-~]", "?", text)[:256].replace(",", "?")
@@ -165,7 +175,6 @@ class Envelope:
         patterns: Mapping[object, str],
         errors: ErrorShape = OPENAI_ERRORS,
         places: Mapping[str, ErrorShape] = MappingProxyType({}),
-        rules: Rules,
     ) -> None:
         """``patterns`` has the pattern of each endpoint's path, which is what metrics call it.
 
@@ -176,13 +185,12 @@ class Envelope:
         self._patterns = patterns
         self._errors = errors
         self._places = [(place, f"{place}/", shape) for place, shape in places.items()]
-        self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = scope[KEY] = Exchange.of(scope, errors=self._shape(scope["path"]), debug=self._rules.debug)
+        exchange = scope[KEY] = Exchange.of(scope, errors=self._shape(scope["path"]))
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

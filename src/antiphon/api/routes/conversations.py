@@ -149,8 +149,8 @@ class Conversations:
         exchange: Exchange = request.scope[KEY]
         body = await read_json(exchange.headers, request.receive, self._context.limits, request.state.room)
         exchange.size = len(body)
-        wire, ignored = await self._context.large.run(lambda: decode(body or b"{}", kind), len(body))
-        exchange.ignored = tuple(ignored)
+        wire, names = await self._context.large.run(lambda: decode(body or b"{}", kind), len(body))
+        exchange.ignored = names.ignored
         return wire
 
 

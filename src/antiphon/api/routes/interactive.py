@@ -11,7 +11,7 @@ from antiphon.errors import AntiphonError
 from antiphon.generation import Draft, plan_turn
 from antiphon.wire.errors import ErrorDetail, refused
 from antiphon.wire.fields import session_name
-from antiphon.wire.interactive.read import check_possible, ends_session, history_tokens, read_interactive
+from antiphon.wire.interactive.read import ends_session, history_tokens, read_interactive
 from antiphon.wire.interactive.schema import InteractiveAnswer, InteractiveRequest
 from antiphon.wire.interactive.write import InteractiveWriter, nothing
 
@@ -21,7 +21,6 @@ class InteractiveChat(PostRoute):
 
     async def answer(self, post: Post) -> None:
         wire = await post.read(InteractiveRequest)
-        check_possible(wire)
         name, owner, sessions = session_name(wire.session_id), post.exchange.owner, self._context.sessions
         if wire.cancel:
             if name is None:

@@ -20,7 +20,7 @@ from antiphon.api.responses.runs import EventsResponse, json_response, replayed
 from antiphon.errors import ConflictError, Position, RequestError
 from antiphon.generation import plan_turn
 from antiphon.wire.errors import refused
-from antiphon.wire.responses.read import check_form, check_possible, conversation_id
+from antiphon.wire.responses.read import check_possible, conversation_id
 from antiphon.wire.responses.schema import DeletedResponse, Response, ResponsesRequest, TokenCount, TokensRequest
 
 
@@ -146,7 +146,6 @@ class CountTokens(PostRoute):
 
     async def answer(self, post: Post) -> None:
         wire = await post.read(TokensRequest)
-        check_form(wire)
         model = await self._context.model(wire.model)
         reader = RequestReader(self._context, post.exchange, secrets.token_hex(12))
         history = await reader.history(wire)

@@ -114,6 +114,8 @@ def _format_sections(form: ResponseFormat | None) -> list[str]:
             requirement = f"Text that matches {form.pattern}"
         case "choice":
             requirement = "One of: " + ", ".join(form.choices)
+        case "grammar":
+            requirement = f"Text of the grammar\n\n{form.grammar}"
         case _:
             requirement = "A JSON object."
     return [f"# Response Formats\n\n{title}\n\n{requirement}"]

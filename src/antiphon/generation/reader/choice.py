@@ -47,6 +47,8 @@ class ChoiceReader:
         self.counts = Counts()
         self._plain = not plan.request.stop and plan.request.tool_choice.mode != "none"
         self._end_ids = _foreign_ends(plan)
+        self._stop_ids = _requested_ends(plan)
+        self._stopped = False
         self._messages: list[Message] = []
         self._open: Message | None = None
         self._called = False
@@ -85,6 +87,9 @@ class ChoiceReader:
         self.counts.completion += 1
         if self._open is not None and self._open.channel == Channel.ANALYSIS:
             self.counts.reasoning += 1
+        if id in self._stop_ids:
+            self._stopped = True
+            return []
         if id in self._end_ids:
             return []
         pieces = self._ids.feed(id)
@@ -99,7 +104,12 @@ class ChoiceReader:
     @property
     def _ended(self) -> bool:
         """Something that was read ends the reply."""
-        return self._parser.ended is not None or self._stops.matched is not None or self._called_alone
+        return self._parser.ended is not None or self._cut or self._called_alone
+
+    @property
+    def _cut(self) -> bool:
+        """One of the request's own stops was met."""
+        return self._stopped or self._stops.matched is not None
 
     @property
     def _called_alone(self) -> bool:
@@ -131,6 +141,8 @@ class ChoiceReader:
                 return event
 
     def _message_ended(self, message: Message) -> MessageEnded:
+        if self._stopped and message.end is End.NONE:
+            message = replace(message, end=End.END)
         self._messages.append(message)
         call_id = self._open.call_id if self._open else None
         self._open = None
@@ -153,7 +165,7 @@ class ChoiceReader:
     def _checked(self, end: EngineEnd | None) -> list[Incident]:
         """A constrained reply that claims to be whole is whole, and its values are what was requested."""
         cut = end in CUT and self._parser.ended is None
-        if self._guard is None or cut or self._stops.matched is not None:
+        if self._guard is None or cut or self._cut:
             return []
         if not self._called_alone:
             self._guard.finish()
@@ -161,7 +173,7 @@ class ChoiceReader:
 
     def _reason(self, end: EngineEnd | None) -> FinishReason:
         """From what was read first, from the engine's word second (P-08)."""
-        if self._stops.matched is not None:
+        if self._cut:
             return FinishReason.STOP_SEQUENCE
         if self._called_alone:
             return FinishReason.TOOL_CALL
@@ -181,6 +193,14 @@ def _merged(events: Sequence[Event]) -> list[Event]:
         else:
             merged.append(event)
     return merged
+
+
+def _requested_ends(plan: Draft) -> frozenset[int]:
+    """The request's own stop ids, without those that end a reply in any case."""
+    request = plan.request
+    if request.ignore_eos or not request.stop_token_ids:
+        return request.stop_token_ids
+    return request.stop_token_ids - stop_ids(plan.format, plan.model.tokenizer) - plan.model.engine.info.end_ids
 
 
 def _foreign_ends(plan: Draft) -> frozenset[int]:

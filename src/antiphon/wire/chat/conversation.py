@@ -34,8 +34,9 @@ def read_chat(body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | byte
     data = data if isinstance(data, bytes) else encode_given(data, "body")
     if data.lstrip()[:1] == b"[":
         data = b'{"messages":' + data + b"}"
-    request, _ = decode(data, ChatRequest)
-    return conversation_of(request)
+    request, names = decode(data, ChatRequest)
+    with names.restored_in_errors():
+        return conversation_of(request)
 
 
 def read_turn_request(body: Mapping[str, Any]) -> TurnRequest:
@@ -43,10 +44,11 @@ def read_turn_request(body: Mapping[str, Any]) -> TurnRequest:
 
     Raises `RequestError` for a field that only a server can honour, or that nobody knows.
     """
-    request, unknown = decode(encode_given(body, "messages"), ChatRequest)
-    if refused_fields := sorted({*unknown, *(body.keys() & SERVER_FIELDS)}):
+    request, names = decode(encode_given(body, "messages"), ChatRequest)
+    if refused_fields := sorted({*names.ignored, *(body.keys() & SERVER_FIELDS)}):
         raise refused(refused_fields[0], "a chat without a server cannot honour it.", code="unsupported_parameter")
-    return to_turn(request, Reading(OPENAI, Limits(), stream=bool(request.stream)))
+    with names.restored_in_errors():
+        return to_turn(request, Reading(OPENAI, Limits(), stream=bool(request.stream)))
 
 
 def read_messages(messages: Sequence[Mapping[str, Any]], *, earlier: Sequence[Message] = ()) -> tuple[Message, ...]:

@@ -20,7 +20,6 @@ from antiphon.tenancy import NOBODY, Tenant
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
 from antiphon.wire.fields import session_name
-from antiphon.wire.form_fields import check_forms
 from antiphon.wire.sampling import (
     check_stream_options,
     logit_bias,
@@ -112,19 +111,12 @@ def check_begins(wire: ChatRequest) -> None:
 
 def _check_possible(wire: ChatRequest) -> None:
     """What no engine here can do is refused by name: ignoring it would be an answer to another question."""
-    check_forms(wire, "Use response_format.")
     session = session_name(wire.session_id) is not None
     impossible = {
         "sequence_start": (wire.sequence_start is not None and not session, "Name a session_id."),
         "sequence_end": (wire.sequence_end is not None and not session, "Name a session_id."),
         "n": (session and (wire.n or 1) > 1, "A session has one history."),
         "continue_final_message": (session and wire.continue_final_message, "Not in a session."),
-        "chat_template": (wire.chat_template is not None, "A model's template is its owner's choice."),
-        "functions": (wire.functions, "Use tools."),
-        "function_call": (wire.function_call, "Use tool_choice."),
-        "modalities": (set(wire.modalities or ()) - {"text"}, "The models here write text."),
-        "audio": (wire.audio, "The models here write text."),
-        "web_search_options": (wire.web_search_options, None),
         "best_of": (wire.best_of is not None and wire.best_of != 1, None),
         "store": (wire.store, "Nothing of a chat completion is stored."),
         "min_tokens": (wire.min_tokens and not _fixed_length(wire), "Only with as large a max_tokens, or ignore_eos."),

@@ -89,8 +89,13 @@ class JsonSchemaFormat(msgspec.Struct):
 
 
 class ResponseFormatObject(msgspec.Struct):
-    type: Literal["text", "json_object", "json_schema"]
+    """``pattern`` is for ``regex``, ``choices`` for ``choice``, ``grammar`` for ``grammar``."""
+
+    type: Literal["text", "json_object", "json_schema", "regex", "choice", "grammar"]
     json_schema: JsonSchemaFormat | None = None
+    pattern: str | None = None
+    choices: list[str] | None = None
+    grammar: str | None = None
 
 
 class StreamOptions(msgspec.Struct):
@@ -132,13 +137,7 @@ class ChatRequest(SamplingFields, kw_only=True):
     sequence_end: bool | None = None
     safety_identifier: str | None = None
     service_tier: str | None = None
-    # Sent by some clients, possible with none of the engines: refused by name (`read.py`), never ignored.
-    chat_template: Any = None
-    functions: list[Any] | None = None
-    function_call: Any = None
-    modalities: list[str] | None = None
-    audio: Any = None
-    web_search_options: Any = None
+    # Honoured in some of their values only: the others are refused by name (`read.py`), never ignored.
     min_tokens: int | None = None
     best_of: int | None = None
     store: bool | None = None

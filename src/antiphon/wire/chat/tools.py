@@ -39,5 +39,5 @@ def read_tool(tool: Tool, path: str, taken: Collection[str] = (), *, any_name: b
 
 
 def read_format(wire: ResponseFormatObject | None, path: str = "response_format") -> ResponseFormat | None:
-    """The answer's format; None for ``text``. Raises `RequestError` at what ``json_schema`` needs and lacks."""
-    return read_response_format(wire.type, wire.json_schema, f"{path}.json_schema") if wire is not None else None
+    """The answer's format; None for ``text``. Raises `RequestError` at what its type needs and lacks."""
+    return read_response_format(wire, wire.json_schema, path, f"{path}.json_schema") if wire is not None else None

@@ -14,9 +14,9 @@ from antiphon.formats.raw import FillInMiddle, RawFormat
 from antiphon.generation import Model, Overflow, TurnRequest
 from antiphon.tokens import Control, SampledText, decode
 from antiphon.wire.chat.read import Reading
+from antiphon.wire.chat.tools import read_format
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
-from antiphon.wire.form_fields import check_forms
 from antiphon.wire.sampling import check_stream_options, logit_bias, overflow, sampled, stop_strings
 
 from .schema import CompletionRequest, Prompt
@@ -77,18 +77,12 @@ def _check_possible(wire: CompletionRequest, reading: Reading, infill: FillInMid
     check_stream_options(wire.stream_options, stream=reading.stream)
     if wire.logprobs is not None and not 0 <= wire.logprobs <= MAX_LOGPROBS:
         raise refused("logprobs", f"{wire.logprobs}; from 0 to {MAX_LOGPROBS} are possible.")
-    check_forms(wire, "Use chat completions, with response_format.")
     impossible = {
         "suffix": (
             wire.suffix and infill is None and not reading.dialect.completions.appends_suffix,
             "This model does not fill in the middle of a text. Put what stands before and after into the prompt.",
         ),
         "logprobs": (wire.echo and wire.logprobs is not None, "The engine does not report those of an echoed prompt."),
-        "prompt_logprobs": (wire.prompt_logprobs is not None, "The engine does not report them."),
-        "min_tokens": (wire.min_tokens, "Use ignore_eos with max_tokens."),
-        "add_special_tokens": (wire.add_special_tokens, "A raw prompt is used as it stands; send them as ids."),
-        "truncate_prompt_tokens": (wire.truncate_prompt_tokens is not None, None),
-        "response_format": (wire.response_format is not None, "Use chat completions."),
     }
     for name, (given, hint) in impossible.items():
         if given:
@@ -178,7 +172,7 @@ def _turn(wire: CompletionRequest, reading: Reading, raw: RawFormat | None, *, m
     """The turn of every prompt, but for its conversation. ``best_of`` needs to know how likely each choice was."""
     ranked = 0 if made > (wire.n or 1) else None
     turn = TurnRequest(
-        conversation=Conversation(),
+        conversation=Conversation(response_format=read_format(wire.response_format)),
         n=made,
         max_tokens=wire.max_tokens,
         most_tokens=reading.dialect.max_output,
@@ -195,7 +189,7 @@ def _turn(wire: CompletionRequest, reading: Reading, raw: RawFormat | None, *, m
 
 
 def _with_prompt(turn: TurnRequest, text: str, path: str) -> TurnRequest:
-    conversation = Conversation((Message(role=Role.USER, text=text),))
+    conversation = replace(turn.conversation, messages=(Message(role=Role.USER, text=text),))
     return replace(turn, conversation=conversation, reword=partial(_reworded, path))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from antiphon.wire.chat.schema import CompletionUsage, StreamOptions
+from antiphon.wire.chat.schema import CompletionUsage, ResponseFormatObject, StreamOptions
 from antiphon.wire.stream_options import SamplingFields
 
 Prompt = str | list[str | int | list[int]]
@@ -38,12 +38,7 @@ class CompletionRequest(SamplingFields, kw_only=True):
     user: str | None = None
     prompt_cache_key: str | None = None
     cache_salt: str | None = None
-    # Asked for by some, possible to none of our engines: refused by name, never ignored.
-    min_tokens: int | None = None
-    prompt_logprobs: int | None = None
-    add_special_tokens: bool | None = None
-    truncate_prompt_tokens: int | None = None
-    response_format: Any = None
+    response_format: ResponseFormatObject | None = None
 
 
 class CompletionLogprobs(msgspec.Struct, frozen=True, kw_only=True):

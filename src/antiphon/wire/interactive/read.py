@@ -7,13 +7,12 @@ from dataclasses import replace
 from datetime import date
 
 from antiphon.conversation import Conversation, Message, Role, Settings
-from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import Draft, TurnRequest
 from antiphon.tenancy import Tenant
 from antiphon.tokens import encode_pieces
 from antiphon.wire.chat.messages import to_messages
+from antiphon.wire.chat.tools import read_format
 from antiphon.wire.errors import refused
-from antiphon.wire.form_fields import check_forms
 from antiphon.wire.sampling import output_limit
 
 from .schema import InteractiveRequest
@@ -24,29 +23,15 @@ def ends_session(wire: InteractiveRequest) -> bool:
     return not wire.prompt and wire.request_output_len == 0 and not wire.interactive_mode
 
 
-def check_possible(wire: InteractiveRequest) -> None:
-    """Raises `UnsupportedError` for what cannot be honoured, by its name."""
-    check_forms(wire, "Use chat completions, with response_format.")
-    impossible = {
-        "response_format": (wire.response_format is not None, "Use chat completions."),
-        "image_url": (wire.image_url, "The models here read text."),
-        "adapter_name": (wire.adapter_name, "Name another model."),
-        "min_new_tokens": (wire.min_new_tokens, "Set ignore_eos and request_output_len."),
-        "skip_special_tokens": (not wire.skip_special_tokens, "Control tokens are structure here, never text."),
-        "spaces_between_special_tokens": (not wire.spaces_between_special_tokens, None),
-    }
-    for name, (given, hint) in impossible.items():
-        if given:
-            raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
-
-
 def read_interactive(
     wire: InteractiveRequest, history: Sequence[Message], *, today: date, tenant: Tenant
 ) -> TurnRequest:
     """The next turn. Raises `RequestError` naming the field."""
     messages = (*history, *_new(wire, history))
     return TurnRequest(
-        conversation=Conversation(messages, settings=Settings(current_date=today)),
+        conversation=Conversation(
+            messages, settings=Settings(current_date=today), response_format=read_format(wire.response_format)
+        ),
         max_tokens=output_limit("request_output_len", wire.request_output_len),
         temperature=wire.temperature,
         top_p=wire.top_p,
@@ -56,6 +41,7 @@ def read_interactive(
         seed=wire.seed,
         stop=(wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ()),
         ignore_eos=wire.ignore_eos,
+        stop_token_ids=frozenset(wire.stop_token_ids or ()),
         tenant=tenant,
     )
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from antiphon.wire.chat.schema import ChatMessage
+from antiphon.wire.chat.schema import ChatMessage, ResponseFormatObject
 from antiphon.wire.errors import ErrorDetail
-from antiphon.wire.form_fields import FormFields
+from antiphon.wire.names.translate import GenerationFields
 
 
-class InteractiveRequest(FormFields, kw_only=True):
+class InteractiveRequest(GenerationFields, kw_only=True):
     """The body of POST /v1/chat/interactive. ``session_id`` -1 or "": a new session.
 
-    Without ``interactive_mode`` the session ends with this turn. The last six are there to be refused by name.
+    Without ``interactive_mode`` the session ends with this turn.
     """
 
     prompt: str | list[ChatMessage] = ""
@@ -32,12 +32,8 @@ class InteractiveRequest(FormFields, kw_only=True):
     repetition_penalty: float | None = None
     seed: int | None = None
     ignore_eos: bool = False
-    skip_special_tokens: bool = True
-    spaces_between_special_tokens: bool = True
-    min_new_tokens: int | None = None
-    image_url: str | list[str] | None = None
-    adapter_name: str | None = None
-    response_format: Any = None
+    stop_token_ids: list[int] | None = None
+    response_format: ResponseFormatObject | None = None
 
 
 class InteractiveAnswer(msgspec.Struct, frozen=True, kw_only=True):

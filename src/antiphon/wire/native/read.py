@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from antiphon.conversation import Conversation, Message, Role
+from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import Model, check_conversation, check_numbers, without_idle_arguments
 from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer
 from antiphon.wire.chat.read import Reading, to_turn
 from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.errors import refused
+from antiphon.wire.names.table import KNOWN
 
 from .schema import ParseRequest, TokenizeRequest
 
@@ -18,6 +20,9 @@ def prompt_pieces(wire: TokenizeRequest, model: Model, reading: Reading) -> list
     """The pieces of a text as a prompt of this model has them, or of a chat. Raises `RequestError`."""
     if (wire.prompt is None) == (wire.messages is None):
         raise refused("prompt", "either prompt or messages must be there.", code="missing_required_parameter")
+    if wire.chat_template is not None:
+        hint = KNOWN["chat_template"].hint
+        raise UnsupportedError("chat_template cannot be honoured.", position=Position(path="chat_template"), hint=hint)
     if wire.prompt is None:
         return chat_pieces(_chat_of(wire), model, reading, opens_reply=wire.add_generation_prompt is not False)
     if model.embedding is None or wire.add_special_tokens is False:
@@ -66,6 +71,5 @@ def _chat_of(wire: TokenizeRequest) -> ChatRequest:
         tools=wire.tools,
         add_generation_prompt=wire.add_generation_prompt,
         continue_final_message=wire.continue_final_message,
-        chat_template=wire.chat_template,
         chat_template_kwargs=wire.chat_template_kwargs,
     )

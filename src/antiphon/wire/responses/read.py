@@ -15,14 +15,13 @@ from antiphon.conversation import (
     Role,
     Settings,
 )
-from antiphon.errors import Position, RequestError, UnsupportedError
+from antiphon.errors import Position, RequestError
 from antiphon.formats import SamplingDefaults
 from antiphon.generation import Overflow, TurnRequest
 from antiphon.tenancy import Tenant
 from antiphon.tools import Offer
 from antiphon.wire.definitions import read_response_format
 from antiphon.wire.errors import refused
-from antiphon.wire.form_fields import check_forms
 from antiphon.wire.sampling import sampled
 
 from .schema import (
@@ -122,24 +121,8 @@ def wants_logprobs(wire: ResponsesRequest) -> bool:
     return bool(wire.top_logprobs) or "message.output_text.logprobs" in (wire.include or ())
 
 
-def check_form(wire: TokensRequest) -> None:
-    """Raises `UnsupportedError`, naming the field, for a form that is requested otherwise than by ``text.format``."""
-    check_forms(wire, "Use text.format.")
-    if wire.response_format is not None:
-        position = Position(path="response_format")
-        raise UnsupportedError("response_format cannot be honoured.", position=position, hint="Use text.format.")
-
-
 def check_possible(wire: ResponsesRequest) -> None:
-    """What cannot be honoured is refused by name: ignoring it would be an answer to another question."""
-    check_form(wire)
-    impossible: dict[str, tuple[object, str | None]] = {
-        "prompt": (wire.prompt, "Prompt templates are not stored here: send input."),
-        "modalities": (set(wire.modalities or ()) - {"text"}, "The models here write text."),
-    }
-    for name, (requested, hint) in impossible.items():
-        if requested:
-            raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
+    """Raises `RequestError` at a value that is none of its field's, and at fields that exclude each other."""
     _check_together(wire)
     _check_numbers(wire)
     for i, name in enumerate(wire.include or ()):
@@ -195,7 +178,7 @@ def _renamed(position: Position | None) -> Position | None:
 
 
 def _format(wire: TextFormat | None) -> ResponseFormat | None:
-    return read_response_format(wire.type, wire, "text.format") if wire is not None else None
+    return read_response_format(wire, wire, "text.format", "text.format") if wire is not None else None
 
 
 def conversation_id(wire: TokensRequest) -> str:

@@ -7,17 +7,22 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.wire.chat.schema import StreamOptions
-from antiphon.wire.form_fields import FormFields
+from antiphon.wire.names.translate import GenerationFields
 
 from .item_schema import InputItem, JsonObject, OutputItem
 
 
 class TextFormat(msgspec.Struct, kw_only=True):
-    type: Literal["text", "json_object", "json_schema"]
+    """``pattern`` is for ``regex``, ``choices`` for ``choice``, ``grammar`` for ``grammar``."""
+
+    type: Literal["text", "json_object", "json_schema", "regex", "choice", "grammar"]
     name: str | None = None
     description: str | None = None
     schema: JsonObject | bool | None = None
     strict: bool | None = None
+    pattern: str | None = None
+    choices: list[str] | None = None
+    grammar: str | None = None
 
 
 class TextSettings(msgspec.Struct, kw_only=True):
@@ -78,7 +83,7 @@ class ConversationRef(msgspec.Struct):
     id: str
 
 
-class TokensRequest(FormFields, kw_only=True):
+class TokensRequest(GenerationFields, kw_only=True):
     """What a prompt is made of: the body of POST /v1/responses/input_tokens."""
 
     model: str | None = None
@@ -91,8 +96,6 @@ class TokensRequest(FormFields, kw_only=True):
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningSettings | None = None
     text: TextSettings | None = None
-    response_format: Any = None
-    """Chat completions' name of ``text.format``: refused, never ignored."""
     truncation: Literal["auto", "disabled"] | None = None
 
 
@@ -112,6 +115,7 @@ class ResponsesRequest(TokensRequest, kw_only=True):
     min_p: float | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
@@ -122,9 +126,6 @@ class ResponsesRequest(TokensRequest, kw_only=True):
     prompt_cache_key: str | None = None
     cache_salt: str | None = None
     service_tier: str | None = None
-    # Asked for by some, possible to none of our engines: refused by name (`convert.responses`), never ignored.
-    prompt: Any = None
-    modalities: list[str] | None = None
 
 
 class ResponseError(msgspec.Struct, frozen=True):

@@ -1,0 +1,237 @@
+"""What of a client's rules the engine may take as one lexeme, which is the longest text and never taken back.
+
+A part that leads to no rule within itself is a pattern. As a lexeme it is quick, but only exact where no text of it,
+with what may come next, begins a lexeme that might be meant there: elsewhere its characters are lexemes one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from .expression import Chars, Either, Expression, Named, Repeated, RuleSet, Sequence, Text, inside, names_in
+from .positions import Alphabet, Automaton, automaton, runs_on
+
+MOST_POSITIONS = 400
+"""Characters of all patterns together that are compared with each other."""
+LARGEST = 16 * 1024
+"""A pattern with its repetitions and rules written out, in characters."""
+MOST_PARTS = 2_000
+"""Parts of rules that are looked through again and again."""
+MOST_STEPS = 60
+"""How deep the parts of a pattern may be nested, its rules written out."""
+
+
+def patterns(rules: RuleSet) -> frozenset[str]:
+    """The rules that are patterns: none of those they refer to leads back to itself, nor are they too large."""
+    waiting = {name: set(names_in(body)) for name, body in rules.items()}
+    users: dict[str, list[str]] = {name: [] for name in rules}
+    for name, used in waiting.items():
+        for other in used:
+            users[other].append(name)
+    sizes: dict[str, tuple[int, int]] = {}
+    ready = [name for name, used in waiting.items() if not used]
+    while ready:
+        name = ready.pop()
+        size, depth = _measured(rules[name], sizes)
+        if size > LARGEST or depth > MOST_STEPS:
+            continue
+        sizes[name] = size, depth
+        for user in users[name]:
+            waiting[user].discard(name)
+            if not waiting[user]:
+                ready.append(user)
+    return frozenset(sizes)
+
+
+def _measured(expression: Expression, sizes: dict[str, tuple[int, int]]) -> tuple[int, int]:
+    """Characters with repetitions written out, and how deep it is."""
+    match expression:
+        case Text(text):
+            return len(text) + 1, 1
+        case Chars():
+            return 1, 1
+        case Named(name):
+            size, depth = sizes.get(name, (1, 0))
+            return size, depth + 1
+        case Repeated(item, _, most):
+            size, depth = _measured(item, sizes)
+            return size * max(1, most or 1), depth + 1
+        case _:
+            parts = [_measured(part, sizes) for part in inside(expression)]
+            return sum(size for size, _ in parts) + 1, max((depth for _, depth in parts), default=0) + 1
+
+
+def is_pattern(expression: Expression, known: frozenset[str]) -> bool:
+    """Whether it refers to nothing but patterns, and is not too large."""
+    return all(name in known for name in names_in(expression))
+
+
+def in_runs(expression: Expression, known: frozenset[str]) -> Expression:
+    """The same with patterns that stand side by side as one."""
+    match expression:
+        case Sequence(parts):
+            joined: list[Expression] = []
+            run: list[Expression] = []
+            for part in (*parts, None):
+                if part is not None and is_pattern(part, known):
+                    run.append(part)
+                    continue
+                joined += [run[0] if len(run) == 1 else Sequence(tuple(run))] if run else []
+                run = []
+                joined += [in_runs(part, known)] if part is not None else []
+            return Sequence(tuple(joined))
+        case Either(options):
+            return Either(tuple(in_runs(option, known) for option in options))
+        case Repeated(item, least, most):
+            return Repeated(in_runs(item, known), least, most)
+        case _:
+            return expression
+
+
+@dataclass(slots=True)
+class _Pattern:
+    automaton: Automaton
+    behind: int = 0
+
+
+@dataclass(slots=True)
+class Lexemes:
+    """The patterns of ``rules``, those of ``known`` among them left out: what may stand behind each."""
+
+    rules: RuleSet
+    known: frozenset[str]
+    _alphabet: Alphabet = field(init=False)
+    _found: dict[Expression, _Pattern] = field(default_factory=dict)
+    _nullable: set[str] = field(default_factory=set)
+    _first: dict[str, int] = field(default_factory=dict)
+    _behind: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._alphabet = Alphabet(self.rules.values())
+
+    def unsafe(self) -> frozenset[Expression] | None:
+        """The patterns that are no lexemes; None: there are too many to tell."""
+        bodies = {name: body for name, body in self.rules.items() if name not in self.known}
+        positions = 0
+        if sum(map(_size, bodies.values())) > MOST_PARTS:
+            return None
+        for pattern in (part for body in bodies.values() for part in self._patterns(body)):
+            if pattern not in self._found:
+                made = automaton(pattern, self.rules, self._alphabet)
+                positions += len(made.sets)
+                if positions > MOST_POSITIONS:
+                    return None
+                self._found[pattern] = _Pattern(made)
+        self._first = dict.fromkeys(bodies, 0)
+        self._behind = dict.fromkeys(bodies, 0)
+        _until_still(lambda: [self._begin(name, body) for name, body in bodies.items()])
+        _until_still(lambda: [self._follow(name, body) for name, body in bodies.items()])
+        return self._running_on()
+
+    def _patterns(self, expression: Expression) -> Iterator[Expression]:
+        if is_pattern(expression, self.known):
+            yield expression
+            return
+        for part in inside(expression):
+            yield from self._patterns(part)
+
+    def _begin(self, name: str, body: Expression) -> bool:
+        nullable, first = self._start(body)
+        before = (name in self._nullable, self._first[name])
+        if nullable:
+            self._nullable.add(name)
+        self._first[name] |= first
+        return before != (name in self._nullable, self._first[name])
+
+    def _start(self, expression: Expression) -> tuple[bool, int]:
+        """Whether it may be empty, and the characters that may come first."""
+        found = self._found.get(expression)
+        if found is not None:
+            return found.automaton.nullable, found.automaton.begins
+        match expression:
+            case Named(name):
+                return name in self._nullable, self._first[name]
+            case Sequence(parts):
+                return self._start_of_all(parts)
+            case Either(options):
+                starts = [self._start(option) for option in options]
+                return any(nullable for nullable, _ in starts), _union(first for _, first in starts)
+            case Repeated(item, least, most):
+                nullable, first = self._start(item)
+                return nullable or least == 0, 0 if most == 0 else first
+            case _:
+                raise AssertionError("a text and a class are patterns")
+
+    def _start_of_all(self, parts: tuple[Expression, ...]) -> tuple[bool, int]:
+        bits = 0
+        for part in parts:
+            nullable, first = self._start(part)
+            bits |= first
+            if not nullable:
+                return False, bits
+        return True, bits
+
+    def _follow(self, name: str, body: Expression) -> bool:
+        before = (tuple(self._behind.values()), tuple(found.behind for found in self._found.values()))
+        self._walk(body, self._behind[name])
+        return before != (tuple(self._behind.values()), tuple(found.behind for found in self._found.values()))
+
+    def _walk(self, expression: Expression, behind: int) -> None:
+        found = self._found.get(expression)
+        if found is not None:
+            found.behind |= behind
+            return
+        match expression:
+            case Named(name):
+                self._behind[name] |= behind
+            case Sequence(parts):
+                for part in reversed(parts):
+                    self._walk(part, behind)
+                    nullable, first = self._start(part)
+                    behind = first | behind if nullable else first
+            case Either(options):
+                for option in options:
+                    self._walk(option, behind)
+            case Repeated(item, _, most):
+                _, first = self._start(item)
+                self._walk(item, behind if most == 1 else behind | first)
+            case _:
+                raise AssertionError("a text and a class are patterns")
+
+    def _running_on(self) -> frozenset[Expression]:
+        unsafe: set[Expression] = set()
+        for one, first in self._found.items():
+            for other, second in self._found.items():
+                if runs_on(first.automaton, first.behind, second.automaton):
+                    unsafe |= {one, other}
+        while more := [
+            p for p in self._found.keys() - unsafe if any(self._is_taken(self._found[u], p) for u in unsafe)
+        ]:
+            unsafe.update(more)
+        return frozenset(unsafe)
+
+    def _is_taken(self, single: _Pattern, pattern: Expression) -> bool:
+        """Whether a character of a pattern that is read by characters, and the next, begin another pattern."""
+        chars, whole = single.automaton, self._found[pattern].automaton
+        for position, bits in enumerate(chars.sets):
+            behind = chars.any_of(chars.follow[position]) | (single.behind if position in chars.last else 0)
+            if any(whole.sets[q] & bits and whole.any_of(whole.follow[q]) & behind for q in whole.first):
+                return True
+        return False
+
+
+def _size(expression: Expression) -> int:
+    return 1 + sum(map(_size, inside(expression)))
+
+
+def _union(sets: Iterator[int]) -> int:
+    bits = 0
+    for one in sets:
+        bits |= one
+    return bits
+
+
+def _until_still(step: Callable[[], list[bool]]) -> None:
+    while any(step()):
+        pass

@@ -1,0 +1,153 @@
+"""A body's fields under this server's names, whoever's they were: the one place that knows other names.
+
+What comes out is read as if it had come so; `Names.restore` puts errors back into the client's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import msgspec
+
+from antiphon.errors import AntiphonError, Position, RequestError, UnsupportedError
+
+from .constraints import Constraint, constraint_in
+from .misspelt import MOST_EXAMINED, meant
+from .nested import unread
+from .table import KNOWN, KnownName
+
+Fields = dict[str, msgspec.Raw]
+NULL = b"null"
+_LIMITS = ("max_tokens", "max_output_tokens", "request_output_len")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How a client named things: ``foreign`` fields are none of the route's own, ``ignored`` ones have no effect.
+
+    ``restored``: paths in the request as the route knows it, and as the client wrote them.
+    """
+
+    foreign: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    restored: Mapping[str, str] = field(default_factory=dict)
+
+    def restore(self, error: AntiphonError) -> None:
+        """Puts the error at the place in the client's own body."""
+        path = error.position.path if error.position else None
+        for ours, theirs in self.restored.items():
+            if path is not None and (path == ours or path.startswith((f"{ours}.", f"{ours}["))):
+                error.position = Position(path=theirs + path[len(ours) :])
+                if error.message.startswith(ours):
+                    error.message = theirs + error.message[len(ours) :]
+                    error.args = (error.message,)
+                return
+
+    @contextmanager
+    def restored_in_errors(self) -> Iterator[None]:
+        """What is raised within names the client's own fields."""
+        try:
+            yield
+        except AntiphonError as error:
+            self.restore(error)
+            raise
+
+
+class GenerationFields(msgspec.Struct, kw_only=True):
+    """The base of requests for text, in which other servers' names are read too."""
+
+
+@dataclass(slots=True)
+class Translation:
+    """One body on its way to be read as ``kind``."""
+
+    kind: type[msgspec.Struct]
+    fields: Fields
+    names: Names = Names()
+
+    @classmethod
+    def of(cls, fields: Fields, kind: type[msgspec.Struct], known: frozenset[str]) -> Self:
+        """The fields with the names that ``kind`` has, which are ``known``. Raises `RequestError` naming the field."""
+        made = cls(kind, fields)
+        foreign = [name for name in fields if name not in known]
+        if issubclass(kind, GenerationFields):
+            made._translate(foreign, known)
+        else:
+            made._note(foreign, known)
+        made._look_within()
+        return made
+
+    def _translate(self, foreign: list[str], known: frozenset[str]) -> None:
+        self._note([name for name in foreign if name not in KNOWN], known | KNOWN.keys())
+        self.names = replace(self.names, foreign=tuple(foreign))
+        for name in foreign:
+            if (row := KNOWN.get(name)) is not None and row.use != "constraint":
+                self._apply(row, known)
+        self._constrain(known)
+
+    def _note(self, unknown: list[str], known: frozenset[str]) -> None:
+        """Unknown names are told of. Raises `RequestError` for one that is a known one, misspelt."""
+        for name in unknown[:MOST_EXAMINED]:
+            _refuse_misspelt(name, name, sorted(known))
+        self.names = Names(tuple(unknown), tuple(unknown))
+
+    def _look_within(self) -> None:
+        found = list(unread(self.fields, self.kind))
+        for one in found[:MOST_EXAMINED]:
+            _refuse_misspelt(one.path, one.name, one.known)
+        self.names = replace(self.names, ignored=(*self.names.ignored, *(one.path for one in found)))
+
+    def _apply(self, row: KnownName, known: frozenset[str]) -> None:
+        value = msgspec.json.decode(self.fields[row.name])
+        if row.use == "harmless" or row.requires_nothing(value):
+            return
+        target = next((name for name in _LIMITS if name in known), None) if row.use == "limit" else row.stands_for
+        if row.use == "refused" or (row.use == "same" and target not in known):
+            raise UnsupportedError(
+                f"{row.name} cannot be honoured.", position=Position(path=row.name), hint=row.hint or None
+            )
+        if target is not None:
+            self._rename(row.name, target)
+
+    def _rename(self, name: str, target: str) -> None:
+        given = self.fields.get(target, NULL)
+        if given != NULL and given != self.fields[name]:
+            both = self.names.restored.get(target, target)
+            raise RequestError(
+                f"{name}: it is another name of {both}, which is there with another value.",
+                code="invalid_value",
+                position=Position(path=name),
+                hint="Send one of them.",
+            )
+        if given == NULL:
+            self.fields = {**self.fields, target: self.fields[name]}
+            self.names = replace(self.names, restored={**self.names.restored, target: name})
+
+    def _constrain(self, known: frozenset[str]) -> None:
+        """The one constraint of the answer, whatever it is called, in the route's own field."""
+        own = "text" if "text" in known else "response_format"
+        constraint = constraint_in(self.fields, own=own)
+        if constraint is None or own not in known:
+            return
+        self.fields = {**self.fields, own: msgspec.Raw(msgspec.json.encode(self._in_place(constraint, own)))}
+        self.names = replace(self.names, restored={**self.names.restored, **constraint.restored(own)})
+
+    def _in_place(self, constraint: Constraint, own: str) -> dict[str, Any]:
+        if own == "response_format":
+            return constraint.as_response_format()
+        given: Any = msgspec.json.decode(self.fields.get(own, NULL))
+        return {**(given if isinstance(given, dict) else {}), "format": constraint.as_text_format()}
+
+
+def _refuse_misspelt(path: str, name: str, known: Sequence[str]) -> None:
+    right = meant(name, known)
+    if right is not None:
+        raise RequestError(
+            f"{path}: there is no such field.",
+            code="unknown_parameter",
+            position=Position(path=path),
+            hint=f"Did you mean {right}?",
+        )

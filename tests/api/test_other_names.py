@@ -1,0 +1,348 @@
+"""Every known name of a request field has an effect on every route and in every dialect, or is refused by its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Sampling, Step
+from antiphon.errors import RequestError, UnsupportedError
+from antiphon.generation import Model
+from antiphon.tenancy import NOBODY, Tenant
+from antiphon.wire.chat.conversation import read_turn_request
+from antiphon.wire.chat.schema import ChatRequest
+from antiphon.wire.completions.schema import CompletionRequest
+from antiphon.wire.dialects import configured_dialects
+from antiphon.wire.interactive.schema import InteractiveRequest
+from antiphon.wire.names.constraints import READERS
+from antiphon.wire.names.table import KNOWN, KnownName
+from antiphon.wire.responses.schema import ResponsesRequest
+from kit.api import Got, post_in_process
+from kit.obliging import ObligingEngine, obliging
+
+HI = [{"role": "user", "content": "Hi"}]
+CHAT, TEXT, RESPONSES, INTERACTIVE = (
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/v1/chat/interactive",
+)
+BODIES: dict[str, dict[str, Any]] = {
+    CHAT: {"messages": HI, "stream": False},
+    TEXT: {"prompt": "Hi", "stream": False},
+    RESPONSES: {"input": "Hi"},
+    INTERACTIVE: {"prompt": "Hi"},
+}
+KINDS = {CHAT: ChatRequest, TEXT: CompletionRequest, RESPONSES: ResponsesRequest, INTERACTIVE: InteractiveRequest}
+DIALECTS = ("openai", "databricks", "mindie", "lmdeploy")
+SCHEMA = {"type": "object", "properties": {"ok": {"const": 1}}, "required": ["ok"], "additionalProperties": False}
+OBJECT = '{"ok":1}'
+GBNF = 'root ::= "xyz" | "xyz" "!"{3}'
+LARK = 'start: "xyz" BANG?\nBANG: /!!!/'
+WORDS = ("xyz", "xyz!!!")
+CONSTRAINED: dict[str, list[tuple[Any, tuple[str, ...]]]] = {
+    "structured_outputs": [
+        ({"json": SCHEMA}, (OBJECT,)), ({"json": json.dumps(SCHEMA)}, (OBJECT,)), ({"regex": "xyz"}, WORDS),
+        ({"choice": ["xyz", "xyz!!!"]}, WORDS), ({"grammar": GBNF}, WORDS), ({"grammar": LARK}, WORDS),
+        ({"json": SCHEMA, "whitespace_pattern": "[ ]?", "disable_any_whitespace": True, "backend": "x"}, (OBJECT,)),
+        ({"structural_tag": {"format": {"type": "const_string", "value": "xyz"}}}, WORDS),
+    ],
+    "guided_json": [(SCHEMA, (OBJECT,)), (json.dumps(SCHEMA), (OBJECT,))], "guided_regex": [("x[y]z", WORDS)],
+    "guided_choice": [(["xyz"], WORDS)], "guided_grammar": [(GBNF, WORDS), (LARK, WORDS)],
+    "json_schema": [(SCHEMA, (OBJECT,)), (json.dumps(SCHEMA), (OBJECT,))], "regex": [("xyz(!!!)?", WORDS)],
+    "grammar": [(GBNF, WORDS), (LARK, WORDS), ({"type": "regex", "value": "xyz"}, WORDS)],
+    "ebnf": [(GBNF, WORDS)], "format": [(SCHEMA, (OBJECT,))],
+    "structural_tag": [
+        ({"type": "structural_tag", "format": {"type": "json_schema", "json_schema": SCHEMA}}, (OBJECT,)),
+        (json.dumps({"format": {"type": "grammar", "grammar": GBNF}}), WORDS),
+    ],
+    "output_format": [({"type": "json_schema", "schema": SCHEMA}, (OBJECT,))],
+    "output_config": [({"format": {"type": "json_schema", "schema": SCHEMA}}, (OBJECT,))],
+    "response_format": [
+        ({"type": "json_object", "schema": SCHEMA}, (OBJECT,)), ({"type": "json_schema", "schema": SCHEMA}, (OBJECT,)),
+        ({"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}, (OBJECT,)),
+        ({"type": "regex", "pattern": "xyz"}, WORDS), ({"type": "regex_schema", "regex_schema": "xyz"}, WORDS),
+        ({"type": "grammar", "grammar": GBNF}, WORDS), ({"type": "choice", "choices": ["xyz"]}, WORDS),
+    ],
+}  # fmt: skip
+"""What to send under each name, and the answers that are left."""
+
+
+class Seen(ObligingEngine):
+    """Notes how it is to sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sampling: list[Sampling] = []
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        tenant: Tenant = NOBODY,
+    ) -> AsyncGenerator[Step, None]:
+        self.sampling.append(sampling)
+        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
+            async for step in steps:
+                yield step
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One application and the engine below it."""
+
+    route: str
+    application: Any
+    engine: Seen
+
+    async def post(self, **fields: Any) -> Got:
+        return await post_in_process(self.application, self.route, model="small", **BODIES[self.route], **fields)
+
+
+def server(route: str, dialect: str = "openai", *, strict: bool = False) -> Server:
+    whole: Model = obliging("small")
+    engine = Seen()
+    model = Model(name="small", engine=engine, tokenizer=whole.tokenizer, format=whole.format, compiler=whole.compiler)
+    spoken = configured_dialects(strict=strict)[dialect]
+    return Server(route, create_app(StaticCatalog({"small": model}), dialect=spoken), engine)
+
+
+def texts(got: Got) -> list[str]:
+    """What the model said, whichever the route."""
+    body = got.json
+    if "output" in body:
+        return [part["text"] for item in body["output"] for part in item.get("content", ())]
+    if "choices" not in body:
+        return [body["text"]]
+    return [choice["text"] if "text" in choice else choice["message"]["content"] for choice in body["choices"]]
+
+
+PLACES = [(route, dialect) for route in (CHAT, TEXT) for dialect in DIALECTS] + [
+    (RESPONSES, "openai"),
+    (INTERACTIVE, "lmdeploy"),
+]
+
+
+@pytest.fixture(params=PLACES, ids=" ".join)
+def place(request: pytest.FixtureRequest) -> Server:
+    return server(*request.param)
+
+
+def rows(place: Server, use: str) -> Iterator[KnownName]:
+    """The rows of the table of that use which are no fields of the route itself."""
+    own = KINDS[place.route].__struct_fields__
+    yield from (row for row in KNOWN.values() if row.use == use and row.name not in own)
+
+
+def test_every_constraint_of_the_table_is_read_and_tried() -> None:
+    constraints = {row.name for row in KNOWN.values() if row.use == "constraint"}
+    assert constraints == READERS.keys()
+    assert constraints == CONSTRAINED.keys() | {"guided_whitespace_pattern"}
+
+
+def test_a_field_of_one_route_is_known_on_the_others() -> None:
+    fields = {kind: set(kind.__struct_fields__) for kind in KINDS.values()}
+    everywhere = set.intersection(*fields.values())
+    missing = {name for own in fields.values() for name in own - everywhere - KNOWN.keys()}
+    assert {name for name in missing if any(name not in own for own in fields.values())} <= {
+        "stream_options",
+        "top_p",
+    }
+
+
+@pytest.mark.parametrize("name", CONSTRAINED)
+async def test_a_constraint_holds_under_each_name(place: Server, name: str) -> None:
+    for value, expected in CONSTRAINED[name]:
+        got = await place.post(**{name: value})
+        assert got.status == 200, (value, got.body)
+        assert all(text in expected for text in texts(got)), (value, texts(got))
+        assert "x-antiphon-ignored" not in got.headers
+    own = name in KINDS[place.route].__struct_fields__
+    for nothing in (None, *([] if own else [""])):
+        assert (await place.post(**{name: nothing})).status == 200
+
+
+async def test_json_alone_is_requested_in_three_words(place: Server) -> None:
+    for fields in ({"structured_outputs": {"json_object": True}}, {"format": "json"}):
+        got = await place.post(**fields)
+        assert all(isinstance(json.loads(text), dict) for text in texts(got)), got.body
+    got = await place.post(structured_outputs={"json_object": False})
+    assert texts(got) == ["Hello!"]
+
+
+async def test_another_name_of_the_limit_is_the_limit(place: Server) -> None:
+    for row in rows(place, "limit"):
+        got = await place.post(**{row.name: 3})
+        assert got.status == 200, got.body
+        assert place.engine.sampling[-1].max_tokens == 3, row.name
+        assert (await place.post(**{row.name: -1})).status == 200
+        assert place.engine.sampling[-1].max_tokens > 3, row.name
+        bad = await place.post(**{row.name: "many"})
+        assert bad.status in (400, 422)
+        assert row.name in bad.body.decode()
+
+
+async def test_another_name_of_a_field_is_that_field(place: Server) -> None:
+    assert {row.name for row in KNOWN.values() if row.use == "same"} == {"repeat_penalty", "n_cmpl"}
+    assert (await place.post(repeat_penalty=1.3)).status == 200
+    assert place.engine.sampling[-1].repetition_penalty == 1.3
+    bad = await place.post(repeat_penalty=9)
+    assert bad.status in (400, 422)
+    assert "repeat_penalty" in bad.body.decode()
+    both = await place.post(repeat_penalty=1.3, repetition_penalty=1.1)
+    assert both.status in (400, 422)
+    assert "repeat_penalty" in both.body.decode()
+    assert "repetition_penalty" in both.body.decode()
+
+
+async def test_on_what_is_harmless_no_answer_depends(place: Server) -> None:
+    plain = await place.post()
+    for row in rows(place, "harmless"):
+        got = await place.post(**{row.name: {"some": ["value"]}})
+        assert got.status == 200, (row.name, got.body)
+        assert texts(got) == texts(plain)
+        assert place.engine.sampling[-1] == place.engine.sampling[0]
+        assert "x-antiphon-ignored" not in got.headers, row.name
+
+
+async def test_what_cannot_be_honoured_is_refused_by_its_name(place: Server) -> None:
+    for row in rows(place, "refused"):
+        got = await place.post(**{row.name: {"some": ["value"]}})
+        assert got.status in (400, 422), (row.name, got.body)
+        assert f"{row.name} cannot be honoured" in got.body.decode()
+        for nothing in (None, [], {}, "", *row.neutral):
+            taken = await place.post(**{row.name: nothing})
+            assert taken.status == 200, (row.name, nothing, taken.body)
+
+
+@pytest.mark.parametrize(("route", "dialect"), [place for place in PLACES[:8] if place != (TEXT, "mindie")])
+async def test_a_strict_dialect_takes_no_other_names(route: str, dialect: str) -> None:
+    strict = server(route, dialect, strict=True)
+    own = KINDS[strict.route].__struct_fields__
+    for name in KNOWN.keys() - {*own}:
+        got = await strict.post(**{name: CONSTRAINED[name][0][0] if name in CONSTRAINED else 3})
+        assert got.status in (400, 422), (name, got.body)
+        assert name in got.body.decode()
+
+
+async def test_two_constraints_at_once_are_refused_and_both_are_named(place: Server) -> None:
+    pairs = [
+        {"guided_regex": "x", "structured_outputs": {"choice": ["x"]}},
+        {"structured_outputs": {"choice": ["x"], "regex": "x"}},
+        {"grammar": GBNF, "format": "json"},
+    ]
+    for fields in pairs:
+        got = await place.post(**fields)
+        assert got.status in (400, 422), got.body
+        assert "constrains the answer" in got.body.decode()
+    own = {"text": {"format": {"type": "json_object"}}} if place.route == RESPONSES else None
+    got = await place.post(**(own or {"response_format": {"type": "json_object"}}), regex="x")
+    assert got.status in (400, 422)
+    assert "regex" in got.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"structured_outputs": {"json": {"properties": {"x": {"type": "strin"}}}}},
+         "structured_outputs.json.properties.x.type"),
+        ({"guided_json": {"properties": {"x": {"minItems": 10**9}}}}, "guided_json.properties.x.minItems"),
+        ({"guided_json": "{"}, "guided_json"), ({"guided_json": 5}, "guided_json"),
+        ({"json_schema": [1]}, "json_schema"), ({"grammar": 'root ::= "a" root'}, "grammar"),
+        ({"guided_regex": "(?=x)"}, "guided_regex"), ({"guided_regex": 5}, "guided_regex"),
+        ({"regex": "x{100000}"}, "regex"), ({"guided_choice": []}, "guided_choice"),
+        ({"guided_choice": [""]}, "guided_choice"), ({"guided_choice": [1]}, "guided_choice"),
+        ({"structured_outputs": {"choice": "x"}}, "structured_outputs.choice"),
+        ({"structured_outputs": {"shape": "x"}}, "structured_outputs.shape"),
+        ({"structured_outputs": [1]}, "structured_outputs"),
+        ({"structured_outputs": {"json": {}, "whitespace_pattern": "x+"}}, "structured_outputs.whitespace_pattern"),
+        ({"structured_outputs": {"json": {}, "disable_additional_properties": True}},
+         "structured_outputs.disable_additional_properties"),
+        ({"structural_tag": {"structures": [], "triggers": []}}, "structural_tag"),
+        ({"grammar": "root ::= missing"}, "grammar"), ({"grammar": {"type": "regex"}}, "grammar.pattern"),
+        ({"grammar": "root ::= root"}, "grammar"), ({"ebnf": "start: x"}, "ebnf"), ({"format": "yaml"}, "format"),
+        ({"output_format": {"type": "yaml"}}, "output_format.type"),
+        ({"output_config": {"effort": "low"}}, "output_config.effort"),
+        ({"response_format": {"type": "json_object", "schema": {"properties": {"x": {"type": "strin"}}}}},
+         "response_format.schema.properties.x.type"),
+        ({"response_format": {"type": "regex", "pattern": "(?=x)"}}, "response_format.pattern"),
+        ({"response_format": {"type": "regex"}}, "response_format.pattern"),
+        ({"stop_token_ids": [10**6]}, "stop_token_ids"), ({"stop_token_ids": ["x"]}, "stop_token_ids[0]"),
+    ],
+    ids=lambda value: str(value)[:60],
+)  # fmt: skip
+@pytest.mark.parametrize("route", BODIES)
+async def test_an_error_is_at_the_client_s_own_field(route: str, fields: dict[str, Any], param: str) -> None:
+    got = await server(route).post(**fields)
+    assert got.status == 400, got.body
+    assert got.error["param"] == param
+
+
+async def test_a_stop_id_ends_the_answer_and_is_no_part_of_it(place: Server) -> None:
+    got = await place.post(stop_token_ids=[ord("o")])
+    assert texts(got) == ["Hell"]
+    assert '"stop"' in got.body.decode() or "completed" in got.body.decode() or "eos_token" in got.body.decode()
+    assert ord("o") in place.engine.sampling[-1].stop_ids
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("route", [CHAT, TEXT, RESPONSES])
+async def test_unknown_names_are_told_in_a_header(route: str, stream: bool) -> None:
+    fields = {"frobnicate": 1, "a,b\r\nc": 2, "x" * 500: 3, **{f"unheard of {i}": i for i in range(40)}}
+    application = server(route).application
+    body = {**BODIES[route], "stream": stream}
+    got = await post_in_process(application, route, **body, **fields)
+    assert got.status == 200
+    named = got.headers["x-antiphon-ignored"]
+    assert named.startswith(f"frobnicate, a?b??c, {'x' * 64}, unheard?of?0, ")
+    assert named.endswith(", and 23 more")
+    assert len(named) < 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("tool_choise", "tool_choice"), ("temprature", "temperature"), ("max_token", "max_tokens"),
+        ("maxTokens", "max_tokens"), ("top-p", "top_p"), ("Stream", "stream"), ("responseformat", "response_format"),
+        ("guided_jsn", "guided_json"), ("mirostat_taw", "mirostat_tau"), ("presence_penalt", "presence_penalty"),
+    ],
+)  # fmt: skip
+async def test_a_misspelt_name_is_refused_with_the_right_one(name: str, right: str) -> None:
+    got = await server(CHAT).post(**{name: 1})
+    assert (got.status, got.error["code"], got.error["param"]) == (400, "unknown_parameter", name)
+    assert got.error["message"].endswith(f"Did you mean {right}?")
+
+
+async def test_a_field_inside_an_object_is_told_or_refused_like_one_outside() -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {}}, "flavour": 1}, "cost": 2}
+    chat = server(CHAT)
+    got = await chat.post(tools=[tool], response_format={"type": "text", "shade": 3})
+    assert got.status == 200
+    assert got.headers["x-antiphon-ignored"] == "tools[0].function.flavour, tools[0].cost, response_format.shade"
+    tool["function"]["parametres"] = {}  # type: ignore[index]
+    got = await chat.post(tools=[tool])
+    assert (got.status, got.error["param"]) == (400, "tools[0].function.parametres")
+    streamed = {**BODIES[CHAT], "stream": True, "stream_options": {"include_usge": True}}
+    got = await post_in_process(chat.application, CHAT, **streamed)
+    assert (got.status, got.error["param"]) == (400, "stream_options.include_usge")
+
+
+def test_a_program_without_a_server_is_told_too() -> None:
+    read = read_turn_request({"messages": HI, "guided_choice": ["yes", "no"], "n_predict": 5})
+    assert read.conversation.response_format is not None
+    assert read.conversation.response_format.choices == ("yes", "no")
+    assert read.max_tokens == 5
+    with pytest.raises(UnsupportedError, match="mirostat cannot be honoured"):
+        read_turn_request({"messages": HI, "mirostat": 2})
+    with pytest.raises(RequestError, match="Did you mean temperature"):
+        read_turn_request({"messages": HI, "temprature": 2})
