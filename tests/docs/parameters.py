@@ -6,8 +6,9 @@ Run as a script it prints the page: ``python tests/docs/parameters.py > docs/par
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -22,6 +23,7 @@ from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.dialects import configured_dialects
 from antiphon.wire.embeddings.schema import EmbeddingRequest
 from antiphon.wire.interactive.schema import InteractiveRequest
+from antiphon.wire.names.table import KNOWN
 from antiphon.wire.responses.schema import ResponsesRequest
 from docs.declared import Kind, application, kinds
 from docs.samples import CHAT, COMPLETIONS, EMBEDDINGS, INTERACTIVE, RESPONSES, USER, Samples
@@ -47,8 +49,8 @@ with the abilities that its class declares.
 
 `yes`: taken and honoured, in the API's own range. `no effect`: taken; it names the caller, and no answer depends on it.
 A number: what cannot be honoured is refused with this status, by its name; a value that can be, or that requires
-nothing, is taken (`store: false`, `best_of: 1`, `functions: []`, a `min_tokens` as large as the limit). `strict` says
-what changes where a dialect is restricted to the letter of its document.
+nothing, is taken (`store: false`, `best_of: 1`, a `min_tokens` as large as the limit). `strict` says what changes where
+a dialect is restricted to the letter of its document. The last table has every other name that is known.
 
 Engines are tried on the plain routes. `grammar`: where the engine takes grammars; a server that was not declared to
 answers 400. `slots`: as many at once as the engine has slots. `tools`: where the server's owner runs tools.
@@ -91,7 +93,7 @@ class Page:
         self._servers = Servers()
 
     async def text(self) -> str:
-        return "\n".join([HEAD, *[line async for line in self._lines()]]) + "\n"
+        return "\n".join([HEAD, *[line async for line in self._lines()], *other_names()]) + "\n"
 
     async def _lines(self) -> AsyncIterator[str]:
         for title, path, kind, samples, least in ROUTES:
@@ -149,6 +151,34 @@ class Page:
             yield "tools"
         if jinja and (await answered(self._servers.of(engine.best), path, body)).status != 200:
             yield "template"
+
+
+OTHERS = """\
+## Names of other servers
+
+Fields of other servers that are no field of ours, or not on every route: the same on chat completions, completions,
+Responses and the interactive chat, in every dialect but a strict one, which takes none of them. Where a route has the
+field itself, its own table counts.
+
+`= name`: another name of that field; both with different values are a 400. `= the limit`: of `max_tokens`,
+`max_output_tokens` or `request_output_len`, -1 being none. `constraint`: what the answer must be
+([structured output](structured-output.md)). `no effect`: taken, and no answer depends on it. `400`: refused by its
+name, but for null, `""`, `[]`, `{}` and the values listed, which require nothing. A name that is in no table is ignored
+and told in the header `x-antiphon-ignored`; one that is nearly a known one is a 400 with the right one.
+
+| name | of | here | taken | use instead |
+|---|---|---|---|---|"""
+
+
+def other_names() -> Iterator[str]:
+    """The table of known names, by name."""
+    yield OTHERS
+    for row in sorted(KNOWN.values(), key=lambda row: row.name):
+        meaning = {"limit": "= the limit", "same": f"= `{row.stands_for}`", "harmless": NO_EFFECT, "refused": "400"}
+        values = dict.fromkeys(json.dumps(value) for value in row.neutral) if row.use == "refused" else ()
+        taken = ", ".join(f"`{value}`" for value in values if not value.endswith(".0"))
+        cells = [f"`{row.name}`", row.of, meaning.get(row.use, row.use), taken, row.hint or ""]
+        yield f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
 
 
 def page() -> str:

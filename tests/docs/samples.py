@@ -15,17 +15,9 @@ SAMPLING: Samples = {
     "temperature": {"temperature": 0.5}, "top_p": {"top_p": 0.5}, "top_k": {"top_k": 5}, "min_p": {"min_p": 0.1},
     "seed": {"seed": 7}, "stop": {"stop": ["x"]}, "presence_penalty": {"presence_penalty": 1},
     "frequency_penalty": {"frequency_penalty": 1}, "repetition_penalty": {"repetition_penalty": 1.1},
+    "stop_token_ids": {"stop_token_ids": [5]},
 }  # fmt: skip
 """What most routes have in common."""
-
-FORMS: Samples = {
-    "guided_json": {"guided_json": {"type": "object"}}, "guided_regex": {"guided_regex": "[0-9]"},
-    "guided_choice": {"guided_choice": ["yes", "no"]}, "guided_grammar": {"guided_grammar": "root ::= \"x\""},
-    "structured_outputs": {"structured_outputs": {"regex": "[0-9]"}}, "grammar": {"grammar": "root ::= \"x\""},
-    "json_schema": {"json_schema": {"type": "object"}}, "regex": {"regex": "[0-9]"}, "ebnf": {"ebnf": "root ::= \"x\""},
-    "structural_tag": {"structural_tag": {"structures": []}},
-}  # fmt: skip
-"""How other servers are asked for an answer of a form."""
 
 CHAT: Samples = {
     "messages": {}, "model": {}, "stream": {"stream": True},
@@ -48,11 +40,8 @@ CHAT: Samples = {
     "user": {"user": "u"}, "metadata": {"metadata": {"a": "b"}}, "prompt_cache_key": {"prompt_cache_key": "k"},
     "cache_salt": {"cache_salt": "s"},
     "safety_identifier": {"safety_identifier": "s"}, "service_tier": {"service_tier": "auto"},
-    "chat_template": {"chat_template": "{{ 1 }}"},
-    "functions": {"functions": [{"name": "f"}]}, "function_call": {"function_call": "auto"},
-    "modalities": {"modalities": ["text", "audio"]}, "audio": {"audio": {"voice": "v"}},
-    "web_search_options": {"web_search_options": {"x": 1}}, "min_tokens": {"min_tokens": 3},
-    "best_of": {"best_of": 2}, "store": {"store": True}, **FORMS,
+    "min_tokens": {"min_tokens": 3},
+    "best_of": {"best_of": 2}, "store": {"store": True},
 }  # fmt: skip
 
 COMPLETIONS: Samples = {
@@ -64,10 +53,8 @@ COMPLETIONS: Samples = {
     "ignore_eos": {"ignore_eos": True, "max_tokens": 9}, "echo": {"echo": True}, "suffix": {"suffix": "x"},
     "use_raw_prompt": {"use_raw_prompt": False}, "error_behavior": {"error_behavior": "truncate"},
     "skip_special_tokens": {"use_raw_prompt": True, "skip_special_tokens": False}, "user": {"user": "u"},
-    "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"}, "min_tokens": {"min_tokens": 3},
-    "prompt_logprobs": {"prompt_logprobs": 1}, "add_special_tokens": {"add_special_tokens": True},
-    "truncate_prompt_tokens": {"truncate_prompt_tokens": 5},
-    "response_format": {"response_format": {"type": "json_object"}}, **FORMS,
+    "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"},
+    "response_format": {"response_format": {"type": "json_object"}},
 }  # fmt: skip
 
 EMBEDDINGS: Samples = {
@@ -89,8 +76,6 @@ RESPONSES: Samples = {
     "metadata": {"metadata": {"a": "b"}}, "user": {"user": "u"}, "safety_identifier": {"safety_identifier": "s"},
     "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"},
     "service_tier": {"service_tier": "auto"},
-    "prompt": {"prompt": {"id": "p"}}, "modalities": {"modalities": ["audio"]},
-    "response_format": {"response_format": {"type": "json_object"}}, **FORMS,
 }  # fmt: skip
 
 INTERACTIVE: Samples = {
@@ -98,8 +83,6 @@ INTERACTIVE: Samples = {
     "stream": {"stream": True}, "cancel": {"session_id": "t", "cancel": True},
     "request_output_len": {"request_output_len": 9},
     **{name: sample for name, sample in SAMPLING.items() if name not in ("presence_penalty", "frequency_penalty")},
-    "ignore_eos": {"ignore_eos": True, "request_output_len": 9}, "skip_special_tokens": {"skip_special_tokens": False},
-    "spaces_between_special_tokens": {"spaces_between_special_tokens": False}, "min_new_tokens": {"min_new_tokens": 4},
-    "image_url": {"image_url": "http://127.0.0.1/x.png"}, "adapter_name": {"adapter_name": "lora"},
-    "response_format": {"response_format": {"type": "json_object"}}, **FORMS,
+    "ignore_eos": {"ignore_eos": True, "request_output_len": 9},
+    "response_format": {"response_format": {"type": "json_object"}},
 }  # fmt: skip

@@ -88,7 +88,7 @@ def _needs_grammar(draft: Draft) -> bool:
     request = draft.request
     if request.requires_grammar:
         return True
-    if request.ignore_eos:
+    if request.ignore_eos or request.raw is not None:
         return False
     return bool(request.conversation.tools) or request.tool_choice.mode == "none" or draft.format.framed
 

@@ -32,10 +32,10 @@ from .grammar import (
     KeyValues,
     Lexeme,
     Literal,
+    NamedRules,
     Reference,
     Regex,
     Repeat,
-    Rules,
 )
 from .lark import lark
 from .limits import LIMITS, Limits, check_pattern
@@ -122,7 +122,7 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
         match leaf:
             case Regex(pattern, path):
                 check_pattern(pattern, path, limits)
-            case Rules():
+            case NamedRules():
                 pass  # Its limits were those of its reader.
             case Json(schema, path, strict):
                 schemas[id(schema)] = compile_schema(schema, path, strict=strict, limits=limits)
@@ -150,7 +150,7 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
     return CompiledGrammar(text, digest, vocabulary.tokens, start, by_path, limits.mask_seconds)
 
 
-def _check(start: LLMatcher, parts: Sequence[Json | Regex | Rules], finder: FaultFinder) -> None:
+def _check(start: LLMatcher, parts: Sequence[Json | Regex | NamedRules], finder: FaultFinder) -> None:
     """Raises `RequestError`, with the place of the part that does not even compile alone."""
     fault = first_fault(start)
     for part in parts:
@@ -163,9 +163,9 @@ def _check(start: LLMatcher, parts: Sequence[Json | Regex | Rules], finder: Faul
         raise refusal(fault, None, "invalid_grammar")
 
 
-def leaves(grammar: Grammar) -> list[Json | Regex | Rules]:
+def leaves(grammar: Grammar) -> list[Json | Regex | NamedRules]:
     """The schemas, patterns and rules of a grammar, each once (a schema that is in several places is one object)."""
-    found: dict[int, Json | Regex | Rules] = {}
+    found: dict[int, Json | Regex | NamedRules] = {}
     todo: list[Grammar] = [grammar]
     while todo:
         match todo.pop():
@@ -173,7 +173,7 @@ def leaves(grammar: Grammar) -> list[Json | Regex | Rules]:
                 found.setdefault(id(schema), leaf)
             case Regex(pattern) as leaf:
                 found.setdefault(id(pattern), leaf)
-            case Rules(rules) as leaf:
+            case NamedRules(rules) as leaf:
                 found.setdefault(id(rules), leaf)
                 todo += [body for _, body in rules]
             case Choice(items) | Chain(items):

@@ -11,7 +11,7 @@ from llguidance import LLMatcher, LLTokenizer
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError
 
-from .grammar import Json, Regex, Rules
+from .grammar import Json, NamedRules, Regex
 from .lark import lark
 from .schema.exact import subschemas
 
@@ -69,12 +69,12 @@ class FaultFinder:
         self._shown = shown
         self._left = MOST_PROBES
 
-    def leaf(self, leaf: Json | Regex | Rules) -> RequestError | None:
+    def leaf(self, leaf: Json | Regex | NamedRules) -> RequestError | None:
         """The error of a schema, a pattern or rules that do not even compile alone, with its place."""
         fault = self._fault(leaf)
         if not fault:
             return None
-        if isinstance(leaf, Rules):
+        if isinstance(leaf, NamedRules):
             return refusal(fault, leaf.path, "invalid_grammar")
         return refusal(fault, leaf.path if isinstance(leaf, Regex) else leaf.path + self._deepest(leaf))
 
@@ -86,12 +86,12 @@ class FaultFinder:
                 return refusal(NOTHING_FITS, f"{leaf.path}{_known(leaf.schema, where)}.multipleOf")
         return None
 
-    def _fault(self, leaf: Json | Regex | Rules) -> str:
+    def _fault(self, leaf: Json | Regex | NamedRules) -> str:
         self._left -= 1
         text = lark(leaf, controls={}, end_ids=(), engine_schema=self._shown_or_itself(leaf))
         return first_fault(LLMatcher(self._tokens, text, log_level=0))
 
-    def _shown_or_itself(self, leaf: Json | Regex | Rules) -> Callable[[Json], JsonSchema]:
+    def _shown_or_itself(self, leaf: Json | Regex | NamedRules) -> Callable[[Json], JsonSchema]:
         return self._shown if isinstance(leaf, Json) and leaf.path else lambda node: node.schema
 
     def _deepest(self, leaf: Json) -> str:

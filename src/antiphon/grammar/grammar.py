@@ -94,13 +94,13 @@ class Lexeme:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a rule of the `Rules` around it says."""
+    """What a rule of the `NamedRules` around it says."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class NamedRules:
     """A grammar of a client, given at ``path``: rules that may refer to each other, the first of them the whole."""
 
     rules: tuple[tuple[str, Grammar], ...]
@@ -150,7 +150,7 @@ Grammar = (
     | Regex
     | Lexeme
     | Reference
-    | Rules
+    | NamedRules
     | Choice
     | Chain
     | Repeat

@@ -43,10 +43,10 @@ from .grammar import (
     KeyValues,
     Lexeme,
     Literal,
+    NamedRules,
     Reference,
     Regex,
     Repeat,
-    Rules,
 )
 from .key_values import KeyValuesWriter
 from .spelling import Pieces
@@ -97,12 +97,8 @@ class _Writer:
                 return self._value(node)
             case Regex(pattern, path):
                 return self.rule("regex", f"/{_between_slashes(spelled_out(pattern), path)}/")
-            case Lexeme(pattern, but_empty):
-                return self.rule("LEXEME", f"/{pattern}/{' & /(?s:.+)/' * but_empty}")
-            case Reference(name):
-                return self._referred[name]
-            case Rules():
-                return self._rules(node)
+            case Lexeme() | Reference() | NamedRules():
+                return self._given(node)
             case Choice(options):
                 return f"({' | '.join(map(self.expression, options))})"
             case Chain(parts):
@@ -112,7 +108,16 @@ class _Writer:
             case _:
                 assert_never(node)
 
-    def _rules(self, node: Rules) -> str:
+    def _given(self, node: Lexeme | Reference | NamedRules) -> str:
+        match node:
+            case Lexeme(pattern, but_empty):
+                return self.rule("LEXEME", f"/{pattern}/{' & /(?s:.+)/' * but_empty}")
+            case Reference(name):
+                return self._referred[name]
+            case NamedRules():
+                return self._rules(node)
+
+    def _rules(self, node: NamedRules) -> str:
         """The name of the first rule; all of them are written once, wherever the grammar occurs."""
         first = self._names.get(id(node))
         if first is None:

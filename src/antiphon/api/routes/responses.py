@@ -21,7 +21,7 @@ from antiphon.errors import ConflictError, Position, RequestError
 from antiphon.generation import plan_turn
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.read import check_possible, conversation_id
-from antiphon.wire.responses.schema import DeletedResponse, Response, ResponsesRequest, TokenCount, TokensRequest
+from antiphon.wire.responses.schema import DeletedResponse, Response, ResponsesRequest, TokenCount
 
 
 class Responses:
@@ -145,7 +145,7 @@ class CountTokens(PostRoute):
     """POST /v1/responses/input_tokens: how many tokens the prompt of such a request has."""
 
     async def answer(self, post: Post) -> None:
-        wire = await post.read(TokensRequest)
+        wire = await post.read(ResponsesRequest)  # Clients send the body that they would send for the response.
         model = await self._context.model(wire.model)
         reader = RequestReader(self._context, post.exchange, secrets.token_hex(12))
         history = await reader.history(wire)

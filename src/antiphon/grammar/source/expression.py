@@ -10,6 +10,8 @@ from antiphon.grammar.limits import LIMITS
 
 MOST_CHARACTERS = 64 * 1024
 """Of a grammar's text."""
+LONGEST_TEXT = 4_096
+"""Characters of one text of a rule."""
 MOST_RULES = 500
 MOST_PARTS = 10_000
 """Texts, classes, references and groups of one grammar."""

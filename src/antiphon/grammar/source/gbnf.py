@@ -10,6 +10,7 @@ import re
 
 from .expression import (
     DEEPEST,
+    LONGEST_TEXT,
     MOST_OPERATORS,
     MOST_PARTS,
     MOST_RULES,
@@ -38,10 +39,10 @@ _ANY = Chars(((0, 0x10FFFF),))
 
 def read_gbnf(text: str, path: str) -> RuleSet:
     """The rules by name, in order. Raises `RequestError`, naming rule and line, for what is none of GBNF."""
-    return _Reader(text, path).rules()
+    return _GbnfReader(text, path).rules()
 
 
-class _Reader:
+class _GbnfReader:
     def __init__(self, text: str, path: str) -> None:
         self._text = text
         self._path = path
@@ -146,6 +147,8 @@ class _Reader:
                 raise self._place().refuse("a text is not closed")
             out.append(self._char())
         self._at += 1
+        if len(out) > LONGEST_TEXT:
+            raise self._place().refuse(f"a text has more than {LONGEST_TEXT} characters")
         return "".join(out)
 
     def _char(self) -> str:

@@ -12,77 +12,30 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from antiphon.grammar.grammar import Chain, Choice, Grammar, Literal, Reference, Regex, Repeat, Rules
+from antiphon.grammar.grammar import Chain, Choice, Grammar, Literal, NamedRules, Reference, Regex, Repeat
+from antiphon.grammar.limits import LIMITS
 from antiphon.grammar.text import quote
 
-from .expression import DEEPEST, MOST_OPERATORS, MOST_PARTS, MOST_RULES, Place, count_within
+from .expression import DEEPEST, LONGEST_TEXT, MOST_OPERATORS, MOST_PARTS, MOST_RULES, Place, count_within
+from .lark_tokens import COMMON, Token, tokens_of
 
-_TOKEN = re.compile(
-    r"""(?P<blank>[ \t\r\f]+|//[^\n]*|\#[^\n]*)
-      | (?P<line>\n)
-      | (?P<text>"(?:\\.|[^"\\\n])*"i?)
-      | (?P<regex>/(?:\\.|[^/\\\n])+/[a-z]*)
-      | (?P<command>%[a-z]+)
-      | (?P<name>[?!]*[A-Za-z_][A-Za-z0-9_]*)
-      | (?P<arrow>->)
-      | (?P<dots>\.\.)
-      | (?P<number>-?\d{1,9})
-      | (?P<sign>[:|()\[\]*+?~,.{}&])
-      | (?P<other>.)""",
-    re.VERBOSE | re.DOTALL,
-)
-COMMON: Mapping[str, str] = {
-    "DIGIT": "[0-9]", "HEXDIGIT": "[0-9a-fA-F]", "INT": "[0-9]+", "SIGNED_INT": "[+-]?[0-9]+",
-    "DECIMAL": r"(?:[0-9]+\.[0-9]*|\.[0-9]+)",
-    "FLOAT": r"(?:[0-9]+[eE][+-]?[0-9]+|(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)",
-    "SIGNED_FLOAT": r"[+-]?(?:[0-9]+[eE][+-]?[0-9]+|(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)",
-    "NUMBER": r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?",
-    "SIGNED_NUMBER": r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?",
-    "ESCAPED_STRING": r'"(?:[^"\\\n]|\\[^\n])*"',
-    "LCASE_LETTER": "[a-z]", "UCASE_LETTER": "[A-Z]", "LETTER": "[a-zA-Z]", "WORD": "[a-zA-Z]+",
-    "CNAME": "[_a-zA-Z][_a-zA-Z0-9]*", "WS_INLINE": r"[ \t]+", "WS": r"[ \t\f\r\n]+", "CR": r"\r", "LF": r"\n",
-    "NEWLINE": r"(?:\r?\n)+",
-}  # fmt: skip
-"""The terminals of Lark's ``common`` that grammars import."""
 _OPERATORS: Mapping[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Pattern:
+class _Terminal:
     """A part of a rule that is one lexeme: as a text where it is just that, and as a pattern."""
 
     pattern: str
     text: str | None = None
 
 
-_Part = _Pattern | Reference | Chain | Choice | Repeat
+_Part = _Terminal | Reference | Chain | Choice | Repeat
 
 
-def read_lark(text: str, path: str) -> Rules:
+def read_lark(text: str, path: str) -> NamedRules:
     """The grammar; its first rule is ``start``. Raises `RequestError`, naming rule and line, for what is not held."""
-    return _Reader(path, _tokens(text, path)).rules()
-
-
-def _tokens(text: str, path: str) -> list[_Token]:
-    found: list[_Token] = []
-    line = 1
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or "other"
-        if kind == "other":
-            raise Place(path, "", line).refuse(f"{match[0]!r} is unexpected")
-        if kind not in ("blank", "line"):
-            found.append(_Token(kind, match[0], line))
-        elif kind == "line" and found and found[-1].kind != "line":
-            found.append(_Token(kind, "\n", line))
-        line += match[0].count("\n")
-    return [*found, _Token("line", "\n", line), _Token("end", "", line)]
+    return _LarkReader(path, tokens_of(text, path)).rules()
 
 
 @dataclass(slots=True)
@@ -90,14 +43,14 @@ class _Statement:
     """The tokens of one definition, read when all names are known."""
 
     name: str
-    tokens: list[_Token]
+    tokens: list[Token]
     at: int = 0
 
 
 @dataclass(slots=True)
-class _Reader:
+class _LarkReader:
     path: str
-    tokens: list[_Token]
+    tokens: list[Token]
     statements: dict[str, _Statement] = field(default_factory=dict)
     ignored: list[_Statement] = field(default_factory=list)
     terminals: dict[str, str] = field(default_factory=dict)
@@ -105,7 +58,7 @@ class _Reader:
     parts: int = 0
     current: _Statement = field(init=False)
 
-    def rules(self) -> Rules:
+    def rules(self) -> NamedRules:
         """All of it: first the definitions, then the terminals, then the rules."""
         self._define()
         if "start" not in self.statements:
@@ -115,7 +68,7 @@ class _Reader:
         bodies = {name: self._grammar(self._body(self.statements[name]), blanks) for name in rules}
         first = bodies.pop("start")
         start = Chain((self._blanks(blanks), first)) if blanks else first
-        return Rules((("start", start), *bodies.items()), self.path)
+        return NamedRules((("start", start), *bodies.items()), self.path)
 
     def _reached(self) -> Iterator[str]:
         """The rules that the first leads to."""
@@ -152,7 +105,7 @@ class _Reader:
                 return at
             at += 1
 
-    def _statement(self, line: list[_Token]) -> None:
+    def _statement(self, line: list[Token]) -> None:
         head = line[0]
         body = [token for token in line if token.kind != "line"]
         if head.kind == "command":
@@ -169,15 +122,15 @@ class _Reader:
             raise place.refuse("there are two rules of this name")
         if len(self.statements) == MOST_RULES:
             raise place.refuse(f"there are more than {MOST_RULES} rules")
-        self.statements[name] = _Statement(name, [*body[at + 1 :], _Token("end", "", head.line)])
+        self.statements[name] = _Statement(name, [*body[at + 1 :], Token("end", "", head.line)])
 
-    def _command(self, body: list[_Token]) -> None:
+    def _command(self, body: list[Token]) -> None:
         head, rest = body[0], body[1:]
         place = Place(self.path, "", head.line)
         if head.text == "%ignore":
-            self.ignored.append(_Statement("%ignore", [*rest, _Token("end", "", head.line)]))
-        elif head.text == "%import" and [token.text for token in rest[:2]] == ["common", "."]:
-            names = [token.text for token in rest[2:] if token.kind == "name"]
+            self.ignored.append(_Statement("%ignore", [*rest, Token("end", "", head.line)]))
+        elif head.text == "%import" and [token.text for token in rest[:1]] == ["common"]:
+            names = [token.text for token in rest[1:] if token.kind == "name"]
             self._import(names, renamed=any(token.kind == "arrow" for token in rest), place=place)
         else:
             raise place.refuse(f"{head.text[:32]} cannot be held", "Write the rules out.")
@@ -194,7 +147,7 @@ class _Reader:
     def _place(self) -> Place:
         return Place(self.path, self.current.name, self._token().line)
 
-    def _token(self) -> _Token:
+    def _token(self) -> Token:
         return self.current.tokens[self.current.at]
 
     def _take(self, text: str) -> bool:
@@ -221,9 +174,9 @@ class _Reader:
             options.append(self._sequence(depth))
         if len(options) == 1:
             return options[0]
-        patterns = [option.pattern for option in options if isinstance(option, _Pattern)]
+        patterns = [option.pattern for option in options if isinstance(option, _Terminal)]
         if self._is_terminal and len(patterns) == len(options):
-            return _Pattern(f"(?:{'|'.join(patterns)})")
+            return self._within(f"(?:{'|'.join(patterns)})")
         return Choice(tuple(map(_whole, options, [self.path] * len(options))))
 
     def _sequence(self, depth: int) -> _Part:
@@ -237,10 +190,15 @@ class _Reader:
             self.current.at += 2  # An alias names a node of a tree that nobody builds here.
         if len(parts) == 1:
             return parts[0]
-        patterns = [part.pattern for part in parts if isinstance(part, _Pattern)]
+        patterns = [part.pattern for part in parts if isinstance(part, _Terminal)]
         if self._is_terminal and len(patterns) == len(parts):
-            return _Pattern("".join(patterns))
+            return self._within("".join(patterns))
         return Chain(tuple(_whole(part, self.path) for part in parts))
+
+    def _within(self, pattern: str) -> _Terminal:
+        if len(pattern) > LIMITS.pattern:
+            raise self._place().refuse(f"the terminal's pattern is longer than {LIMITS.pattern} characters")
+        return _Terminal(pattern)
 
     @property
     def _is_terminal(self) -> bool:
@@ -274,7 +232,7 @@ class _Reader:
     def _optional(self, part: _Part) -> _Part:
         return self._times(part, 0, 1)
 
-    def _text(self, token: _Token) -> _Part:
+    def _text(self, token: Token) -> _Part:
         literal, folded = (token.text[:-1], True) if token.text.endswith("i") else (token.text, False)
         try:
             text: str = json.loads(re.sub(r"\\x([0-9a-fA-F]{2})", r"\\u00\1", literal).replace("\\'", "'"))
@@ -282,10 +240,12 @@ class _Reader:
             raise self._place().refuse(f"{token.text[:32]} is no text") from None
         if any("\ud800" <= char <= "\udfff" or char == "\0" for char in text):
             raise self._place().refuse(f"{token.text[:32]} holds what is no character")
+        if len(text) > LONGEST_TEXT:
+            raise self._place().refuse(f"a text has more than {LONGEST_TEXT} characters")
         if self._token().kind == "dots":
             return self._range(text)
         pattern = quote(text)
-        return _Pattern(f"(?i:{pattern})") if folded else _Pattern(pattern, text)
+        return _Terminal(f"(?i:{pattern})") if folded else _Terminal(pattern, text)
 
     def _range(self, low: str) -> _Part:
         self.current.at += 1
@@ -294,19 +254,19 @@ class _Reader:
         high = json.loads(token.text) if token.kind == "text" and not token.text.endswith("i") else ""
         if len(low) != 1 or len(high) != 1 or high < low:
             raise self._place().refuse("a range goes from one character up to another")
-        return _Pattern(f"[{quote(low)}-{quote(high)}]")
+        return _Terminal(f"[{quote(low)}-{quote(high)}]")
 
-    def _regex(self, token: _Token) -> _Part:
+    def _regex(self, token: Token) -> _Part:
         pattern, _, flags = token.text[1:].rpartition("/")
         if set(flags) - set("is"):
             raise self._place().refuse(f"the flags {flags[:16]!r} cannot be held", "Known: i and s.")
         pattern = pattern.replace("\\/", "/")
-        return _Pattern(f"(?{flags}:{pattern})" if flags else f"(?:{pattern})" if self._is_terminal else pattern)
+        return _Terminal(f"(?{flags}:{pattern})" if flags else f"(?:{pattern})" if self._is_terminal else pattern)
 
-    def _named(self, token: _Token) -> _Part:
+    def _named(self, token: Token) -> _Part:
         name = token.text
         if name.lstrip("_")[:1].isupper():
-            return _Pattern(self._terminal(name))
+            return _Terminal(self._terminal(name))
         if self._is_terminal:
             raise self._place().refuse(f"a terminal cannot hold the rule {name[:32]!r}")
         if name not in self.statements:
@@ -328,7 +288,7 @@ class _Reader:
 
     def _terminal_of(self, statement: _Statement) -> str:
         part = self._body(statement)
-        if not isinstance(part, _Pattern):
+        if not isinstance(part, _Terminal):
             raise Place(self.path, statement.name, statement.tokens[-1].line).refuse(
                 "a terminal needs a text or a pattern"
             )
@@ -365,8 +325,8 @@ class _Reader:
         return count_within(int(token.text), self._place())
 
     def _times(self, part: _Part, least: int, most: int | None) -> _Part:
-        if self._is_terminal and isinstance(part, _Pattern):
-            return _Pattern(f"(?:{part.pattern}){{{least},{'' if most is None else most}}}")
+        if self._is_terminal and isinstance(part, _Terminal):
+            return self._within(f"(?:{part.pattern}){{{least},{'' if most is None else most}}}")
         return Repeat(_whole(part, self.path), least, most)
 
     # What is ignored between lexemes.
@@ -393,6 +353,6 @@ class _Reader:
 
 def _whole(part: _Part, path: str) -> Grammar:
     """A part as a grammar: a pattern becomes a lexeme."""
-    if not isinstance(part, _Pattern):
+    if not isinstance(part, _Terminal):
         return part
     return Regex(part.pattern, path) if part.text is None else Literal(part.text)

@@ -1,8 +1,8 @@
-"""Rules by characters (GBNF) → a grammar of ours that accepts just the same texts."""
+"""NamedRules by characters (GBNF) → a grammar of ours that accepts just the same texts."""
 
 from __future__ import annotations
 
-from antiphon.grammar.grammar import Chain, Choice, Grammar, Lexeme, Literal, Reference, Repeat, Rules
+from antiphon.grammar.grammar import Chain, Choice, Grammar, Lexeme, Literal, NamedRules, Reference, Repeat
 from antiphon.grammar.text import quote
 
 from .expression import Chars, Either, Expression, Named, Place, Repeated, RuleSet, Sequence, Text, names_in
@@ -11,12 +11,12 @@ from .lexemes import Lexemes, in_runs, is_pattern, patterns
 _SURROGATES = (0xD800, 0xDFFF)
 
 
-def lowered(rules: RuleSet, root: str, path: str) -> Rules:
+def lowered(rules: RuleSet, root: str, path: str) -> NamedRules:
     """The grammar whose texts are those of ``root``. Raises `RequestError` for a rule that is missing."""
     rules = _reached(rules, root, Place(path))
     known = patterns(rules)
     if root in known:
-        return Rules((("root", _Lowering(rules, known).pattern(rules[root])),), path)
+        return NamedRules((("root", _Lowering(rules, known).pattern(rules[root])),), path)
     runs = {name: body if name in known else in_runs(body, known) for name, body in rules.items()}
     for shape in (rules, runs):
         if Lexemes(shape, known).unsafe() == frozenset():
@@ -53,14 +53,14 @@ class _Lowering:
         self._unsafe = unsafe
         self._spelled: dict[str, Grammar | None] = {}
 
-    def rules(self, root: str, path: str) -> Rules:
+    def rules(self, root: str, path: str) -> NamedRules:
         bodies = {name: self._lower(body) for name, body in self._rules.items() if name not in self._known}
         while missing := [name for name, body in self._spelled.items() if body is None]:
             for name in missing:
                 self._spelled[name] = self._by_characters(self._rules[name])
         spelled = {f"{name} by characters": body for name, body in self._spelled.items() if body is not None}
         first = bodies.pop(root)
-        return Rules(((root, first), *bodies.items(), *spelled.items()), path)
+        return NamedRules(((root, first), *bodies.items(), *spelled.items()), path)
 
     def _lower(self, expression: Expression) -> Grammar:
         if is_pattern(expression, self._known):

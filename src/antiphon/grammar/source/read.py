@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 
-from antiphon.grammar.grammar import Chain, Choice, Grammar, Reference, Repeat, Rules
+from antiphon.grammar.grammar import Chain, Choice, Grammar, NamedRules, Reference, Repeat
 
 from .expression import MOST_CHARACTERS, Place
 from .gbnf import read_gbnf
 from .lark import read_lark
 from .lower import lowered
 
-_QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"|\[(?:\\.|[^]\\\n])*\]|/(?:\\.|[^/\\\n])+/|#[^\n]*|//[^\n]*')
+_IS_GBNF = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*[A-Za-z_][A-Za-z0-9_-]*[ \t\r\n]*::=")
+"""The first thing in it is the definition of a rule."""
 
 
-def read_grammar(text: str, path: str) -> Rules:
+def read_grammar(text: str, path: str) -> NamedRules:
     """The grammar of ``text``, which is at ``path`` of the request. GBNF defines with ``::=``, Lark with a colon.
 
     Raises `RequestError`, naming the rule and the line, for what cannot be held.
@@ -23,14 +24,13 @@ def read_grammar(text: str, path: str) -> Rules:
         raise Place(path).refuse(f"it has more than {MOST_CHARACTERS} characters", "Ask for less at once.")
     if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
         raise Place(path).refuse("it holds what is no character")
-    is_gbnf = "::=" in _QUOTED.sub("", text)
-    rules = lowered(read_gbnf(text, path), "root", path) if is_gbnf else read_lark(text, path)
+    rules = lowered(read_gbnf(text, path), "root", path) if _IS_GBNF.match(text) else read_lark(text, path)
     if rules.rules[0][0] not in _ending(rules):
         raise Place(path).refuse("no text of it ever ends", "Give each rule a way that does not lead back to it.")
     return rules
 
 
-def _ending(rules: Rules) -> set[str]:
+def _ending(rules: NamedRules) -> set[str]:
     """The rules that have a text with an end."""
     ending: set[str] = set()
     waiting = list(rules.rules)

@@ -126,7 +126,7 @@ _ROWS = (
     *_refused("llama.cpp", "n_indent", 0),
     *_refused("llama.cpp", "grammar_lazy", False, hint="Use response_format, which holds from the first token."),
     *_refused("llama.cpp", "grammar_triggers preserved_tokens", hint="Use response_format or tools."),
-    *_refused("OpenAI", "logit_bias stop_token_ids stop ignore_eos seed", False, hint=_ELSEWHERE),
+    *_refused("OpenAI, vLLM", "logit_bias ignore_eos", False, hint=_ELSEWHERE),
     *_refused("OpenAI", "presence_penalty frequency_penalty", 0, hint=_ELSEWHERE),
     *_refused("SGLang, Databricks", "error_behavior", "error", hint=_ELSEWHERE),
     # Which tokens there are in the prompt.
