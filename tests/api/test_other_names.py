@@ -236,7 +236,7 @@ async def test_a_strict_dialect_takes_no_other_names(route: str, dialect: str) -
 
 
 async def test_two_constraints_at_once_are_refused_and_both_are_named(place: Server) -> None:
-    pairs = [
+    pairs: list[dict[str, Any]] = [
         {"guided_regex": "x", "structured_outputs": {"choice": ["x"]}},
         {"structured_outputs": {"choice": ["x"], "regex": "x"}},
         {"grammar": GBNF, "format": "json"},
@@ -245,8 +245,9 @@ async def test_two_constraints_at_once_are_refused_and_both_are_named(place: Ser
         got = await place.post(**fields)
         assert got.status in (400, 422), got.body
         assert "constrains the answer" in got.body.decode()
-    own = {"text": {"format": {"type": "json_object"}}} if place.route == RESPONSES else None
-    got = await place.post(**(own or {"response_format": {"type": "json_object"}}), regex="x")
+    form = {"type": "json_object"}
+    own: dict[str, Any] = {"text": {"format": form}} if place.route == RESPONSES else {"response_format": form}
+    got = await place.post(**own, regex="x")
     assert got.status in (400, 422)
     assert "regex" in got.body.decode()
 

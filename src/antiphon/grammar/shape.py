@@ -11,7 +11,7 @@ from antiphon.tokens import Control
 
 from .arguments import arguments_schema
 from .grammar import Grammar, Json, Regex, choice
-from .source import read_grammar
+from .source.read import read_grammar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,13 @@ from antiphon.generation.plan import MAX_STOPS
 from .completions.read import MAX_LOGPROBS
 from .definitions import NAME
 from .dialect import OPENAI
+from .names.table import KNOWN
 from .native.templates import MAX_CONTROLS, MAX_TEMPLATE
 from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
 
 Schema = dict[str, Any]
 NULL: Schema = {"type": "null"}
+_GENERATING = frozenset({"ChatRequest", "RenderRequest", "CompletionRequest", "ResponsesRequest", "InteractiveRequest"})
 
 
 def _one_of(*names: str, kinds: tuple[str, ...]) -> Schema:
@@ -78,7 +80,19 @@ def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
             found = fields.get(name)
             if found is not None:
                 schema["properties"][name] = {**keywords, **found}
+        if kind in _GENERATING:
+            schema["properties"] = {**other_names(), **schema["properties"]}
     return schemas
+
+
+def other_names() -> dict[str, Schema]:
+    """The names of other servers that are honoured; what a refused one is, its error says."""
+    meanings = {"limit": "Another name of the limit in tokens.", "constraint": "What the answer must be."}
+    return {
+        row.name: {"description": meanings.get(row.use, f"Another name of {row.stands_for}.")}
+        for row in KNOWN.values()
+        if row.use in ("limit", "same", "constraint")
+    }
 
 
 def _common(limits: Limits) -> dict[str, Schema]:

@@ -1,5 +1,1 @@
 """Grammars that clients bring along, as texts: llama.cpp's GBNF (and EBNF written like it) and Lark."""
-
-from .read import read_grammar
-
-__all__ = ["read_grammar"]
