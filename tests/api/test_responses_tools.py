@@ -237,7 +237,7 @@ def test_the_history_of_a_stored_response_has_the_results_of_tools(toolbox: Tool
 
 def test_tools_that_nobody_has_are_dropped_and_named(toolbox: Toolbox) -> None:
     requested = {"tools": [WEATHER_TOOL, {"type": "web_search"}, {"type": "image_generation"}]}
-    with running(oss_app(ANSWER, debug=True)) as base:
+    with running(oss_app(ANSWER)) as base:
         got = respond(base, requested)
     assert [tool["type"] for tool in got.json["tools"]] == ["function"]
     assert got.headers["x-antiphon-ignored"] == "tools[1].type=web_search, tools[2].type=image_generation"

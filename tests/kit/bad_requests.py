@@ -57,6 +57,7 @@ def bad_requests() -> Iterator[Bad]:
     yield from responses()
     yield from layer()
     yield from interactive()
+    yield from other_names()
     yield from embeddings()
     yield from others()
     yield from unknown_places()
@@ -148,7 +149,7 @@ def completions() -> Iterator[Bad]:
         "n": [0, -1, 10**9, 1.5, True], "best_of": [0, 10**9, "2"], "logprobs": [-1, 6, 60_000, True],
         "max_tokens": [-1, 10**30, "9", 1.5], "stop": [["a"] * 5, "x" * 2000, [1], {"a": 1}],
         "logit_bias": [{"99999999": 1}, {"abc": 1}, {"1": 1e39}, {"1": -101}, [1]],
-        "suffix": ["x"], "prompt_logprobs": [1], "response_format": [{"type": "json_object"}],
+        "suffix": ["x"], "prompt_logprobs": [1], "response_format": [{"type": "yaml"}],
         "error_behavior": ["ignore"], "use_raw_prompt": ["yes"], "truncate_prompt_tokens": [5], "min_tokens": [5],
         "stream_options": [{"include_usage": True}], "stream": ["yes", 1], "echo": ["yes", 1],
     }  # fmt: skip
@@ -230,6 +231,28 @@ def interactive() -> Iterator[Bad]:
     ]  # fmt: skip
     for fields in bad:
         yield wrong(INTERACTIVE, None, **fields)
+
+
+def other_names() -> Iterator[Bad]:
+    """Constraints in the words of other servers that nothing can hold, or that would take a server down."""
+    deep: Any = "x"
+    for _ in range(200):
+        deep = {"type": "grammar", "grammar": deep}
+    constraints: list[tuple[str, list[Any]]] = [
+        ("grammar", ["x", "root ::= " + "(" * 30_000, "start: " + "[" * 50_000, deep, 5]),
+        ("grammar", ["root ::= <[5]>", "root ::= root", "start: start"]),
+        ("guided_json", ["{", 5, {"type": 123}, {"minItems": 10**9, "type": "array"}, "[" * 50_000]),
+        ("guided_regex", ["(?=x)", "((x{999}){999}){999}", 5, "["]), ("guided_choice", [[], [""], [5], "x"]),
+        ("structured_outputs", [{"regex": "x", "choice": ["y"]}, {"frob": 1}, {"structural_tag": "{"}, "x"]),
+        ("response_format", [{"type": "json_object", "schema": {"type": 123}}]),
+        ("stop_token_ids", [[-1], [10**9], ["x"], [1] * 2000 + list(range(2000))]),
+    ]  # fmt: skip
+    for path in (CHAT, TEXT, RESPONSES, INTERACTIVE):
+        for name, values in constraints:
+            for value in values:
+                yield wrong(path, None, **{name: value})
+        for name in ("temprature", "bad_words", "mirostat", "lora", "prompt_logprobs", "use_beam_search"):
+            yield wrong(path, name, **{name: 2})
 
 
 def embeddings() -> Iterator[Bad]:
