@@ -193,9 +193,17 @@ async def test_another_name_of_the_limit_is_the_limit(place: Server) -> None:
 
 
 async def test_another_name_of_a_field_is_that_field(place: Server) -> None:
-    assert {row.name for row in KNOWN.values() if row.use == "same"} == {"repeat_penalty", "n_cmpl"}
+    assert {row.name for row in KNOWN.values() if row.use == "same"} == {"repeat_penalty", "n_cmpl", "random_seed"}
     assert (await place.post(repeat_penalty=1.3)).status == 200
     assert place.engine.sampling[-1].repetition_penalty == 1.3
+    assert (await place.post(random_seed=7)).status == 200
+    assert place.engine.sampling[-1].seed == 7
+    several = await place.post(n_cmpl=2)
+    if "n" in KINDS[place.route].__struct_fields__:
+        assert len(texts(several)) == 2
+    else:
+        assert "n_cmpl cannot be honoured" in several.body.decode()
+        assert (await place.post(n_cmpl=1)).status == 200
     bad = await place.post(repeat_penalty=9)
     assert bad.status in (400, 422)
     assert "repeat_penalty" in bad.body.decode()
@@ -266,6 +274,8 @@ async def test_two_constraints_at_once_are_refused_and_both_are_named(place: Ser
         ({"structured_outputs": {"choice": "x"}}, "structured_outputs.choice"),
         ({"structured_outputs": {"shape": "x"}}, "structured_outputs.shape"),
         ({"structured_outputs": [1]}, "structured_outputs"),
+        ({"structured_outputs": {"regex": ""}}, "structured_outputs.regex"),
+        ({"structural_tag": {"format": {"type": "regex", "pattern": ""}}}, "structural_tag.format.pattern"),
         ({"structured_outputs": {"json": {}, "whitespace_pattern": "x+"}}, "structured_outputs.whitespace_pattern"),
         ({"structured_outputs": {"json": {}, "disable_additional_properties": True}},
          "structured_outputs.disable_additional_properties"),
@@ -330,6 +340,10 @@ async def test_a_field_inside_an_object_is_told_or_refused_like_one_outside() ->
     got = await chat.post(tools=[tool], response_format={"type": "text", "shade": 3})
     assert got.status == 200
     assert got.headers["x-antiphon-ignored"] == "tools[0].function.flavour, tools[0].cost, response_format.shade"
+    got = await chat.post(response_format={"type": "regex", "regex": "xyz", "shade": 3})
+    assert (texts(got), got.headers["x-antiphon-ignored"]) == (["xyz"], "response_format.shade")
+    got = await chat.post(output_format={"type": "json_schema", "schema": SCHEMA, "shade": 3})
+    assert (got.status, got.error["param"]) == (400, "output_format.shade")
     tool["function"]["parametres"] = {}  # type: ignore[index]
     got = await chat.post(tools=[tool])
     assert (got.status, got.error["param"]) == (400, "tools[0].function.parametres")

@@ -1,8 +1,8 @@
 r"""Lark's notation, as rules whose terminals are lexemes, as its own lexer and llguidance have them.
 
->>> rules = read_lark('start: GREETING " " NAME\nGREETING: "Hi" | "Ho"\nNAME: /[a-z]+/', "grammar").rules
+>>> rules = read_lark('start: GREETING "!"\nGREETING: "Hi" | "Ho"', "grammar").rules
 >>> rules[0][1]
-Chain(parts=(Regex(pattern='(?:Hi|Ho)', path='grammar'), Literal(text=' '), Regex(pattern='[a-z]+', path='grammar')))
+Chain(parts=(Regex(pattern='(?:Hi|Ho)', path='grammar'), Literal(text='!')))
 """
 
 from __future__ import annotations

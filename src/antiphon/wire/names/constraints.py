@@ -75,6 +75,14 @@ def constraint_in(fields: Mapping[str, msgspec.Raw], *, own: str) -> Constraint 
     return found[0] if found and found[0].kind != "own" else None
 
 
+def not_understood(fields: Mapping[str, msgspec.Raw], *, own: str) -> list[str]:
+    """The paths in the route's own field of what no reader here looks at, where it is put into our words."""
+    value = msgspec.json.decode(fields[own]) if own in fields else None
+    path = own if own in READERS else f"{own}.format"
+    given = value.get("format") if isinstance(value, dict) and own not in READERS else value
+    return [f"{path}.{name}" for name in given if name not in _UNDERSTOOD] if isinstance(given, dict) else []
+
+
 def _read(reader: Reader, name: str, raw: msgspec.Raw) -> Iterator[Constraint]:
     value = msgspec.json.decode(raw)
     if value is not None and value != "":
@@ -105,6 +113,10 @@ def _foreign_format(value: Any, path: str) -> Iterator[Constraint]:
     """The same in a field that is no route's own, so that it is put into our words in any case."""
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise refused(path, "must be an object with a type.", code="invalid_type")
+    for name in value:
+        if name not in _UNDERSTOOD:
+            place = f"{path}.{name[:64]}"
+            raise UnsupportedError(f"{place} cannot be honoured.", position=Position(path=place))
     if value["type"] == "json_schema" and isinstance(value.get("json_schema"), dict):
         yield from _schema_of(value["json_schema"], "schema", f"{path}.json_schema")
         return
@@ -194,6 +206,8 @@ def _structured_outputs(value: Any, path: str) -> Iterator[Constraint]:
             raise UnsupportedError(
                 f"{place} cannot be honoured.", position=Position(path=place), hint=f"Known: {', '.join(_ENTRIES)}."
             )
+        if entry == "" and name != "whitespace_pattern":
+            raise refused(place, "is empty.")
         yield from _ENTRIES[name](entry, place)
 
 
@@ -226,6 +240,8 @@ def _structural_tag(value: Any, path: str) -> Iterator[Constraint]:
         )
         raise UnsupportedError(f"{path} cannot be honoured.", position=Position(path=path), hint=hint)
     key, reader = _TAG_FORMATS[kind]
+    if inner.get(key) in (None, ""):
+        raise refused(f"{path}.format.{key}", "is empty.", code="missing_required_parameter")
     yield from reader(inner.get(key), f"{path}.format.{key}")
 
 
@@ -281,6 +297,11 @@ _TYPES: Mapping[str, Reader] = {
     "ebnf": _typed(_lines, "ebnf", "grammar", "value"),
     "structural_tag": _structural_tag,
 }
+_UNDERSTOOD = frozenset(
+    "type name description strict schema json_schema value pattern regex regex_schema choice choices grammar ebnf"
+    " format structures triggers".split()
+)
+"""The keys of a format, in any server's words."""
 _KNOWN_TYPES = ("text", "json_schema", *_TYPES)
 _ENTRIES: Mapping[str, Reader] = {
     "json": _schema, "json_object": _object, "regex": _pattern, "choice": _choices, "grammar": _grammar,

@@ -72,7 +72,8 @@ _ROWS = (
         ("request_output_len", "LMDeploy"),
     )),
     KnownName("repeat_penalty", "llama.cpp, Ollama", "same", stands_for="repetition_penalty"),
-    KnownName("n_cmpl", "llama.cpp", "same", stands_for="n"),
+    KnownName("n_cmpl", "llama.cpp", "same", (1,), stands_for="n"),
+    KnownName("random_seed", "Mistral", "same", stands_for="seed"),
     # What the answer must be.
     *_constraints("vLLM", "structured_outputs guided_json guided_regex guided_choice guided_grammar"),
     *_constraints("llama.cpp, SGLang", "json_schema grammar regex ebnf structural_tag"),
@@ -129,6 +130,9 @@ _ROWS = (
     *_refused("OpenAI, vLLM", "logit_bias ignore_eos", False, hint=_ELSEWHERE),
     *_refused("OpenAI", "presence_penalty frequency_penalty", 0, hint=_ELSEWHERE),
     *_refused("SGLang, Databricks", "error_behavior", "error", hint=_ELSEWHERE),
+    *_refused("Transformers", "max_length min_length no_repeat_ngram_size eos_token_id", 0, hint=_SAMPLERS),
+    *_refused("Transformers", "num_return_sequences num_beam_groups", 1, hint=_SEARCH),
+    *_refused("Transformers", "diversity_penalty penalty_alpha", 0, hint=_SEARCH),
     # Which tokens there are in the prompt.
     *_refused("vLLM", "echo", False, hint="Use completions."),
     *_refused("vLLM", "truncate_prompt_tokens truncation_side", hint="Send a shorter prompt."),
@@ -202,6 +206,7 @@ _ROWS = (
     *_refused("TGI", "details decoder_input_details return_full_text", False, hint=_ECHOED),
     *_refused("TGI", "top_n_tokens", 0, hint="Use logprobs."),
     *_refused("TGI", "typical_p_mass"),
+    *_refused("Mistral", "safe_prompt", False, hint="Say it in a message."),
     *_refused("Databricks", "databricks_options custom_inputs", hint=None),
     *_refused("MindIE", "perf_stat", False),
     *_refused("Ollama, Anthropic", "stop_sequences", hint="Use stop."),

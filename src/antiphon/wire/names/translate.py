@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.errors import AntiphonError, Position, RequestError, UnsupportedError
 
-from .constraints import Constraint, constraint_in
+from .constraints import Constraint, constraint_in, not_understood
 from .misspelt import MOST_EXAMINED, meant
 from .nested import unread
 from .table import KNOWN, KnownName
@@ -90,8 +90,9 @@ class Translation:
 
     def _note(self, unknown: list[str], known: frozenset[str]) -> None:
         """Unknown names are told of. Raises `RequestError` for one that is a known one, misspelt."""
+        candidates = sorted(known) if unknown else []
         for name in unknown[:MOST_EXAMINED]:
-            _refuse_misspelt(name, name, sorted(known))
+            _refuse_misspelt(name, name, candidates)
         self.names = Names(tuple(unknown), tuple(unknown))
 
     def _look_within(self) -> None:
@@ -132,6 +133,7 @@ class Translation:
         constraint = constraint_in(self.fields, own=own)
         if constraint is None or own not in known:
             return
+        self.names = replace(self.names, ignored=(*self.names.ignored, *not_understood(self.fields, own=own)))
         self.fields = {**self.fields, own: msgspec.Raw(msgspec.json.encode(self._in_place(constraint, own)))}
         self.names = replace(self.names, restored={**self.names.restored, **constraint.restored(own)})
 
