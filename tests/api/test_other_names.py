@@ -347,6 +347,8 @@ async def test_a_field_inside_an_object_is_told_or_refused_like_one_outside() ->
     tool["function"]["parametres"] = {}  # type: ignore[index]
     got = await chat.post(tools=[tool])
     assert (got.status, got.error["param"]) == (400, "tools[0].function.parametres")
+    got = await post_in_process(chat.application, CHAT, messages=[{**HI[0], "images": ["x"], "conten": 1}])
+    assert got.headers["x-antiphon-ignored"] == "messages[0].images, messages[0].conten"
     streamed = {**BODIES[CHAT], "stream": True, "stream_options": {"include_usge": True}}
     got = await post_in_process(chat.application, CHAT, **streamed)
     assert (got.status, got.error["param"]) == (400, "stream_options.include_usge")

@@ -5,6 +5,7 @@
 >>> meant("topP", ["temperature", "top_p"])
 'top_p'
 >>> meant("step", ["stop"])
+>>> meant("x_request_id", ["request_id"])
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def meant(name: str, known: Iterable[str]) -> str | None:
     """The known name that ``name`` misspells, the nearest and first one; None for a name of its own.
 
     Case, hyphens and underscores do not count. Else a known name of 5 to 8 characters may differ in one letter and a
-    longer one in two (one put in, left out, changed, or two exchanged); a shorter one in none.
+    longer one in two (one put in, left out, changed, or two exchanged), but not in the first; a shorter one in none.
     """
     if len(name) > LONGEST:
         return None
@@ -39,7 +40,7 @@ def _plain(name: str) -> str:
 
 def _within(a: str, b: str, most: int) -> bool:
     """Whether at most so many letters differ; most names are told apart by their letters alone."""
-    if abs(len(a) - len(b)) > most or len(set(a) ^ set(b)) > 2 * most:
+    if a[:1] != b[:1] or abs(len(a) - len(b)) > most or len(set(a) ^ set(b)) > 2 * most:
         return False
     return _distance(a, b) <= most
 

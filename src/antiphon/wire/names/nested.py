@@ -1,6 +1,7 @@
 """The fields inside a request's objects that nothing here reads, by their paths.
 
-Messages and items are not looked through: they are most of a body, and what others add to them is theirs.
+Messages and items are most of a body: only their own fields are looked at, and what others add to them is told, never
+taken for a misspelling.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from typing import Any
 
 import msgspec
 
-SKIPPED = frozenset({"messages", "input", "prompt", "items"})
+LONG = frozenset({"messages", "input", "prompt", "items"})
+"""The fields that are lists of messages or items."""
 MOST_ENTRIES = 256
 """Entries of a list at most that are looked through."""
 Fields = Mapping[str, msgspec.Raw]
+Structs = tuple[type[msgspec.Struct], ...]
+_ENTRIES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadField:
-    """A field at ``path`` that is none of ``known``, the fields of the object that holds it."""
+    """A field at ``path`` that is none of the object that holds it. ``known``: the fields that it may misspell."""
 
     path: str
     name: str
@@ -30,15 +34,36 @@ class UnreadField:
 def unread(fields: Fields, kind: type[msgspec.Struct]) -> Iterator[UnreadField]:
     """The fields within ``fields``, of a body that was read as ``kind``, which no struct there has."""
     for name, types in _objects(kind).items():
-        if name in fields:
+        if name in fields and name in LONG:
+            yield from _beside(fields[name], types, name)
+        elif name in fields:
             yield from _within(msgspec.json.decode(fields[name]), types, name)
 
 
+def _beside(raw: msgspec.Raw, structs: Structs, path: str) -> Iterator[UnreadField]:
+    """The fields of messages or items themselves; what is no list of them is left to who reads it."""
+    names = _names(structs)
+    try:
+        entries = _ENTRIES.decode(raw)
+    except msgspec.ValidationError:
+        return
+    for i, entry in enumerate(entries):
+        if not entry.keys() <= names.keys():
+            yield from (UnreadField(f"{path}[{i}].{name}", name, ()) for name in entry if name not in names)
+
+
 @cache
-def _objects(kind: type[msgspec.Struct]) -> dict[str, tuple[type[msgspec.Struct], ...]]:
+def _names(structs: Structs) -> dict[str, Structs]:
+    """The fields of some structs, and the structs that each may hold."""
+    names = {field.encode_name: () for kind in structs for field in msgspec.structs.fields(kind)}
+    return names | {name: types for kind in structs for name, types in _objects(kind).items()}
+
+
+@cache
+def _objects(kind: type[msgspec.Struct]) -> dict[str, Structs]:
     """The structs that a field may hold, itself or in a list, by the names of the fields that may."""
     found = {field.encode_name: tuple(_structs(field.type)) for field in msgspec.structs.fields(kind)}
-    return {name: structs for name, structs in found.items() if structs and name not in SKIPPED}
+    return {name: structs for name, structs in found.items() if structs}
 
 
 def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
@@ -56,16 +81,15 @@ def _structs_of(type: msgspec.inspect.Type) -> Iterator[type[msgspec.Struct]]:
             yield from _structs_of(item)
 
 
-def _within(value: Any, structs: tuple[type[msgspec.Struct], ...], path: str) -> Iterator[UnreadField]:
+def _within(value: Any, structs: Structs, path: str) -> Iterator[UnreadField]:
     match value:
         case list():
             for i, item in enumerate(value[:MOST_ENTRIES]):
                 yield from _within(item, structs, f"{path}[{i}]")
         case dict():
-            names = tuple(field.encode_name for kind in structs for field in msgspec.structs.fields(kind))
-            inner = {name: types for kind in structs for name, types in _objects(kind).items()}
+            names = _names(structs)
             for name, item in value.items():
                 if name not in names:
-                    yield UnreadField(f"{path}.{name}", name, names)
-                elif name in inner:
-                    yield from _within(item, inner[name], f"{path}.{name}")
+                    yield UnreadField(f"{path}.{name}", name, tuple(names))
+                elif names[name]:
+                    yield from _within(item, names[name], f"{path}.{name}")
