@@ -23,7 +23,7 @@ def templated(template: str) -> Model:
 
 def test_a_template_s_argument_that_asks_for_nothing_is_taken_and_reported() -> None:
     model = templated("{% for m in messages %}{{ m.content }}{% endfor %}")
-    with running(create_app(StaticCatalog({"small": model}), debug=True)) as base:
+    with running(create_app(StaticCatalog({"small": model}))) as base:
         for value in (False, None):
             idle = {"enable_thinking": value, "messages": value}
             got = post(base, CHAT, messages=[USER], chat_template_kwargs=idle)
@@ -39,7 +39,7 @@ def test_a_template_s_argument_that_asks_for_nothing_is_taken_and_reported() -> 
 def test_a_template_s_own_argument_is_its_own_when_it_is_false() -> None:
     quiet = "{% if enable_thinking is defined and not enable_thinking %}QUIET {% endif %}"
     model = templated(quiet + "{{ messages[0].content }}")
-    with running(create_app(StaticCatalog({"small": model}), debug=True)) as base:
+    with running(create_app(StaticCatalog({"small": model}))) as base:
         got = post(base, "/v1/render", messages=[USER], chat_template_kwargs={"enable_thinking": False})
         assert got.json["text"] == "QUIET Hi"
         got = post(base, CHAT, messages=[USER], chat_template_kwargs={"enable_thinking": False})
