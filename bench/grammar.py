@@ -2,7 +2,7 @@
 
 python bench/grammar.py MODEL.gguf              # times, with the model's vocabulary
 python bench/grammar.py MODEL.gguf --decode     # tokens a second with a grammar and without, in the embedded engine
-python bench/grammar.py --coverage SCHEMAS.jsonl   # which schemas are enforced, and which instances accepted
+python bench/grammar.py --coverage SCHEMAS.jsonl   # which schemas and instances are taken; --refusals: why not
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import json
 import multiprocessing
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -37,8 +38,10 @@ from antiphon.formats.template import template_format
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar import EndOfTurn, Json, ReplyShape, chain
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
-from antiphon.grammar.schema.translate import property_order
 from antiphon.tokens import ByteTokenizer, Control, Tokenizer, gguf_tokenizer
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from kit.own_order import OwnOrder  # The tests' measure of what a grammar should accept.
 
 BYTES = ByteTokenizer(["<eos>"])
 END = 256
@@ -206,7 +209,7 @@ def children_time() -> float:
 # -- coverage ---------------------------------------------------------------------------------------------------------
 
 Judge = Callable[[bytes], bool]
-Verdict = tuple[dict[str, Any], list[bool] | None]
+Verdict = tuple[dict[str, Any], list[bool] | str]
 
 
 def antiphon_judge(schema: Any, *, strict: bool, final: bool) -> Judge:
@@ -264,48 +267,45 @@ def verdicts(side: Callable[[Any], Judge], row: dict[str, Any], replies: Connect
     """In a process of its own: a peer may run on, or die."""
     try:
         judge = side(row["schema"])
-        ranks = property_order(row["schema"])
-        replies.send([judge(compact(test["data"], ranks)) for test in row["tests"]])
-    except (RequestError, ValueError, RuntimeError):
-        replies.send(None)
+        order = OwnOrder(row["schema"])
+        replies.send([taken(judge, test, order) for test in row["tests"]])
+    except (RequestError, ValueError, RuntimeError) as error:
+        replies.send(str(error))
 
 
-def compact(value: Any, ranks: dict[str, int]) -> bytes:
-    """Compact JSON, properties in the schema's order, whole numbers without a fraction."""
-    ordered = _ordered(value, ranks)
-    return json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+def taken(judge: Judge, test: dict[str, Any], order: OwnOrder) -> bool:
+    """Whether an instance is accepted: a valid one in the order of its schema's objects, another in any of two."""
+    own = judge(compact(order.write(test["data"])))
+    return own or (not test["valid"] and judge(compact(test["data"])))
 
 
-def _ordered(value: Any, ranks: dict[str, int]) -> Any:
-    match value:
-        case dict():
-            names = sorted(value, key=lambda name: ranks.get(name, len(ranks)))
-            return {name: _ordered(value[name], ranks) for name in names}
-        case list():
-            return [_ordered(item, ranks) for item in value]
-        case float() if value.is_integer():
-            return int(value)
-        case _:
-            return value
+def compact(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def coverage(path: Path) -> None:
+def coverage(path: Path, refusals: bool) -> None:
+    """A table for each source of schemas in the file."""
     with path.open() as lines:
         rows = [json.loads(line) for line in lines]
-    print(f"{len(rows)} schemas\n\n{'':<34}{'refused':>9}{'valid accepted':>22}{'invalid accepted':>20}")
-    for name, side in SIDES.items():
-        seen: Counter[str] = Counter()
-        for row, found in judged(side, rows):
-            seen["refused"] += found is None
-            for test, accepted in zip(row["tests"], found or (), strict=False):
-                kind = "valid" if test["valid"] else "invalid"
-                seen[kind] += 1
-                seen[f"{kind} accepted"] += accepted
-        of_valid, of_invalid = (
-            f"{seen['valid accepted']} of {seen['valid']}",
-            f"{seen['invalid accepted']} of {seen['invalid']}",
-        )
-        print(f"{name:<34}{seen['refused']:>9}{of_valid:>22}{of_invalid:>20}", flush=True)
+    for source in sorted({row["source"] for row in rows}):
+        of_source = [row for row in rows if row["source"] == source]
+        print(f"\n{len(of_source)} schemas of {source}\n")
+        print(f"{'':<34}{'refused':>9}{'valid accepted':>26}{'invalid accepted':>20}")
+        for name, side in SIDES.items():
+            tell(name, list(judged(side, of_source)), refusals)
+
+
+def tell(name: str, verdicts: list[Verdict], refusals: bool) -> None:
+    seen: Counter[tuple[bool, bool]] = Counter()
+    for row, found in verdicts:
+        if isinstance(found, list):
+            seen.update((test["valid"], accepted) for test, accepted in zip(row["tests"], found, strict=True))
+    refused = [(row["id"], found) for row, found in verdicts if not isinstance(found, list)]
+    of = {valid: f"{seen[valid, True]} of {seen[valid, True] + seen[valid, False]}" for valid in (True, False)}
+    share = seen[True, True] / max(1, seen[True, True] + seen[True, False])
+    print(f"{name:<34}{len(refused):>9}{of[True]:>17} ({share:6.2%}){of[False]:>20}", flush=True)
+    for id, reason in refused if refusals and name.startswith("antiphon") else ():
+        print(f"    {id}: {reason}")
 
 
 def judged(side: Callable[[Any], Judge], rows: list[dict[str, Any]]) -> Iterator[Verdict]:
@@ -316,9 +316,9 @@ def judged(side: Callable[[Any], Judge], rows: list[dict[str, Any]]) -> Iterator
         process.start()
         there.close()
         try:
-            found = here.recv() if here.poll(PATIENCE) else None
+            found = here.recv() if here.poll(PATIENCE) else "it takes too long"
         except EOFError:
-            found = None
+            found = "the engine died"
         process.kill()
         process.join()
         yield row, found
@@ -328,10 +328,11 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("model", nargs="?", type=Path)
     arguments.add_argument("--coverage", type=Path)
+    arguments.add_argument("--refusals", action="store_true", help="with --coverage: why each schema is refused")
     arguments.add_argument("--decode", action="store_true")
     given = arguments.parse_args()
     if given.coverage:
-        coverage(given.coverage)
+        coverage(given.coverage, given.refusals)
     if given.model and given.decode:
         asyncio.run(decode(given.model, *vocabulary_of(given.model)))
     elif given.model:

@@ -40,11 +40,13 @@ def translate_array(view: canonical.ArrayView, context: TranslationContext) -> J
     distinct = _distinct(view, context)
     if distinct is not None:
         return distinct
+    context = context.applying()
     schema: dict[str, Any] = {"type": "array"}
-    if view.prefix_items:
-        schema["prefixItems"] = [context.schema(item) for item in view.prefix_items]
+    prefix = _prefix(view, context)
+    if prefix:
+        schema["prefixItems"] = prefix
     if view.items is not None:
-        schema["items"] = context.schema(view.items)
+        schema["items"] = context.items().schema(view.items)
     if view.min_items is not None:
         schema["minItems"] = view.min_items
     if view.max_items is not None:
@@ -52,6 +54,13 @@ def translate_array(view: canonical.ArrayView, context: TranslationContext) -> J
     containing = [_containing(contains, view, context) for contains in view.contains]
     alternatives = [alternative for alternative in containing if alternative is not None]
     return {"allOf": [schema, *alternatives]} if alternatives else schema
+
+
+def _prefix(view: canonical.ArrayView, context: TranslationContext) -> list[JsonSchema]:
+    """The items of a tuple: also those that are as all behind them, for they may have another order of properties."""
+    items = view.prefix_items
+    rest = [view.items] * (context.prefix - len(items)) if view.items is not None else []
+    return [context.items(i).schema(item) for i, item in enumerate([*items, *rest])]
 
 
 def _distinct(view: canonical.ArrayView, context: TranslationContext) -> JsonSchema | None:
@@ -100,7 +109,7 @@ def _containing(
         return None
     if least == 0:
         return None
-    item = context.schema(contains.schema)
+    item = context.containing().schema(contains.schema)
     return {"anyOf": [_at(place, item) for place in range(view.max_items)]}
 
 

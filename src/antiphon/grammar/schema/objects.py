@@ -58,7 +58,11 @@ class NameSet:
         return name in self.listed or any(matches(pattern, name) for pattern in self.patterns)
 
 
-def translate_object(view: canonical.ObjectView, context: TranslationContext) -> JsonSchema:
+def translate_object(node: CanonicalSchema, view: canonical.ObjectView, context: TranslationContext) -> JsonSchema:
+    several = context.parts(node, view)
+    if len(several) > 1:
+        return {"anyOf": [context.schema(part) for part in several]}
+    context = context.applying(view)
     schema: dict[str, Any] = {"type": "object"}
     allowed = None if view.property_names is None else _allowed_names(view.property_names)
     if view.property_names is not None and allowed is None:
@@ -115,15 +119,28 @@ def _names_of_strings(view: canonical.StringView) -> NameSet | None:
 def _properties(
     view: canonical.ObjectView, allowed: NameSet | None, context: TranslationContext
 ) -> dict[str, JsonSchema]:
-    """The properties that are known by name, each with all schemas that apply to it."""
-    if allowed is None:
-        return {name: context.schema(view.properties[name]) for name in context.in_order(view.properties)}
+    """The properties that are known by name, each with all schemas that apply to it.
+
+    The canonical form leaves out those with any value, which have their place in the author's order all the same.
+    """
+    known = {*view.properties, *(allowed.listed if allowed is not None else ())}
+    free = () if _counts(view) else [name for name in context.listed() if allowed is None or name in allowed]
     properties: dict[str, JsonSchema] = {}
-    for name in context.in_order({*allowed.listed, *view.properties}):
-        applying = _schemas_of(name, view)
-        schemas = [context.schema(schema) for schema in applying] if name in allowed else [False]
-        properties[name] = {"allOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else True
+    for name in context.in_order({*known, *free}):
+        inner = context.member(name)
+        if allowed is None and name in view.properties:
+            properties[name] = inner.schema(view.properties[name])
+        elif allowed is None or name in allowed:
+            schemas = [inner.schema(schema) for schema in _schemas_of(name, view)]
+            properties[name] = {"allOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else True
+        else:
+            properties[name] = False
     return properties
+
+
+def _counts(view: canonical.ObjectView) -> bool:
+    """Whether properties are counted: then one that may be left out, and has any value, is better not known by name."""
+    return view.min_properties is not None or view.max_properties is not None
 
 
 def _schemas_of(name: str, view: canonical.ObjectView) -> list[CanonicalSchema]:
@@ -138,8 +155,8 @@ def _other_properties(
     view: canonical.ObjectView, allowed: NameSet | None, context: TranslationContext
 ) -> dict[str, JsonSchema]:
     """``patternProperties`` and ``additionalProperties``: what names may come besides the known ones."""
-    others = True if view.additional_properties is None else context.schema(view.additional_properties)
-    patterns = {pattern: context.schema(schema) for pattern, schema in view.pattern_properties.items()}
+    others = True if view.additional_properties is None else context.others().schema(view.additional_properties)
+    patterns = {p: context.pattern(p).schema(schema) for p, schema in view.pattern_properties.items()}
     if allowed is not None:
         if allowed.patterns and not patterns.keys() <= set(allowed.patterns):
             context.relax("patternProperties", "propertyNames")

@@ -38,10 +38,11 @@ from antiphon.grammar.limits import no_schema
 
 from .arrays import translate_array
 from .cases import has_too_many_cases
-from .context import TranslationContext
+from .context import Translation, TranslationContext
 from .exact import Relaxation
 from .numbers import translate_number
 from .objects import translate_object
+from .order import AuthoredSchema
 from .strings import translate_string
 
 _Values = canonical.TrueView | canonical.FalseView | canonical.MultiTypeView | canonical.ConstView | canonical.EnumView
@@ -65,12 +66,13 @@ def translate(schema: JsonSchema, path: str = "") -> tuple[JsonSchema, tuple[Rel
         form = jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise no_schema(str(error), path) from None
-    context = TranslationContext(form, property_order(schema), _node)
-    engine = context.schema(form)
-    definitions = context.definitions()
+    author = AuthoredSchema(schema)
+    whole = Translation(form, author, _node)
+    engine = TranslationContext(whole, author.top).schema(form)
+    definitions = whole.definitions()
     if definitions:
         engine = {**(engine if isinstance(engine, dict) else {"anyOf": [engine]}), "$defs": definitions}
-    return engine, tuple(_first(keywords, schema) for keywords in dict.fromkeys(context.relaxed))
+    return engine, tuple(_first(keywords, schema) for keywords in dict.fromkeys(whole.relaxed))
 
 
 def _node(node: CanonicalSchema, context: TranslationContext) -> JsonSchema:
@@ -78,7 +80,7 @@ def _node(node: CanonicalSchema, context: TranslationContext) -> JsonSchema:
     if isinstance(view, _Values):
         return _values(view)
     if isinstance(view, _OfOneType):
-        return _of_one_type(view, context)
+        return _of_one_type(node, view, context)
     if isinstance(view, _Combination):
         return _combination(view, context)
     match view:
@@ -106,7 +108,7 @@ def _values(view: _Values) -> JsonSchema:
             assert_never(view)
 
 
-def _of_one_type(view: _OfOneType, context: TranslationContext) -> JsonSchema:
+def _of_one_type(node: CanonicalSchema, view: _OfOneType, context: TranslationContext) -> JsonSchema:
     match view:
         case canonical.StringView():
             return translate_string(view, context)
@@ -115,7 +117,7 @@ def _of_one_type(view: _OfOneType, context: TranslationContext) -> JsonSchema:
         case canonical.ArrayView():
             return translate_array(view, context)
         case canonical.ObjectView():
-            return translate_object(view, context)
+            return translate_object(node, view, context)
         case _:
             assert_never(view)
 
@@ -177,21 +179,6 @@ def _overlap(one: CanonicalSchema, other: CanonicalSchema, context: TranslationC
     except canonical.CanonicalizationError:
         return True
     return both.satisfiability() is not Satisfiability.NO
-
-
-def property_order(schema: Any) -> dict[str, int]:
-    """Every property's rank by its first place in the schema: the canonical form sorts, an author means an order.
-
-    >>> property_order({"required": ["b"], "properties": {"a": {"properties": {"z": True}}, "b": True}})
-    {'a': 0, 'b': 1, 'z': 2}
-    """
-    ranks: dict[str, int] = {}
-    for _, node in _walk(schema):
-        for keyword in ("properties", "required"):
-            for name in node.get(keyword, ()) if isinstance(node.get(keyword), dict | list) else ():
-                if isinstance(name, str):
-                    ranks.setdefault(name, len(ranks))
-    return ranks
 
 
 def _first(keywords: tuple[str, ...], schema: JsonSchema) -> Relaxation:
