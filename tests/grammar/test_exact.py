@@ -12,14 +12,16 @@ from antiphon.grammar.schema.exact import Relaxation, within_reach
 WITHIN = [
     {"maximum": 2**53}, {"minimum": -(2**53)}, {"exclusiveMaximum": 2.0**53}, {"exclusiveMinimum": -(2.0**53)},
     {"maximum": 0}, {"minimum": 0.0}, {"exclusiveMinimum": 1.1e-100}, {"maximum": -1.1e-100}, {"maximum": True},
-    {"type": "integer", "maximum": 2**63 - 1}, {"multipleOf": 999_999_999}, {"multipleOf": 0.01}, {"multipleOf": 3},
+    {"type": "integer", "maximum": 2**63 - 1}, {"multipleOf": 9_999}, {"multipleOf": 10_000_000},
+    {"multipleOf": 0.01}, {"multipleOf": 3},
     {"enum": [2**53, -(2**53), True, [2**53], {"a": 2**53}, 1e300, str(2**64)]}, {"const": 2**53},
     {"default": {"maximum": 2**60}}, {"examples": [{"maximum": 2**60}]}, {"const": {"maximum": 2**53}},
 ]  # fmt: skip
 BEYOND = [
     {"maximum": 2**53 + 1}, {"minimum": -(2**53) - 1}, {"exclusiveMaximum": 2**53 + 1}, {"exclusiveMinimum": 2**53 + 1},
     {"minimum": 1e-100}, {"maximum": -1e-100}, {"maximum": 2**63 - 1}, {"type": "number", "maximum": 2**63 - 1},
-    {"type": "integer", "minimum": 2**63 - 1}, {"type": "integer", "maximum": 2**63}, {"multipleOf": 1_000_000_000},
+    {"type": "integer", "minimum": 2**63 - 1}, {"type": "integer", "maximum": 2**63},
+    {"multipleOf": 10_001}, {"multipleOf": 99_999_999}, {"multipleOf": 1.00001},
     {"multipleOf": 1e-100}, {"type": "integer", "maximum": 2**63 - 2},
 ]  # fmt: skip
 

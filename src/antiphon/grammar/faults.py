@@ -23,6 +23,11 @@ NOTHING_FITS = "NoExtensionBias"
 _PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
 _REASONS = (
     (
+        re.compile(r"^Unable to determine"),
+        "it has patterns, bounds or steps that cannot be decided together",
+        "Ask for fewer of them at once, or for simpler ones.",
+    ),
+    (
         re.compile(r"^(Unsatisfiable schema|NoExtension|Failed to generate regex for)|[Rr]egex is empty"),
         "no value fits it",
         "Look for bounds, types, patterns or required properties that contradict each other.",
@@ -99,8 +104,10 @@ class FaultFinder:
         node, where = self._shown(leaf), ""
         while (inner := self._part_at_fault(node, self._shown(leaf))) is not None:
             node, where = inner[0], where + inner[1]
-        known = _known(leaf.schema, where)
-        return known + (_keyword(node) if known == where else "")
+        known, key = _known(leaf.schema, where), _keyword(node)
+        if known == where:
+            return f"{known}.{key}" if key else known
+        return next((f"{place}.{key}" for place, keys in _places(leaf.schema) if key in keys), known)
 
     def _part_at_fault(self, node: Any, top: JsonSchema) -> tuple[Any, str] | None:
         named = top if isinstance(top, dict) else {}
@@ -111,10 +118,24 @@ class FaultFinder:
         return None
 
 
+_AT_FAULT = ("pattern", "multipleOf", "enum", "const", "$ref", "format", *sorted(_STEPS), "maxLength", "minLength")
+
+
 def _keyword(node: Any) -> str:
-    """The step to the keyword of a part that is most likely at fault."""
-    keywords = ("pattern", "enum", "const", "$ref") if isinstance(node, dict) else ()
-    return next((f".{key}" for key in keywords if key in node), "")
+    """The keyword of a part that is most likely at fault."""
+    return next((key for key in _AT_FAULT if isinstance(node, dict) and key in node), "")
+
+
+def _places(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The schema and those within it, with their places."""
+    todo = [(schema, "")]
+    while todo:
+        node, place = todo.pop(0)
+        if isinstance(node, dict):
+            yield place, node
+            todo += [(inner, place + step) for inner, step in subschemas(node)]
+        elif isinstance(node, list):
+            todo += [(item, f"{place}[{i}]") for i, item in enumerate(node)]
 
 
 def _steps_between_bounds(node: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]:

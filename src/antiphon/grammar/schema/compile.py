@@ -39,6 +39,8 @@ from .translate import translate
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
+_HINTS = {"multipleOf": "Give a minimum: the engine counts from 0 on, and some hundreds of steps below it. "}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledSchema:
@@ -102,7 +104,8 @@ def compile_schema(
             f"{relaxed[0].keyword} cannot be enforced while sampling",
             code="invalid_schema",
             position=Position(path=path + relaxed[0].path),
-            hint="Leave it out, or leave out strict: then it is checked when the answer is whole.",
+            hint=_HINTS.get(relaxed[0].keyword, "")
+            + "Leave it out, or leave out strict: then it is checked when the answer is whole.",
         )
     return CompiledSchema(engine, relaxed, path, validator)
 

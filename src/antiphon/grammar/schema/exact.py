@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from llguidance import LLMatcher
@@ -33,7 +34,8 @@ EXACT = 2**53
 LARGEST = 2**63 - 1
 """The one greater bound that the engine gets right, as a ``maximum`` of integers."""
 SMALLEST = 1e-100
-MOST_STEP = 1e9
+MOST_STEP = 10_000
+"""The greatest step, but for zeros at its end: the engine has a state for each remainder, and builds all of them."""
 
 _BOUNDS = frozenset(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"])
 _DATA = frozenset(["default", "examples", "example"])
@@ -102,13 +104,15 @@ def _is_beyond(key: str, value: Any, node: dict[str, Any]) -> bool:
     if key in _BOUNDS:
         largest = key == "maximum" and value == LARGEST and node.get("type") == "integer"
         return not largest and value != 0 and not SMALLEST < abs(value) <= EXACT
-    return key == "multipleOf" and value > 0 and not _is_step(value)
+    return key == "multipleOf" and value > 0 and not is_step(value)
 
 
-def _is_step(value: float) -> bool:
-    if not SMALLEST < value < MOST_STEP:
+def is_step(value: float | Decimal) -> bool:
+    """Whether the engine can count in steps of the value."""
+    digits = "".join(map(str, Decimal(str(value)).as_tuple().digits)).strip("0")
+    if not SMALLEST < value < LARGEST or int(digits or 0) > MOST_STEP:
         return False
-    grammar = LLMatcher.grammar_from_json_schema({"type": "number", "multipleOf": value})
+    grammar = LLMatcher.grammar_from_json_schema({"type": "number", "multipleOf": float(value)})
     return not LLMatcher.validate_grammar(grammar)
 
 

@@ -41,7 +41,7 @@ from antiphon.conversation import JsonSchema
 from .context import TranslationContext
 from .escapes import engine_patterns
 from .formats import PATTERNS
-from .patterns import matches
+from .patterns import is_regular, matches
 
 MOST_SELECTIONS = 64
 """How many selections of properties may be written out."""
@@ -113,7 +113,7 @@ def _names_of_strings(view: canonical.StringView) -> NameSet | None:
     if view.min_length is not None or view.max_length is not None:
         most = "" if view.max_length is None else view.max_length
         patterns.append(f"^(?s:.{{{view.min_length or 0},{most}}})$")
-    return NameSet(patterns=tuple(patterns)) if len(patterns) == 1 else None
+    return NameSet(patterns=tuple(patterns)) if len(patterns) == 1 and is_regular(patterns[0]) else None
 
 
 def _properties(
@@ -162,6 +162,9 @@ def _other_properties(
             context.relax("patternProperties", "propertyNames")
         patterns = {pattern: patterns.get(pattern, others) for pattern in allowed.patterns}
         others = False
+    if not all(map(is_regular, patterns)):
+        context.relax("patternProperties")
+        return {}
     shown = {engine_patterns(pattern): schema for pattern, schema in _merged(patterns).items()}
     patterns = {pattern: schema for (pattern, *_), schema in shown.items()}
     if not _disjoint(list(patterns)) or any(len(of_one) > 1 for of_one in shown):

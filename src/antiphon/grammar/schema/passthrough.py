@@ -23,10 +23,10 @@ from antiphon.conversation import JsonSchema
 
 from .escapes import engine_patterns
 from .formats import NOT_REGULAR, PATTERNS
-from .patterns import LOOKS_AROUND, pattern_keywords
+from .patterns import is_regular, pattern_keywords
 
 _COUNTS = frozenset(["minLength", "maxLength", "minItems", "maxItems"])
-_AS_GIVEN = frozenset(["type", "enum", "const", "required", "minimum", "maximum", "multipleOf"])
+_AS_GIVEN = frozenset(["type", "enum", "const", "required", "minimum", "maximum"])
 _ANNOTATIONS = frozenset(
     (
         "title description default examples example deprecated readOnly writeOnly $comment nullable "
@@ -72,6 +72,8 @@ def _keyword(key: str, value: Any, schema: dict[str, Any], *, top: bool) -> dict
             return _pattern(value)
         case "format":
             return _format(value, schema)
+        case "multipleOf" if value == int(value) and _is_not_below_zero(schema):
+            return {key: value}
         case "exclusiveMinimum" | "exclusiveMaximum" if not isinstance(value, bool):
             return {key: value}
         case "$ref" if _stands_alone(schema) and str(value).startswith(("#/$defs/", "#/definitions/")):
@@ -99,7 +101,7 @@ def _inner_schemas(key: str, value: Any, *, top: bool) -> Any:
 
 
 def _pattern(pattern: str) -> dict[str, Any]:
-    if LOOKS_AROUND.search(pattern):
+    if not is_regular(pattern):
         raise _NotEnforceable
     return pattern_keywords(engine_patterns(pattern))
 
@@ -109,6 +111,19 @@ def _format(format: Any, schema: dict[str, Any]) -> dict[str, Any]:
     if format in NOT_REGULAR or (format in PATTERNS and ("pattern" in schema or "type" not in schema)):
         raise _NotEnforceable
     return {"pattern": PATTERNS[format]} if format in PATTERNS else {}
+
+
+def _is_not_below_zero(schema: dict[str, Any]) -> bool:
+    """Whether all values are numbers from zero on: of others the engine knows no multiples.
+
+    With alternatives beside it, the engine would join its step and theirs to one that may be too large.
+    """
+    bounds = [schema.get(key) for key in ("minimum", "exclusiveMinimum")]
+    return (
+        schema.get("type") in ("integer", "number")
+        and "anyOf" not in schema
+        and any(isinstance(bound, int | float) and not isinstance(bound, bool) and bound >= 0 for bound in bounds)
+    )
 
 
 def _stands_alone(schema: dict[str, Any]) -> bool:

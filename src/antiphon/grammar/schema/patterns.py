@@ -8,6 +8,8 @@ r"""Regular expressions that several translations need.
 [True, False]
 >>> [bool(LOOKS_AROUND.search(pattern)) for pattern in (r"^(?=a)", r"\bword", r"(a)\1", r"a\\b")]
 [True, True, True, False]
+>>> [is_regular(pattern) for pattern in (r"^a$|^b$", r"[^$]+\$", r"a$b", r"(?m)^a$", r"\bword")]
+[True, True, False, False, False]
 """
 
 from __future__ import annotations
@@ -17,11 +19,30 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import jsonschema_rs
+from llguidance import LLMatcher
 
+from antiphon.conversation import JsonSchema
 from antiphon.grammar.text import quote
 
 LOOKS_AROUND = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?<?[=!]|\\[1-9bB]|\\k<)")
 """A pattern that looks around or back, which the engine's automata cannot."""
+
+_CLASSES_AND_ESCAPES = re.compile(r"\[\^?\]?(?:\\.|[^]\\])*\]|\\.", re.DOTALL)
+
+_MIDST = re.compile(r"[\^$]|\(\?[a-z]*m")
+
+
+def is_regular(pattern: str) -> bool:
+    """Whether the engine's automata can take the pattern: what looks around they cannot, nor anchors in its midst."""
+    if LOOKS_AROUND.search(pattern):
+        return False
+    inside = _CLASSES_AND_ESCAPES.sub("", pattern.removeprefix("^").removesuffix("$"))
+    return not _MIDST.search(inside) or not engine_fault({"type": "string", "pattern": pattern})
+
+
+def engine_fault(schema: JsonSchema) -> str:
+    """What the engine has against a schema, in its own words; empty where it takes it."""
+    return str(LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema)))
 
 
 def pattern_keywords(patterns: Sequence[str]) -> dict[str, Any]:

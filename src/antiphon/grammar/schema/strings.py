@@ -32,7 +32,10 @@ from antiphon.conversation import JsonSchema
 from .context import TranslationContext
 from .escapes import engine_patterns
 from .formats import NOT_REGULAR, PATTERNS
-from .patterns import LOOKS_AROUND, all_except, pattern_keywords
+from .patterns import all_except, engine_fault, is_regular, pattern_keywords
+
+_UNDECIDED = "Unable to determine"
+"""How the engine begins where it cannot say whether any text fits patterns and lengths together."""
 
 
 def translate_string(view: canonical.StringView, context: TranslationContext) -> JsonSchema:
@@ -41,13 +44,18 @@ def translate_string(view: canonical.StringView, context: TranslationContext) ->
         patterns += engine_patterns(all_except(view.excluded))
     if view.excluded_patterns or view.excluded_formats:
         context.relax("not", "oneOf", "if", "else")
-    return {"type": "string", **_lengths(view), **pattern_keywords(list(dict.fromkeys(patterns)))}
+    patterns = list(dict.fromkeys(patterns))
+    schema = {"type": "string", **_lengths(view), **pattern_keywords(patterns)}
+    if len(patterns) > 1 and _UNDECIDED in engine_fault(schema):
+        context.relax("pattern", "format", "not")
+        return {"type": "string", **_lengths(view)}
+    return schema
 
 
 def _patterns(view: canonical.StringView, context: TranslationContext) -> list[str]:
     patterns: list[str] = []
     for pattern in view.patterns:
-        if LOOKS_AROUND.search(pattern):
+        if not is_regular(pattern):
             context.relax("pattern")
         else:
             patterns += engine_patterns(pattern)
