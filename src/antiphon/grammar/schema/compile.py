@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import jsonschema_rs
@@ -44,20 +45,33 @@ _HINTS = {"multipleOf": "Give a minimum: the engine counts from 0 on, and some h
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledSchema:
-    """``engine`` is the schema for the engine, ``relaxed`` what of the original it does not enforce while sampling."""
+    """``engine`` is the schema for the engine, ``relaxed`` what of the original ``schema`` it does not enforce."""
 
     engine: JsonSchema
     relaxed: tuple[Relaxation, ...]
     path: str
     validator: jsonschema_rs.Validator
+    schema: JsonSchema
 
     def fault(self, text: str) -> str | None:
-        """Why the finished ``text`` is no JSON text of the schema; None when it is one."""
+        """Why the finished ``text`` is no JSON text of the schema; None when it is one.
+
+        Where the schema asks for an integer, 1.0 and 1e2 are none, as in the grammar.
+        """
+        fractions: list[Decimal] = []
+
+        def exact(literal: str) -> Decimal:  # A double would round what the engine wrote digit by digit.
+            fractions.append(Decimal(literal))
+            return fractions[-1]
+
         try:
-            value = json.loads(text, parse_float=Decimal)  # A double would round what the engine wrote digit by digit.
+            value = json.loads(text, parse_float=exact)
         except (ValueError, ArithmeticError, RecursionError) as error:  # An exponent may be more than a Decimal holds.
             return f"not JSON: {error}"
-        return self.fault_of(value)
+        fault = self.fault_of(value)
+        if fault is None and any(number == number.to_integral_value() for number in fractions):
+            return replace(self, validator=_validator(self.schema, self.path, digits=True)).fault_of(value)
+        return fault
 
     def fault_of(self, value: Any) -> str | None:
         """Why the value does not fit the schema; None when it does.
@@ -107,7 +121,7 @@ def compile_schema(
             hint=_HINTS.get(relaxed[0].keyword, "")
             + "Leave it out, or leave out strict: then it is checked when the answer is whole.",
         )
-    return CompiledSchema(engine, relaxed, path, validator)
+    return CompiledSchema(engine, relaxed, path, validator, schema)
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -116,19 +130,52 @@ def _without_surrogates(value: Any) -> Any:
     return json.loads(_SURROGATE.sub(lambda found: chr(ord(found[0]) - 0xD800 + 0x10_0000), text))
 
 
-def _validator(schema: JsonSchema, path: str) -> jsonschema_rs.Validator:
-    """The judge of finished values. It fetches nothing, and its patterns give up rather than run on."""
+def _validator(schema: JsonSchema, path: str, *, digits: bool = False) -> jsonschema_rs.Validator:
+    """The judge of finished values. It fetches nothing, and its patterns give up rather than run on.
+
+    With ``digits`` an integer is an int, and a Decimal is none whatever its value.
+    """
     try:
         return jsonschema_rs.validator_for(
             schema,
             validate_formats=True,
             offline=True,
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000),
+            keywords={"type": _TypeByDigits} if digits else None,
         )
     except jsonschema_rs.ValidationError as error:
         raise no_schema(error.message, path + _steps(error.instance_path)) from None
     except (jsonschema_rs.ReferencingError, ValueError) as error:
         raise no_schema(str(error), path) from None
+
+
+class _TypeByDigits:
+    """The keyword ``type`` for values whose fractions and exponents are Decimals."""
+
+    def __init__(self, parent: dict[str, Any], value: Any, path: list[str | int]) -> None:
+        self._types = value if isinstance(value, list) else [value]
+
+    def validate(self, instance: Any) -> None:
+        if not any(isinstance(instance, _PYTHON[name]) for name in self._types if _is_not_truth(name, instance)):
+            raise ValueError(f"{instance} is not of type {' or '.join(self._types)}: an integer has digits alone")
+
+
+_PYTHON: Mapping[str, tuple[type, ...]] = MappingProxyType(
+    {
+        "null": (type(None),),
+        "boolean": (bool,),
+        "integer": (int,),
+        "number": (int, float, Decimal),
+        "string": (str,),
+        "array": (list,),
+        "object": (dict,),
+    }
+)
+
+
+def _is_not_truth(name: str, instance: Any) -> bool:
+    """Whether the value is no truth value that would be taken for a number."""
+    return name == "boolean" or not isinstance(instance, bool)
 
 
 def _steps(path: Iterable[str | int]) -> str:
