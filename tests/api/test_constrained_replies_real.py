@@ -147,3 +147,28 @@ async def test_what_is_cut_within_a_value_says_length(client: openai.AsyncOpenAI
     assert answer.choices[0].finish_reason == "length"
     with pytest.raises(openai.LengthFinishReasonError):
         await client.chat.completions.parse(**request, response_format=Person)
+
+
+async def test_an_answer_reasons_first_where_its_schema_does(client: openai.AsyncOpenAI) -> None:
+    text: Any = {"type": "string", "maxLength": 20}
+    objects = {
+        name: {
+            "type": "object",
+            "additionalProperties": False,
+            "required": order,
+            "properties": dict.fromkeys(order, text),
+        }
+        for name, order in {"summary": ["answer", "reasoning"], "step": ["reasoning", "answer"]}.items()
+    }
+    note = {"oneOf": [{"type": "string", "maxLength": 5}, {"type": "null"}]}
+    properties = {**objects, "note": note}
+    schema = {"type": "object", "additionalProperties": False, "required": [*properties], "properties": properties}
+    form: Any = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": schema}}
+    question: Any = [{"role": "user", "content": "Is 7 prime? And is 9?"}]
+    reply = await client.chat.completions.create(
+        model="smollm2", messages=question, response_format=form, temperature=0, max_tokens=120
+    )
+    found = json.loads(reply.choices[0].message.content or "")
+    assert {name: list(found[name]) for name in objects} == {
+        "summary": ["answer", "reasoning"], "step": ["reasoning", "answer"]
+    }  # fmt: skip
