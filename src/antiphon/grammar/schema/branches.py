@@ -40,26 +40,43 @@ _TYPE_OF: Mapping[type, str] = MappingProxyType(
 )
 
 
+class Branch:
+    """An object of the canonical form, whose views are made once."""
+
+    def __init__(self, view: canonical.ObjectView) -> None:
+        self.required = {*view.required}
+        self.properties = view.properties
+        others = view.additional_properties
+        self.is_closed = view.property_names is not None or (others is not None and _is_false(others))
+        self._views: dict[str, object] = {}
+
+    def view(self, name: str) -> object:
+        """What values a property has; None where the object says nothing of it."""
+        if name not in self._views:
+            value = self.properties.get(name)
+            self._views[name] = None if value is None else value.view()
+        return self._views[name]
+
+
 def names_of(node: Mapping[str, Any], keyword: str) -> Iterable[str]:
     """The names that stand in a keyword such as ``properties`` or ``required``."""
     value = node.get(keyword)
     return [name for name in value if isinstance(name, str)] if isinstance(value, dict | list) else ()
 
 
-def comes_from(way: Authored, branch: canonical.ObjectView) -> bool:
+def comes_from(way: Authored, branch: Branch) -> bool:
     """Whether the branch has the required names, the values and the types that an alternative requires."""
-    required = {*branch.required}
     return all(
-        required.issuperset(names_of(node, "required"))
-        and (node.get("additionalProperties") is not False or _is_closed(branch))
+        branch.required.issuperset(names_of(node, "required"))
+        and (node.get("additionalProperties") is not False or branch.is_closed)
         and all(_may_hold(_values(node["properties"][name]), name, branch) for name in names_of(node, "properties"))
         for node in way
     )
 
 
-def parts(node: CanonicalSchema, view: canonical.ObjectView, ways: Sequence[Authored]) -> list[CanonicalSchema]:
+def parts(node: CanonicalSchema, branch: Branch, ways: Sequence[Authored]) -> list[CanonicalSchema]:
     """The object as several, one for each of the values by which a property tells alternatives apart; else itself."""
-    for name, value in view.properties.items():
+    for name, value in branch.properties.items():
         known = [_values_of(way, name) for way in ways]
         try:
             several = _apart(known, value, node) if all(known) else []
@@ -103,17 +120,12 @@ def _values(schema: Any) -> dict[str, Any]:
     return {key: schema[key] for key in _OF_VALUES if key in schema} if isinstance(schema, dict) else {}
 
 
-def _is_closed(branch: canonical.ObjectView) -> bool:
-    others = branch.additional_properties
-    return branch.property_names is not None or (others is not None and isinstance(others.view(), canonical.FalseView))
-
-
-def _may_hold(known: dict[str, Any], name: str, branch: canonical.ObjectView) -> bool:
+def _may_hold(known: dict[str, Any], name: str, branch: Branch) -> bool:
     """Whether the values that the branch has for a property are those that are known of an alternative."""
-    value = branch.properties.get(name)
-    if not known or value is None:
+    value = branch.view(name) if known else None
+    if value is None:
         return not known
-    match value.view():
+    match value:
         case canonical.ConstView(only):
             return jsonschema_rs.is_valid(known, only)
         case canonical.EnumView(several):

@@ -20,7 +20,7 @@ from jsonschema_rs import CanonicalSchema, canonical
 from antiphon.conversation import JsonSchema
 from antiphon.errors import RequestError
 
-from .branches import Authored, parts
+from .branches import Authored, Branch, parts
 from .order import AuthoredSchema, items, listed, member, of_pattern, order_of, prefix_of, under
 
 MOST_NODES = 20_000
@@ -126,14 +126,14 @@ class TranslationContext:
                     break
         return node
 
-    def applying(self, branch: canonical.ObjectView | None = None) -> TranslationContext:
+    def applying(self, branch: Branch | None = None) -> TranslationContext:
         """The place with all that applies to its value, ``branch`` being the alternative that is translated."""
         return replace(self, places=self.whole.author.applying(self.places, branch))
 
-    def parts(self, node: CanonicalSchema, view: canonical.ObjectView) -> list[CanonicalSchema]:
+    def parts(self, node: CanonicalSchema, branch: Branch) -> list[CanonicalSchema]:
         """The object as several where its author gives alternatives, which it is of, an order each; else itself."""
-        for ways in self.whole.author.torn(self.places, view):
-            several = parts(node, view, ways)
+        for ways in self.whole.author.torn(self.places, branch):
+            several = parts(node, branch, ways)
             if len(several) > 1:
                 return several
         return [node]

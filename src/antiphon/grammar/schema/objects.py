@@ -38,6 +38,7 @@ from jsonschema_rs import CanonicalSchema, canonical
 
 from antiphon.conversation import JsonSchema
 
+from .branches import Branch
 from .context import TranslationContext
 from .escapes import engine_patterns
 from .formats import PATTERNS
@@ -59,10 +60,11 @@ class NameSet:
 
 
 def translate_object(node: CanonicalSchema, view: canonical.ObjectView, context: TranslationContext) -> JsonSchema:
-    several = context.parts(node, view)
+    branch = Branch(view)
+    several = context.parts(node, branch)
     if len(several) > 1:
         return {"anyOf": [context.schema(part) for part in several]}
-    context = context.applying(view)
+    context = context.applying(branch)
     schema: dict[str, Any] = {"type": "object"}
     allowed = None if view.property_names is None else _allowed_names(view.property_names)
     if view.property_names is not None and allowed is None:

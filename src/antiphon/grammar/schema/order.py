@@ -21,9 +21,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from jsonschema_rs import canonical
-
-from .branches import Authored, comes_from, names_of
+from .branches import Authored, Branch, comes_from, names_of
 from .patterns import matches
 
 _DATA = frozenset(["const", "enum", "default", "examples"])
@@ -36,6 +34,7 @@ class AuthoredSchema:
 
     def __init__(self, document: Any) -> None:
         self.top = _schemas(document)
+        self._conjoined: dict[int, Authored] = {}
         self._agreeing: dict[tuple[int, ...], bool] = {}
         self._anchors: dict[str, dict[str, Any]] = {}
         for name, node in _named(document, ""):
@@ -51,7 +50,7 @@ class AuthoredSchema:
             fragment = ""
         return _schemas(_descended(start, fragment))
 
-    def applying(self, places: Authored, branch: canonical.ObjectView | None = None) -> Authored:
+    def applying(self, places: Authored, branch: Branch | None = None) -> Authored:
         """All schemas that apply to the same value; of alternatives, those that ``branch`` may have been made of."""
         found: dict[int, dict[str, Any]] = {}
         entered: set[int] = set()
@@ -62,7 +61,7 @@ class AuthoredSchema:
     def _apply(
         self,
         node: dict[str, Any],
-        branch: canonical.ObjectView | None,
+        branch: Branch | None,
         found: dict[int, dict[str, Any]],
         entered: set[int],
     ) -> None:
@@ -78,7 +77,7 @@ class AuthoredSchema:
         for asked in _schemas(node.get("if"), node.get("not")):  # What only asks comes after what says.
             self._apply(asked, branch, found, entered)
 
-    def _applied(self, key: str, node: dict[str, Any], branch: canonical.ObjectView | None) -> Authored:
+    def _applied(self, key: str, node: dict[str, Any], branch: Branch | None) -> Authored:
         """The schemas that a keyword applies to the same value."""
         match key, node[key]:
             case (("$ref" | "$dynamicRef" | "$recursiveRef"), str(reference)):
@@ -95,7 +94,7 @@ class AuthoredSchema:
             case _:
                 return ()
 
-    def _possible(self, ways: Authored, branch: canonical.ObjectView | None) -> Authored:
+    def _possible(self, ways: Authored, branch: Branch | None) -> Authored:
         """The alternatives that the branch may have been made of; all where that cannot be seen."""
         if branch is None or len(ways) < 2:
             return ways
@@ -103,6 +102,11 @@ class AuthoredSchema:
 
     def conjoined(self, way: dict[str, Any]) -> Authored:
         """A schema, and those that it requires besides whatever the value."""
+        if id(way) not in self._conjoined:
+            self._conjoined[id(way)] = self._all_of(way)
+        return self._conjoined[id(way)]
+
+    def _all_of(self, way: dict[str, Any]) -> Authored:
         found: dict[int, dict[str, Any]] = {}
         todo = [way]
         while todo:
@@ -112,7 +116,7 @@ class AuthoredSchema:
                 todo += [inner for key in ("allOf", "$ref") if key in node for inner in self._applied(key, node, None)]
         return tuple(found.values())
 
-    def torn(self, places: Authored, branch: canonical.ObjectView) -> Iterator[list[Authored]]:
+    def torn(self, places: Authored, branch: Branch) -> Iterator[list[Authored]]:
         """The choices between orders of which the branch is none: the canonical form has made one object of several.
 
         Of each, the alternatives with all that they require.
@@ -120,9 +124,10 @@ class AuthoredSchema:
         for node in self.applying(places, branch):
             for key in ("anyOf", "oneOf"):
                 ways = _schemas(*node[key]) if isinstance(node.get(key), list) else ()
-                conjoined = [self.conjoined(way) for way in ways]
-                if len(ways) > 1 and not self._agree(ways) and not any(comes_from(way, branch) for way in conjoined):
-                    yield conjoined
+                if len(ways) > 1 and not self._agree(ways):
+                    conjoined = [self.conjoined(way) for way in ways]
+                    if not any(comes_from(way, branch) for way in conjoined):
+                        yield conjoined
 
     def _agree(self, ways: Authored) -> bool:
         """Whether one order of properties, at every depth, is that of each alternative."""
