@@ -49,6 +49,7 @@ class Branch:
         others = view.additional_properties
         self.is_closed = view.property_names is not None or (others is not None and _is_false(others))
         self._views: dict[str, object] = {}
+        self._seen: dict[int, bool] = {}
 
     def view(self, name: str) -> object:
         """What values a property has; None where the object says nothing of it."""
@@ -57,21 +58,26 @@ class Branch:
             self._views[name] = None if value is None else value.view()
         return self._views[name]
 
+    def comes_from(self, way: Authored) -> bool:
+        """Whether it has the required names, the values and the types that an alternative requires."""
+        if id(way) not in self._seen:
+            self._seen[id(way)] = all(
+                self.required.issuperset(names_of(node, "required"))
+                and (node.get("additionalProperties") is not False or self.is_closed)
+                and all(
+                    _may_hold(_values(node["properties"][name]), name, self) for name in names_of(node, "properties")
+                )
+                for node in way
+            )
+        return self._seen[id(way)]
+
 
 def names_of(node: Mapping[str, Any], keyword: str) -> Iterable[str]:
     """The names that stand in a keyword such as ``properties`` or ``required``."""
     value = node.get(keyword)
-    return [name for name in value if isinstance(name, str)] if isinstance(value, dict | list) else ()
-
-
-def comes_from(way: Authored, branch: Branch) -> bool:
-    """Whether the branch has the required names, the values and the types that an alternative requires."""
-    return all(
-        branch.required.issuperset(names_of(node, "required"))
-        and (node.get("additionalProperties") is not False or branch.is_closed)
-        and all(_may_hold(_values(node["properties"][name]), name, branch) for name in names_of(node, "properties"))
-        for node in way
-    )
+    if isinstance(value, dict):
+        return value
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else ()
 
 
 def parts(node: CanonicalSchema, branch: Branch, ways: Sequence[Authored]) -> list[CanonicalSchema]:
@@ -109,15 +115,16 @@ def _form(schema: dict[str, Any], node: CanonicalSchema) -> CanonicalSchema:
 
 def _values_of(way: Authored, name: str) -> dict[str, Any]:
     """What an alternative says of the values of a property, as far as types and lists of values go."""
-    for node in way:
-        properties = node.get("properties")
-        if isinstance(properties, dict) and (known := _values(properties.get(name))):
-            return known
-    return {}
+    return next((known for node in way if (known := _values(dict(_properties(node)).get(name)))), {})
 
 
 def _values(schema: Any) -> dict[str, Any]:
     return {key: schema[key] for key in _OF_VALUES if key in schema} if isinstance(schema, dict) else {}
+
+
+def _properties(node: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    properties = node.get("properties")
+    return properties.items() if isinstance(properties, dict) else ()
 
 
 def _may_hold(known: dict[str, Any], name: str, branch: Branch) -> bool:
@@ -127,14 +134,20 @@ def _may_hold(known: dict[str, Any], name: str, branch: Branch) -> bool:
         return not known
     match value:
         case canonical.ConstView(only):
-            return jsonschema_rs.is_valid(known, only)
+            return _is_one_of(known, only)
         case canonical.EnumView(several):
-            return all(jsonschema_rs.is_valid(known, one) for one in several)
+            return all(_is_one_of(known, one) for one in several)
         case canonical.MultiTypeView(types):
             return known.keys() == {"type"} and all(_includes(known["type"], type) for type in types)
         case view:
             type = _TYPE_OF.get(view.__class__)
             return type is None or (known.keys() == {"type"} and _includes(known["type"], type))
+
+
+def _is_one_of(known: dict[str, Any], value: Any) -> bool:
+    values = [known["const"]] if "const" in known else known.get("enum", [value])
+    # Most differ: that is seen without a validator, which tells true from 1.
+    return value in values and jsonschema_rs.is_valid(known, value)
 
 
 def _includes(types: Any, type: str) -> bool:

@@ -13,7 +13,7 @@ Definitions that are referred to are written once, under short names, and may re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jsonschema_rs import CanonicalSchema, canonical
 
@@ -128,7 +128,7 @@ class TranslationContext:
 
     def applying(self, branch: Branch | None = None) -> TranslationContext:
         """The place with all that applies to its value, ``branch`` being the alternative that is translated."""
-        return replace(self, places=self.whole.author.applying(self.places, branch))
+        return TranslationContext(self.whole, self.whole.author.applying(self.places, branch))
 
     def parts(self, node: CanonicalSchema, branch: Branch) -> list[CanonicalSchema]:
         """The object as several where its author gives alternatives, which it is of, an order each; else itself."""
@@ -149,19 +149,19 @@ class TranslationContext:
 
     def member(self, name: str) -> TranslationContext:
         """The value of a property."""
-        return replace(self, places=member(self.places, name))
+        return TranslationContext(self.whole, member(self.places, name))
 
     def pattern(self, pattern: str) -> TranslationContext:
         """The value of a property whose name has a pattern."""
-        return replace(self, places=of_pattern(self.places, pattern))
+        return TranslationContext(self.whole, of_pattern(self.places, pattern))
 
     def others(self) -> TranslationContext:
         """The value of a property that has no schema by name."""
-        return replace(self, places=under(self.places, "additionalProperties", "unevaluatedProperties"))
+        return TranslationContext(self.whole, under(self.places, "additionalProperties", "unevaluatedProperties"))
 
     def containing(self) -> TranslationContext:
         """The item that an array must have."""
-        return replace(self, places=under(self.places, "contains"))
+        return TranslationContext(self.whole, under(self.places, "contains"))
 
     @property
     def prefix(self) -> int:
@@ -170,4 +170,4 @@ class TranslationContext:
 
     def items(self, place: int | None = None) -> TranslationContext:
         """The item at a place of a tuple, or those behind it."""
-        return replace(self, places=items(self.places, place))
+        return TranslationContext(self.whole, items(self.places, place))

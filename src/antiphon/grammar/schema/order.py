@@ -17,15 +17,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from .branches import Authored, Branch, comes_from, names_of
+from .branches import Authored, Branch, names_of
 from .patterns import matches
 
 _DATA = frozenset(["const", "enum", "default", "examples"])
 _CANONICAL = "urn:jsonschema:canonical:"
+_MOST_COMPARED = 200
+"""How many places of alternatives are looked into for a difference of order."""
 _ESCAPED = re.compile("~[01]")
 
 
@@ -43,7 +46,10 @@ class AuthoredSchema:
     def at(self, reference: str) -> Authored:
         """What a reference leads to, one of the document or of its canonical form; nothing where that is not found."""
         uri = unquote(reference.removeprefix(_CANONICAL)) if reference.startswith(_CANONICAL) else reference
-        base, fragment = urldefrag(uri)
+        try:
+            base, fragment = urldefrag(uri)
+        except ValueError:
+            return ()
         start = self._anchors.get(base, *self.top[:1]) if base else next(iter(self.top), None)
         if fragment and not fragment.startswith("/"):
             start = self._anchors.get(f"#{fragment}")
@@ -54,28 +60,27 @@ class AuthoredSchema:
         """All schemas that apply to the same value; of alternatives, those that ``branch`` may have been made of."""
         found: dict[int, dict[str, Any]] = {}
         entered: set[int] = set()
-        for place in places:
-            self._apply(place, branch, found, entered)
+        ways = [iter([(False, place) for place in places])]
+        while ways:
+            is_own, node = next(ways[-1], (True, None))
+            if node is None:
+                ways.pop()
+            elif is_own:
+                found.setdefault(id(node), node)
+            elif id(node) not in entered:
+                entered.add(id(node))
+                ways.append(self._steps(node, branch))
         return tuple(found.values())
 
-    def _apply(
-        self,
-        node: dict[str, Any],
-        branch: Branch | None,
-        found: dict[int, dict[str, Any]],
-        entered: set[int],
-    ) -> None:
-        if id(node) in entered:
-            return
-        entered.add(id(node))
+    def _steps(self, node: dict[str, Any], branch: Branch | None) -> Iterator[tuple[bool, dict[str, Any]]]:
+        """The schemas that apply where ``node`` does, and itself (True) where its own properties stand among them."""
         for key in node:
             if key == "properties":
-                found.setdefault(id(node), node)
-            for inner in self._applied(key, node, branch):
-                self._apply(inner, branch, found, entered)
-        found.setdefault(id(node), node)
-        for asked in _schemas(node.get("if"), node.get("not")):  # What only asks comes after what says.
-            self._apply(asked, branch, found, entered)
+                yield True, node
+            yield from ((False, inner) for inner in self._applied(key, node, branch))
+        yield True, node
+        # What only asks comes after what says.
+        yield from ((False, asked) for asked in _schemas(node.get("if"), node.get("not")))
 
     def _applied(self, key: str, node: dict[str, Any], branch: Branch | None) -> Authored:
         """The schemas that a keyword applies to the same value."""
@@ -98,7 +103,7 @@ class AuthoredSchema:
         """The alternatives that the branch may have been made of; all where that cannot be seen."""
         if branch is None or len(ways) < 2:
             return ways
-        return tuple(way for way in ways if comes_from(self.conjoined(way), branch)) or ways
+        return tuple(way for way in ways if branch.comes_from(self.conjoined(way))) or ways
 
     def conjoined(self, way: dict[str, Any]) -> Authored:
         """A schema, and those that it requires besides whatever the value."""
@@ -126,7 +131,7 @@ class AuthoredSchema:
                 ways = _schemas(*node[key]) if isinstance(node.get(key), list) else ()
                 if len(ways) > 1 and not self._agree(ways):
                     conjoined = [self.conjoined(way) for way in ways]
-                    if not any(comes_from(way, branch) for way in conjoined):
+                    if not any(branch.comes_from(way) for way in conjoined):
                         yield conjoined
 
     def _agree(self, ways: Authored) -> bool:
@@ -138,7 +143,7 @@ class AuthoredSchema:
 
     def _in_one_order(self, places: Sequence[Authored], entered: set[tuple[int, ...]]) -> bool:
         key = tuple(id(node) for place in places for node in place)
-        if key in entered or sum(map(bool, places)) < 2:
+        if key in entered or len(entered) > _MOST_COMPARED or sum(map(bool, places)) < 2:
             return True
         entered.add(key)
         applying = [self.applying(place) for place in places]
@@ -242,7 +247,8 @@ def _named(node: Any, base: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"#{node[key]}", node
     for key in ("$id", "id"):
         if isinstance(node.get(key), str):
-            base = urljoin(base, node[key])
+            with suppress(ValueError):
+                base = urljoin(base, node[key])
             yield (base if not node[key].startswith("#") else node[key]), node
             yield node[key], node
     for key, value in node.items():
