@@ -89,12 +89,12 @@ def _number(value: Decimal) -> int | float:
 
 
 def _reaches_zero(bounds: dict[str, Any]) -> bool:
-    return bounds.get("maximum", 0) >= 0 and bounds.get("exclusiveMaximum", 1) > 0
+    return bool(bounds.get("maximum", 0) >= 0 and bounds.get("exclusiveMaximum", 1) > 0)
 
 
 def _is_below_zero(bounds: dict[str, Any]) -> bool:
     """Whether there may be a number below zero."""
-    return bounds.get("minimum", -1) < 0 and bounds.get("exclusiveMinimum", -1) < 0
+    return bool(bounds.get("minimum", -1) < 0 and bounds.get("exclusiveMinimum", -1) < 0)
 
 
 def _from_zero(bounds: dict[str, Any]) -> dict[str, Any]:

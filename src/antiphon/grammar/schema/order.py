@@ -92,8 +92,8 @@ class AuthoredSchema:
             case (("anyOf" | "oneOf"), list(ways)):
                 return self._possible(_schemas(*ways), branch)
             case (("then" | "else"), dict(way)) if "if" in node:
-                ways = self._possible(_schemas(node.get("then"), node.get("else")), branch)
-                return tuple(one for one in ways if one is way)
+                possible = self._possible(_schemas(node.get("then"), node.get("else")), branch)
+                return tuple(one for one in possible if one is way)
             case (("dependentSchemas" | "dependencies"), dict(dependent)):
                 return _schemas(*dependent.values())
             case _:

@@ -21,7 +21,6 @@ from typing import Any
 import jsonschema_rs
 from llguidance import LLMatcher
 
-from antiphon.conversation import JsonSchema
 from antiphon.grammar.text import quote
 
 LOOKS_AROUND = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?<?[=!]|\\[1-9bB]|\\k<)")
@@ -40,7 +39,7 @@ def is_regular(pattern: str) -> bool:
     return not _MIDST.search(inside) or not engine_fault({"type": "string", "pattern": pattern})
 
 
-def engine_fault(schema: JsonSchema) -> str:
+def engine_fault(schema: dict[str, Any]) -> str:
     """What the engine has against a schema, in its own words; empty where it takes it."""
     return str(LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema)))
 
