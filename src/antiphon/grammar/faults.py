@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from llguidance import LLMatcher, LLTokenizer
@@ -104,9 +104,11 @@ class FaultFinder:
         node, where = self._shown(leaf), ""
         while (inner := self._part_at_fault(node, self._shown(leaf))) is not None:
             node, where = inner[0], where + inner[1]
-        known, key = _known(leaf.schema, where), _keyword(node)
+        known = _known(leaf.schema, where)
         if known == where:
+            key = _keyword(node, _AT_FAULT)
             return f"{known}.{key}" if key else known
+        key = _keyword(node, (*_AT_FAULT, *_TOGETHER))
         return next((f"{place}.{key}" for place, keys in _places(leaf.schema) if key in keys), known)
 
     def _part_at_fault(self, node: Any, top: JsonSchema) -> tuple[Any, str] | None:
@@ -118,12 +120,14 @@ class FaultFinder:
         return None
 
 
-_AT_FAULT = ("pattern", "multipleOf", "enum", "const", "$ref", "format", *sorted(_STEPS), "maxLength", "minLength")
+_AT_FAULT = ("pattern", "enum", "const", "$ref")
+_TOGETHER = ("multipleOf", "format", *sorted(_STEPS), "maxLength", "minLength")
+"""Keywords that contradict others beside them."""
 
 
-def _keyword(node: Any) -> str:
-    """The keyword of a part that is most likely at fault."""
-    return next((key for key in _AT_FAULT if isinstance(node, dict) and key in node), "")
+def _keyword(node: Any, keywords: Sequence[str]) -> str:
+    """The first of the keywords that a part has."""
+    return next((key for key in keywords if isinstance(node, dict) and key in node), "")
 
 
 def _places(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
