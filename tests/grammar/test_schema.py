@@ -430,3 +430,40 @@ def test_a_value_that_the_schema_fixes_cannot_spell_a_control_that_is_spelled_ou
     answer = chain(Json({"enum": ["<|end|>"]}, "s", avoid=(SPELLED_OUT,)), EndOfTurn())
     with pytest.raises(RequestError, match="spells a control"):
         compile_grammar(answer, VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    ("schema", "taken", "refused"),
+    [
+        ({"type": "integer"}, ["1", "-2"], ["1.0", "1e2", "1.5"]),
+        ({"type": ["integer", "null"]}, ["1", "null"], ["1.0", "true"]),
+        ({"properties": {"n": {"$ref": "#/$defs/i"}}, "$defs": {"i": {"type": "integer"}}}, ['{"n":2}'], ['{"n":2.0}']),
+        ({"anyOf": [{"type": "integer"}, {"type": "number", "maximum": 0}]}, ["3", "-1.0"], ["3.0"]),
+        ({"type": "number"}, ["1", "1.0", "1e2"], ['"1.0"']),
+    ],
+)
+def test_an_integer_has_digits_alone_in_the_grammar_and_in_the_check(
+    schema: Any, taken: list[str], refused: list[str]
+) -> None:
+    grammar = compiled(schema)
+    for text in (*taken, *refused):
+        matcher = grammar.matcher()
+        matcher.consume([*TOKENIZER.encode(text), 256])
+        assert matcher.accepting is (text in taken), text
+        assert (grammar.schemas["s"].fault(text) is None) is (text in taken), text
+
+
+@pytest.mark.parametrize("pattern", ["a^b", "a$b", "(?m)^a$", r"^a\b", r"^[^\n]*$\n"])
+@pytest.mark.parametrize("place", ["pattern", "patternProperties", "oneOf"])
+def test_a_pattern_that_the_engine_cannot_take_is_checked_at_the_end_or_refused_by_name(
+    place: str, pattern: str
+) -> None:
+    schema: Any = {
+        "pattern": {"type": "string", "pattern": pattern},
+        "patternProperties": {"type": "object", "patternProperties": {pattern: {"type": "integer"}}},
+        "oneOf": {"oneOf": [{"type": "string", "pattern": pattern}, {"type": "null"}]},
+    }[place]
+    assert [relaxation.keyword for relaxation in compiled(schema, strict=False).schemas["s"].relaxed]
+    with pytest.raises(RequestError) as refused:
+        compiled(schema, strict=True)
+    assert "attern" in (refused.value.param or "")
