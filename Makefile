@@ -71,7 +71,7 @@ $(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock requirements/j
 	@rm -rf .oracles
 	$(INSTALL) --no-deps --target .oracles/a --require-hashes -r requirements/oracle-a.lock
 	$(INSTALL) --no-deps --target .oracles/b --require-hashes -r requirements/oracle-b.lock
-	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest .oracles/source \
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary jsonschema --dest .oracles/source \
 	  --require-hashes -r requirements/json-schema-suite.lock
 	@mkdir .oracles/json-schema
 	tar -xzf .oracles/source/jsonschema-*.tar.gz -C .oracles/json-schema --strip-components=3 --wildcards '*/json/tests'
