@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from antiphon.formats.template.reply import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
 from antiphon.tokens import Control
@@ -309,6 +309,15 @@ FAMILIES = {
         ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
     ),
     "bare json": Family(_described(CallForm(members=Members(arguments="parameters")), ends=("<|eot_id|>",))),
+    "bare list": Family(
+        _described(
+            CallForm(section=Region(open="[", close="]"), separator=", ", members=Members()), ends=("<|im_end|>",)
+        )
+    ),
+    "bare pythonic": Family(
+        _described(replace(PYTHONIC, section=Region(open="[", close="]")), reasoning=TIGHT, ends=("<|eot|>",)),
+        _THINK_TOKENS,
+    ),
     "function tag": Family(
         _described(
             CallForm(open="<function=", head=(Slot(reads="name", after=">"),), close="</function>"),

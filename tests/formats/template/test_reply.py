@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +24,7 @@ from antiphon.conversation import (
 from antiphon.errors import ParseError
 from antiphon.formats.template import template_format
 from antiphon.formats.template.builtin import QWEN, REPLIES
-from antiphon.formats.template.reply import PLAIN, CompiledDescription, DescriptionParser, ReplyDescription
+from antiphon.formats.template.reply import PLAIN, CompiledDescription, DescriptionParser, Region, ReplyDescription
 from antiphon.formats.template.reply.families import family_named
 from antiphon.tokens import Control, Piece
 
@@ -296,3 +298,64 @@ def test_reading_takes_time_in_proportion_to_the_text() -> None:
     ended = [e for e in parser.feed(['"}}</tool_call>', END]) if isinstance(e, MessageEnded)]
     assert isinstance(ended[0].message, Message)
     assert len(ended[0].message.text) == 100_000 + len('{"a": ""}')
+
+
+PYTHONIC = family_named("LFM2").calls[0]
+UNMARKED = ReplyDescription(calls=(replace(PYTHONIC, section=Region(open="[", close="]")),))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "  I look.",
+        "\n\n[1] is a source",
+        "[f] is a tool",
+        "[link](x=1)",
+        "[f(1)] is said",
+        "[",
+        " [f(",
+        "[f(a",
+        "[]",
+        "{}",
+    ],
+)
+@pytest.mark.parametrize("description", [UNMARKED, LLAMA], ids=["a list", "an object"])
+def test_what_begins_as_an_unmarked_call_and_is_none_is_said_to_the_last_blank(
+    description: ReplyDescription, text: str
+) -> None:
+    for pieces in ([text], list(text)):
+        assert messages(read(description, *pieces)) == [("final", None, text, End.NONE)]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("'it's \"it\"'", 'it\'s "it"'),
+        ("'f('x')'", "f('x')"),
+        ("'d = {'a': 'b'}\n'", "d = {'a': 'b'}\n"),
+        ("'a, 'b', c'", "a, 'b', c"),
+        ("'x', b='y'", "x"),
+        (r"'it\'s\n'", "it's\n"),
+    ],
+)
+def test_quotes_that_nothing_escapes_are_of_the_string(written: str, said: str) -> None:
+    reply = f"[f(a={written})]"
+    for pieces in ([reply], list(reply)):
+        ((_, recipient, text, end),) = messages(read(UNMARKED, *pieces, END))
+        assert (recipient, json.loads(text)["a"], end) == ("functions.f", said, End.CALL)
+
+
+def test_an_opening_that_is_written_twice_opens_one_call() -> None:
+    for family, reply in (
+        ("Gemma 4", "<|tool_call><|tool_call>call:f{a:1}<tool_call|>"),
+        ("FunctionGemma", "<start_function_call><start_function_call>call:f{a:1}<end_function_call>"),
+    ):
+        (call,) = messages(read(ReplyDescription(calls=family_named(family).calls), reply, END))
+        assert call == ("commentary", "functions.f", '{"a": 1}', End.CALL)
+
+
+def test_an_opening_that_is_written_twice_is_the_one_whose_whole_opening_follows() -> None:
+    forms = (*family_named("DeepSeek R1").calls, *family_named("DeepSeek V3").calls)
+    begin = "<｜tool▁call▁begin｜>"
+    reply = f"<｜tool▁calls▁begin｜>{begin}{begin}function<｜tool▁sep｜>f\n```json\n{{}}\n```<｜tool▁call▁end｜>"
+    assert messages(read(ReplyDescription(calls=forms), reply, END)) == [("commentary", "functions.f", "{}", End.CALL)]

@@ -202,7 +202,7 @@ def test_what_cannot_be_read_is_refused_and_said(name: str) -> None:
 
 def test_a_shape_that_does_not_come_back_is_named_with_what_was_read() -> None:
     """Quotes that nothing escapes: a string with code cannot be told from its end."""
-    argument = "{{ k + '=' }}{%- if v is string %}{{ \"'\" + v + \"'\" }}{%- else %}{{ v }}{%- endif %}"
+    argument = "{{ k + '=' }}{%- if v is string %}{{ '\"' + v + '\"' }}{%- else %}{{ v }}{%- endif %}"
     reply = "{{ '<run>' }}" + each("{{ f.name + '(' }}" + pairs(argument, ", ") + "{{ ')' }}", "\n") + "{{ '</run>' }}"
     found = found_in(template(reply=reply))
     assert found.proof.failures == ("code",)
@@ -264,3 +264,31 @@ def test_what_was_found_is_found_once_for_a_vocabulary() -> None:
     for controls in ([Control("<a>")], [Control("<a>")], [Control("<b>")], [Control("<a>")]):
         cache.get("source", controls, find)
     assert len(asked) == 3
+
+
+_LISTED = "{{ f.name + '(' }}" + pairs("{{ k + '=' + (v | tojson) }}", ", ") + "{{ ')' }}"
+
+
+@pytest.mark.parametrize(
+    "calls",
+    ['{"name": {{ f.name | tojson }}, "arguments": ' + ARGUMENTS + "}", _LISTED],
+    ids=["objects", "the way Python calls"],
+)
+@pytest.mark.parametrize("as_text", [False, True], ids=["controls", "text"])
+def test_a_list_of_calls_that_only_brackets_mark_is_read(calls: str, as_text: bool) -> None:
+    source = template(
+        reply="{{ '[' }}" + each(calls, ", ") + "{{ ']' }}", text="{{ '' if m.tool_calls else m.content }}"
+    )
+    found = found_in(source, cuts="sampled" if as_text else "every", as_text=as_text)
+    assert found.proof.failed == ()
+    assert {*SPOKEN, "two_calls"} <= {*found.proof.proven}
+    assert found.description.calls[0].bare
+
+
+def test_one_argument_is_enough_to_show_how_calls_are_written() -> None:
+    """A template that forgets what parts arguments is no reason to show calls as the answer."""
+    call = "{{ f.name + '(' }}" + pairs("{{ k + '=' + (v | tojson) }}") + "{{ ')' }}"
+    found = found_in(template(reply="{{ '[' }}" + each(call, ", ") + "{{ ']' }}"))
+    assert "call" in found.proof.failures and "one_argument" in found.proof.proven
+    assert found.description.calls[0].pairs is not None
+    assert found.description.calls[0].pairs.separator == ", "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-_TAG = r"<[^<>\n]{1,80}>|\[/?[A-Z][A-Z_ ]*\]"
+_TAG = r"<[^<>\n]{1,80}>|\[/?[A-Z][A-Z_ ]*\]|\[\|[^|\[\]\n]{1,40}\|\]"
 _OPENS = (
     ("start", "end"),
     ("begin", "end"),

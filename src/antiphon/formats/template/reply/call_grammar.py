@@ -27,7 +27,8 @@ class CallGrammar:
         self._form = form
         self._spelled = spelled
         self._section = form.section or Region()
-        self.bare = form.bare and form.members is not None
+        self.unmarked = "" if not form.bare else "[" if form.section is not None else "{"
+        """The first character of calls that nothing marks."""
         first = self._section.open or form.open
         self.lead = first[: len(first) - len(first.lstrip())]
         self.opening: Pieces = spelled.pieces(first.lstrip())
@@ -38,7 +39,7 @@ class CallGrammar:
         ``first``: the tools that the first call may be of, where not of all.
         """
         form, pieces = self._form, self._spelled.pieces
-        most = 1 if form.bare else len(self._shape.ids)
+        most = 1 if self.unmarked == "{" else len(self._shape.ids)
         more = joined(*pieces(form.separator), *pieces(form.open), self._one(tools))
         begin = joined(*(pieces(form.open) if self._section.open else ()), self._one(first or tools))
         return joined(begin, *([Repeat(more, 0, most - 1)] if most > 1 else []), *pieces(self._section.close))

@@ -20,6 +20,7 @@ _BETWEEN_TAGS = re.compile("(?<=[>\\]\ud800-\udfff])\\s+(?=[<\\[\ud800-\udfff])"
 _ADJACENT = re.compile("(?<=[>\ud800-\udfff])(?=[<\ud800-\udfff])")
 _TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
 """What looks like a tag by itself, so that it means something wherever it stands."""
+_NAME = r"[A-Za-z_][\w.:/-]{0,127}"
 
 
 class Role(Enum):
@@ -53,14 +54,16 @@ class CompiledValue:
 
 
 class CompiledPairs:
-    def __init__(self, pairs: Pairs, close: str, alphabet: Alphabet) -> None:
+    def __init__(self, pairs: Pairs, form: CallForm, alphabet: Alphabet) -> None:
         self.key = _core(alphabet.encode(pairs.key))
-        self.key_marks = Marks((self.key, _core(alphabet.encode(close))))
+        self.key_marks = Marks((self.key, _core(alphabet.encode(form.close))))
         self.quote = alphabet.encode(pairs.quote)
         self.separator = pairs.separator.strip()
         values = [CompiledValue(value, alphabet) for value in pairs.values]
         self.values = {value.words[0]: value for value in values}
         self.value_marks = Marks((*self.values, *alphabet.symbols))
+        self.string_end = _string_end(values[0].words[0], form)
+        """What stands behind a quote that ends a whole value; a match without a group: that cannot be told yet."""
 
 
 class CompiledSlot:
@@ -85,6 +88,9 @@ class CompiledForm:
         self.section_open = _core(alphabet.encode(section.open)).rstrip("[{(").rstrip()
         self.section_close = _core(alphabet.encode(section.close)).lstrip(")}]").lstrip()
         self.open = tuple(word for part in _words(alphabet.encode(form.open)) for word in _ADJACENT.split(part))
+        tag = _TAG.match(self.open[0])
+        if tag is not None and tag.end() < len(self.open[0]):
+            self.open += (tag.group() + self.open[0],)  # models write their first token twice
         self.close = _parts(alphabet.encode(form.close))
         self.has_open = bool(form.open)
         self.open_marks = Marks(self.open)
@@ -95,8 +101,11 @@ class CompiledForm:
         """With what may follow a call, and may begin as its close does."""
         self.section_close_marks = Marks((self.section_close,))
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
+        self.listed = form.bare and form.section is not None
+        self.beginning = _beginning(form)
+        """How a bare call begins. A match without a group: the text ends before that can be told."""
         self.slots = [CompiledSlot(slot, form, alphabet) for slot in form.head]
-        self.pairs = CompiledPairs(form.pairs, form.close, alphabet) if form.pairs else None
+        self.pairs = CompiledPairs(form.pairs, form, alphabet) if form.pairs else None
 
     def begins(self, mark: str, char: str) -> bool:
         """Whether a call begins with this mark of its opening, or without an opening with this character."""
@@ -132,7 +141,8 @@ class CompiledDescription:
         for end in ends:
             self._give((alphabet.encode(end), ""), Role.END, Role.END)
         self.top = Marks(self.roles)
-        self.again = {mark: Marks((mark,)) for mark in self.roles}
+        self.again = {mark: Marks((mark, *self._openings(mark))) for mark in self.roles}
+        """What may follow a mark that is said twice: that, or the whole opening that it begins."""
         self.plain = PlainTexts(self._special)
         """What may go on a message outside calls."""
         self.plain_in_json = PlainTexts(lambda text: _STRING_END.search(text) or self._special(text))
@@ -166,6 +176,11 @@ class CompiledDescription:
     def forms_of(self, mark: str) -> list[CompiledForm]:
         """The forms of calls that the mark opens."""
         return [form for form in self.forms if mark == form.section_open or mark in form.open]
+
+    def _openings(self, mark: str) -> list[str]:
+        if any(mark == form.section_open for form in self.forms):
+            return []
+        return [form.open[0] for form in self.forms if mark in form.open or form.open[0].startswith(mark)]
 
     def section_marks(self, forms: Sequence[CompiledForm]) -> Marks:
         """What may begin a call in the section of these forms, or the section anew, or close it."""
@@ -205,3 +220,31 @@ def _parts(literal: str) -> tuple[str, ...]:
     """The literal's tags and what is between them: each may be missing in a reply."""
     found = [part.strip() for part in re.split(f"({_TAG.pattern})", literal)]
     return tuple(part for part in found if part)
+
+
+def _beginning(form: CallForm) -> re.Pattern[str]:
+    bracket = (r"\[",) if form.section is not None else ()
+    if form.members is not None:
+        return re.compile(_gradual((*bracket, r"\{")))
+    after = re.escape(form.head[0].after.strip()) if form.head else ""
+    if form.pairs is None:
+        return re.compile(_gradual((*bracket, _NAME, after, r"\{")))
+    value = form.pairs.values[0].before.strip()
+    key = _gradual((_NAME, re.escape(value[:1])))
+    close = f"|{re.escape(form.close.strip())}(?P<empty>)" if form.close.strip() else ""
+    return re.compile(_gradual((*bracket, _NAME, after), then=f"(?:{key}{close})"))
+
+
+def _gradual(steps: Sequence[str], then: str = "(?P<whole>)") -> str:
+    """A pattern of the steps one after the other, and of a text that ends before all of them are there."""
+    for step in reversed(steps):
+        then = rf"\s{{0,8}}(?:\Z|{step}{then})"
+    return then
+
+
+def _string_end(assigns: str, form: CallForm) -> re.Pattern[str]:
+    """Another argument, or the end of the call, and behind that no more of what may be a string."""
+    another = rf",\s*(?:\Z|[^,(){{}}\[\]\n]{{1,64}}?(?:\Z|{re.escape(assigns)}(?P<another>)))"
+    lines = "" if form.separator.strip() else "|\n(?P<line>)"
+    call = rf"[)}}\]](?:\s*(?:\Z|[^\s\w.'\"+*=%(](?P<end>)){lines})"
+    return re.compile(f"\\s*(?:\\Z|(?P<control>[\ud800-\udfff])|{another}|{call})")

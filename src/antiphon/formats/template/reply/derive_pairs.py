@@ -62,6 +62,9 @@ def derive_pairs(probe: PairsProbe) -> WrittenPairs | None:
     after = "" if literal else probe.atoms.prefix([gap, behind.replace("zqkb", "{key}")])
     separator = gap[len(after) :]
     first = Value(before=base if base is not None else before, after=after, reads="literal" if literal else "schema")
+    if not key and first.after in ("", '"', "'"):
+        assigns, quote = first.before.removesuffix(first.after), quote or first.after
+        first, separator = Value(before=assigns, reads="literal"), separator or ", "
     odd = quote if quote not in ("'", '"') else ""
     pairs = Pairs(key=key, values=(first,), separator=separator, quote=odd)
     return WrittenPairs(pairs=_with_kinds(probe, pairs, gap + key), quote=quote, key=key)

@@ -79,7 +79,7 @@ class CallForm:
     """How tool calls are written: ``section`` around all of them, ``separator`` between two.
 
     With ``members`` a call is ``open``, one JSON object, ``close``. Without: ``open``, the ``head``, the arguments (one
-    JSON object, or ``pairs``), ``close``. Calls without any literal of their own are the whole reply.
+    JSON object, or ``pairs``), ``close``. Calls that nothing marks but brackets round all of them are the whole reply.
     """
 
     section: Region | None = None
@@ -92,7 +92,8 @@ class CallForm:
 
     @property
     def bare(self) -> bool:
-        return not self.open and self.section is None
+        """Nothing marks where calls begin."""
+        return not self.open and (self.section is None or not self.section.open.strip("[ \n"))
 
     @property
     def literals(self) -> Iterator[str]:

@@ -128,7 +128,7 @@ class _ReplyGrammar:
             return self._answer()
         if self._shape.must_call:
             return self._called(calls, tools)
-        return choice(self._answer(bare=calls.bare), *self._announced(calls, tools))
+        return choice(self._answer(calls.unmarked), *self._announced(calls, tools))
 
     def _called(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
         """The calls and the end. An opening that is shared is one lexeme with each tool's name."""
@@ -145,7 +145,7 @@ class _ReplyGrammar:
     def _announced(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> list[Grammar]:
         """Calls with or without a text before them; none stands before calls that have no mark of their own."""
         direct = self._called(calls, tools)
-        if not self._shape.preambles or self._shape.response_format.kind != "text" or not calls.opening:
+        if not self._shape.preambles or self._shape.response_format.kind != "text" or calls.unmarked:
             return [direct]
         # An object is read as the answer, and a call that is spelled out in one of its strings as its text.
         spelled = all(isinstance(piece, str) for piece in calls.opening)
@@ -159,15 +159,15 @@ class _ReplyGrammar:
             announced.append(joined(self._mark(content.open), *self._until(text, calls.opening), called))
         return announced
 
-    def _answer(self, *, bare: bool = False) -> Grammar:
-        """The answer with its end. One that begins as a call without any mark does would be read as that."""
+    def _answer(self, unmarked: str = "") -> Grammar:
+        """The answer with its end. One that begins as an unmarked call does would be read as that."""
         form = self._shape.answer(self._avoid)
         content = self._description.content
         free = AnyText(None, self._avoid, self._shape.max_text)
         wrapped = [] if content is None or not content.open else [self._ended(content, form or free)]
         if form is not None:
             return wrapped[0] if wrapped else joined(form, self._end())
-        plain = self._text_to_end(replace(free, not_first="{" if bare else ""))
+        plain = self._text_to_end(replace(free, not_first=unmarked))
         return choice(plain, *wrapped) if wrapped else plain
 
     def _rest_of_answer(self, begun: Begun) -> Grammar:

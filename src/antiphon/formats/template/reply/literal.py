@@ -129,13 +129,22 @@ class _Literal:
             raise _NoValue
         inner = self._text[self._at + 1 : found]
         self._at = found + 1
-        return whole_characters(_ESCAPE.sub(_unescaped, inner)) if "\\" in inner else inner
+        return _plain(inner) if "\\" in inner else inner
 
     def _blanks(self) -> str:
         """The next character that is no blank; empty at the end."""
         found = _BLANKS.match(self._text, self._at)
         self._at = found.end() if found else self._at
         return self._text[self._at : self._at + 1]
+
+
+def json_string(text: str) -> str | None:
+    """The string between the quotes at the text's ends as JSON, whatever it holds; None where they are not there."""
+    text = text.strip()
+    if len(text) < 2 or text[0] != text[-1]:
+        return None
+    inner = text[1:-1]
+    return json.dumps(_plain(inner) if "\\" in inner else inner, ensure_ascii=False)
 
 
 def string_end(text: str, start: int, quote: str, *, last: bool) -> int | None:
@@ -164,6 +173,11 @@ def whole_characters(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _plain(text: str) -> str:
+    """The text with its escapes resolved."""
+    return whole_characters(_ESCAPE.sub(_unescaped, text))
 
 
 def _unescaped(found: re.Match[str]) -> str:

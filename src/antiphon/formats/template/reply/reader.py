@@ -151,6 +151,8 @@ class DescriptionParser:
             self._switch(reasoning=False)
             if Role.END in roles:
                 yield from self._maybe_end(mark)
+            if self.ended is None:
+                yield from self._bare_call()
         elif Role.REASONING_OPEN in roles and not self._reasoning:
             self._switch(reasoning=True)
         elif Role.CONTENT_OPEN in roles:
@@ -186,14 +188,32 @@ class DescriptionParser:
             self._end(mark)
 
     def _bare_call(self) -> Reading[None]:
-        """The reply's beginning, where a call may stand without any mark: an object with the keys of one."""
-        if self._bare is None or (yield from self._source.after_blanks()) != "{":
+        """Where a call may stand without any mark: an object with the keys of one, or a list of calls."""
+        form = self._bare
+        if form is None:
             return
         self._source.record()
+        yield from self._source.after_blanks()
         try:
-            yield from self._calls.read(self._bare)
+            if not (yield from self._source.begins(form.beginning)):
+                raise Malformed
+            yield from self._bare_list(form) if form.listed else self._calls.read(form)
+            self._source.recorded()
         except Malformed:
             self._say(self._alphabet.decode(self._source.recorded()))
+
+    def _bare_list(self, form: CompiledForm) -> Reading[None]:
+        """Calls between brackets that nothing else marks."""
+        self._source.take(self._source.at + 1)
+        while (char := (yield from self._source.after_blanks())) and char != "]":
+            if char == ",":
+                self._source.take(self._source.at + 1)
+            elif form.begins("", char):
+                yield from self._calls.read(form)
+                self._source.record()
+            else:
+                return
+        self._source.take(self._source.at + len(char))
 
     def _call(self, mark: str) -> Reading[None]:
         was_reasoning, blanks = self._reasoning, self._blanks
@@ -207,8 +227,8 @@ class DescriptionParser:
 
     def _calls_of(self, mark: str) -> Reading[None]:
         forms = self._description.forms_of(mark)
-        while (yield from self._source.ahead(self._description.again[mark])):
-            pass
+        while opened := (yield from self._source.ahead(self._description.again[mark])):
+            mark = opened
         if all(mark == form.section_open for form in forms):
             yield from self._section(forms)
         else:
@@ -235,6 +255,8 @@ class DescriptionParser:
                 continue
             if mark and mark == forms[0].section_close:
                 return
+            while mark and (opened := (yield from self._source.ahead(self._description.again[mark]))):
+                mark = opened
             form = next((form for form in forms if form.begins(mark, char)), None)
             if form is None:
                 yield from self._source.ahead(forms[0].section_close_marks)

@@ -72,6 +72,15 @@ class Source:
         self.let_go()
         return self._over
 
+    def begins(self, beginning: re.Pattern[str]) -> Reading[bool]:
+        """Whether what follows is such a beginning, which stays. A match without a group needs more text."""
+        while (found := beginning.match(self.text, self.at)) is not None:
+            if found.lastgroup is not None:
+                return True
+            if not (yield from self.more()):
+                return False
+        return False
+
     def take(self, end: int) -> str:
         """The text up to ``end``, which is taken with that."""
         taken, self.at = self.text[self.at : end], end

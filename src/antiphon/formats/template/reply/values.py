@@ -7,7 +7,7 @@ import re
 
 from .arguments import ArgumentsWriter
 from .compiled import CompiledForm, CompiledPairs, CompiledValue
-from .literal import as_json
+from .literal import as_json, json_string
 from .marks import SYMBOL, Marks
 from .messages import Messages
 from .nested import NestedReader
@@ -17,7 +17,7 @@ from .typed import Schema, typed
 
 _MOST_KEY = 256
 _KEY = re.compile(r"[A-Za-z_\"'$]")
-_BLANKS = re.compile(r"\s*")
+_INNER_END = re.compile("\\s*(?:\\Z|(?P<end>[,:)\\]}\ud800-\udfff]))")
 
 
 class ValueReader:
@@ -123,22 +123,27 @@ class ValueReader:
 
     def _literal(self, schema: Schema) -> Reading[tuple[str, bool]]:
         """A value that ends where it ends: at a comma or a bracket that is not its own."""
-        scan = _LiteralScan(self._source, self._pairs.quote)
+        scan = _LiteralScan(self._source, self._pairs)
         whole = yield from scan.read()
         text = "".join(scan.parts)
         if not whole:
             return text.lstrip("\"'").removeprefix(self._pairs.quote), False
-        found = as_json(text, quote=self._pairs.quote)
-        return (typed(text.strip(), schema) if found is None else found), True
+        found = json_string(text) if scan.is_string else as_json(text, quote=self._pairs.quote)
+        if found is None or (found[0] == '"' and "string" not in schema.kinds):
+            return typed(text.strip() if found is None else json.loads(found), schema), True
+        return found, True
 
 
 class _LiteralScan:
     """Finds where a literal ends; strings in it may hold anything."""
 
-    def __init__(self, source: Source, quote: str) -> None:
+    def __init__(self, source: Source, pairs: CompiledPairs) -> None:
         self.parts: list[str] = []
+        self.is_string: bool | None = None
+        """All of it is one string; None where there was no mark."""
         self._source = source
-        self._quote = quote
+        self._quote = quote = pairs.quote
+        self._string_end = pairs.string_end
         self._special = re.compile("[\"'{}\\[\\](),\ud800-\udfff]" + (f"|{re.escape(quote)}" if quote else ""))
 
     def read(self) -> Reading[bool]:
@@ -157,8 +162,9 @@ class _LiteralScan:
                 self.parts.append(source.take(found.start()))
                 return True
             self.parts.append(source.take(found.end()))
+            self.is_string = mark in "\"'" and self.is_string is None and self.parts[-1].strip() == mark
             depth += (mark in "{[(") - (mark in "}])")
-            if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark)):
+            if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark, inner=depth > 0)):
                 return False
 
     def _settled(self) -> int:
@@ -169,7 +175,7 @@ class _LiteralScan:
         starts = range(max(self._source.at, len(text) - len(self._quote) + 1), len(text))
         return next((at for at in starts if self._quote.startswith(text[at:])), len(text))
 
-    def _string(self, quote: str) -> Reading[bool]:
+    def _string(self, quote: str, *, inner: bool) -> Reading[bool]:
         if quote == self._quote:
             mark = yield from self._source.until(Marks((quote,)), self.parts.append)
             self.parts.append(mark)
@@ -187,7 +193,7 @@ class _LiteralScan:
                 self.parts.append(source.take(found.end() + 1))
                 continue
             elif found.group() == quote:
-                closes = yield from self._closes(found.start())
+                closes = yield from self._closes(found.start(), inner=inner)
                 if closes is not None:
                     self.parts.append(source.take(source.at + closes[0]))
                     if closes[1]:
@@ -197,15 +203,17 @@ class _LiteralScan:
                 self.parts.append(source.take(len(source.text)))
                 return False
 
-    def _closes(self, at: int) -> Reading[tuple[int, bool] | None]:
-        """How much to take with the quote, and whether it closes the string: where an end of a value follows."""
+    def _closes(self, at: int, *, inner: bool) -> Reading[tuple[int, bool] | None]:
+        """How much to take with the quote, and whether it closes the string: where an end of a value follows.
+
+        ``inner``: the string is in brackets of the value's own.
+        """
         source = self._source
         taken = at - source.at + 1
-        while True:
-            behind = _BLANKS.match(source.text, source.at + taken)
-            next_at = behind.end() if behind else len(source.text)
-            if next_at < len(source.text):
-                char = source.text[next_at]
-                return taken, char in ",:)]}" or bool(SYMBOL.match(char))
+        end = _INNER_END if inner else self._string_end
+        while (found := end.match(source.text, source.at + taken)) is not None:
+            if found.lastgroup is not None:
+                return taken, True
             if not (yield from source.more()):
                 return taken, True
+        return taken, False
