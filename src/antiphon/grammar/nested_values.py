@@ -34,13 +34,24 @@ class NestedValueWriter:
             key = (id(self._root), name, node["$ref"], closing)
             inner = target(node["$ref"], self._root)
             return self._rules.recursive(key, lambda: self._value(name, inner, where, closing) or '%json {"enum": []}')
-        ways = [self._raw(node, where, closing)]
+        ways = [self._raw(node, where, closing), self._empty(node, closing)]
         given = node if isinstance(node, dict) else {}
         for branch in given.get("anyOf", (given,)):
             if isinstance(branch, dict):
                 ways += [self._object(branch, where, closing), self._array(branch, where, closing)]
         found = list(dict.fromkeys(way for way in ways if way is not None))
         return f"({' | '.join(found)})" if found else None
+
+    def _empty(self, node: JsonSchema, closing: Pieces) -> str | None:
+        """Nothing between the tags, which is read as an array, an object or null, in this order; as a text first."""
+        types = types_of(node, self._root)
+        given = node if isinstance(node, dict) else {}
+        if "string" in types or "enum" in given or "anyOf" in given:
+            return None
+        least = {"array": "minItems", "object": "minProperties", "null": ""}
+        kind = next((name for name in least if name in types), None)
+        needs = given.get("required") if kind == "object" else None
+        return None if kind is None or needs or given.get(least[kind]) else self._rules.pieces(closing)
 
     def _raw(self, node: JsonSchema, where: str, closing: Pieces) -> str | None:
         """What has no members: a text, a word or a number."""

@@ -115,6 +115,17 @@ def test_reasoning_is_offered_under_every_name(name: str) -> None:
     assert rendered(source, [user("U"), answer("A", "R")]) == "U|AR|"
 
 
+def test_reasoning_that_is_read_as_a_part_of_the_content_is_offered_so() -> None:
+    source = (
+        "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}"
+        "{% if part.type == 'thinking' %}[THINK]{{ part.thinking }}[/THINK]{% else %}{{ part.text }}{% endif %}"
+        "{% endfor %}{% endif %}|{% endfor %}"
+    )
+    assert rendered(source, [user("U"), answer("A", "R"), user("V")]) == "U|[THINK]R[/THINK]A|V|"
+    printed = "{% for m in messages %}{{ m.content }}|{% endfor %}"
+    assert rendered(printed, [user("U"), answer("A", "R"), user("V")]) == "U|A|V|"
+
+
 def test_a_template_that_reads_several_names_writes_the_reasoning_once() -> None:
     source = "{% for m in messages %}{{ m.reasoning_content }}{{ m.thinking }}{{ m.content }}|{% endfor %}"
     assert rendered(source, [user("U"), answer("A", "R")]) == "U|RA|"

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from antiphon.conversation import (
     ParserEvent,
     ResponseFormat,
     TextDelta,
+    ToolSpec,
 )
 from antiphon.errors import ParseError
 from antiphon.formats.template import template_format
@@ -359,3 +361,18 @@ def test_an_opening_that_is_written_twice_is_the_one_whose_whole_opening_follows
     begin = "<｜tool▁call▁begin｜>"
     reply = f"<｜tool▁calls▁begin｜>{begin}{begin}function<｜tool▁sep｜>f\n```json\n{{}}\n```<｜tool▁call▁end｜>"
     assert messages(read(ReplyDescription(calls=forms), reply, END)) == [("commentary", "functions.f", "{}", End.CALL)]
+
+
+def test_an_empty_tag_is_what_its_schema_has_for_nothing() -> None:
+    description = ReplyDescription(calls=family_named("MiniMax M3").calls)
+    kinds = {"list": "array", "thing": "object", "count": "integer", "text": "string"}
+    properties: dict[str, Any] = {key: {"type": [kind, "null"]} for key, kind in kinds.items()}
+    tool = ToolSpec("f", parameters={"type": "object", "properties": properties})
+    mark = "]<]minimax[>["
+    inside = "".join(f"{mark}<{key}>{mark}</{key}>" for key in kinds)
+    parser = DescriptionParser(CompiledDescription(description, [Control(mark)], ()), tools=[tool])
+    text = f'{mark}<tool_call>\n{mark}<invoke name="f">{inside}{mark}</invoke>\n{mark}</tool_call>'
+    pieces = [piece for part in text.split(mark) for piece in (Control(mark), part)][1:]
+    events = [*parser.feed([piece for piece in pieces if piece]), *parser.close()]
+    ((_, _, arguments, end),) = messages(events)
+    assert (json.loads(arguments), end) == ({"list": [], "thing": {}, "count": None, "text": ""}, End.CALL)

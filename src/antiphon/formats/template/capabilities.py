@@ -30,7 +30,7 @@ class TemplateCapabilities:
     ``tools_as_list``: an empty list where no tools are offered. ``content_as_parts``: texts as lists of parts.
     ``system``: a system message; else its text goes before the next user's. ``later_system``: system messages that are
     not the first; else their texts go into the first. ``parallel_calls``: several calls in one message; else each is a
-    message, followed by its result.
+    message, followed by its result. ``reasoning_in_parts``: reasoning as a part of the content, under no name.
     """
 
     arguments_as_text: bool = False
@@ -41,6 +41,7 @@ class TemplateCapabilities:
     parallel_calls: bool = True
     ids: IdForm = IdForm.ANY
     reasoning_names: tuple[str, ...] = REASONING_NAMES
+    reasoning_in_parts: bool = False
 
 
 def fitted(chat: Sequence[ChatMessage], takes: TemplateCapabilities) -> list[ChatMessage]:

@@ -46,12 +46,16 @@ def message_value(
     reasons = bool(message.reasoning and not message.content)
     content = protect(message.content) + ("" if reasons else tail)
     entry: dict[str, Any] = {"role": message.role, "content": content}
+    reasoning = protect(message.reasoning) + (tail if reasons else "")
     if takes.content_as_parts:
         entry["content"] = [{"type": "text", "text": content}] if content else []
+    if takes.reasoning_in_parts and message.reasoning:
+        answer = [{"type": "text", "text": content}] if content else []
+        entry["content"] = [{"type": "thinking", "thinking": reasoning}, *answer]
     if message.name:
         entry["name"] = protect(message.name.removeprefix("functions.") if message.role == "tool" else message.name)
     if message.reasoning:
-        entry |= dict.fromkeys(takes.reasoning_names, protect(message.reasoning) + (tail if reasons else ""))
+        entry |= dict.fromkeys(takes.reasoning_names, reasoning)
     if message.call_id is not None:
         entry["tool_call_id"] = protect(message.call_id)
     if message.calls:

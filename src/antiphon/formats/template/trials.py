@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ _STEPS = 100_000
 _SIMPLE = {"probekey": "probevalue"}
 _RICH = {"probekey": "probevalue", "b": [1, 2.5, True, None, {"c": "é<&'\"\n\\"}], "d": {}}
 _ID = "abcdefghi"
+_PRINTED = re.compile(r"""["']type["']: ?["']thinking["']""")
 _USER = ChatMessage(role="user", content="probeuser")
 _ANSWER = ChatMessage(role="assistant", content="probeanswer")
 _SYSTEM = ChatMessage(role="system", content="probesystem")
@@ -118,15 +120,21 @@ def _calls(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities:
 
 
 def _reasoning(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities:
-    """All names at once, unless a template reads several and would write the reasoning twice."""
+    """All names at once, unless a template reads several and would write the reasoning twice; or a part of the content.
+
+    A template that prints what it does not know would show the part's keys.
+    """
 
     def most(form: TemplateCapabilities) -> int:
         thought = "probethought"
         answer, call = replace(_ANSWER, reasoning=thought), replace(_called(_SIMPLE), reasoning=thought)
         texts = [trials.text([_USER, answer], form), trials.text([_USER, call, _result()], form, [_TOOL])]
-        return max(text.count(thought) for text in texts)
+        return max(0 if _PRINTED.search(text) else text.count(thought) for text in texts)
 
-    if most(takes) <= 1:
+    in_parts = replace(takes, reasoning_names=(), reasoning_in_parts=True)
+    if not most(takes):
+        return in_parts if most(in_parts) == 1 else takes
+    if most(takes) == 1:
         return takes
     single = (replace(takes, reasoning_names=(name,)) for name in REASONING_NAMES)
     return next((form for form in single if most(form) == 1), takes)

@@ -289,6 +289,40 @@ def test_one_argument_is_enough_to_show_how_calls_are_written() -> None:
     """A template that forgets what parts arguments is no reason to show calls as the answer."""
     call = "{{ f.name + '(' }}" + pairs("{{ k + '=' + (v | tojson) }}") + "{{ ')' }}"
     found = found_in(template(reply="{{ '[' }}" + each(call, ", ") + "{{ ']' }}"))
-    assert "call" in found.proof.failures and "one_argument" in found.proof.proven
+    assert "call" in found.proof.failures
+    assert "one_argument" in found.proof.proven
     assert found.description.calls[0].pairs is not None
     assert found.description.calls[0].pairs.separator == ", "
+
+
+_HERMES_CALLS = each(
+    "{{ '<tool_call>' }}" + '{"name": {{ f.name | tojson }}, "arguments": ' + ARGUMENTS + "}{{ '</tool_call>' }}"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "anchor"),
+    [
+        (template(reply=_HERMES_CALLS).replace("{%- if add_gen", "{{ '\n' }}{%- if add_gen"), "<|a|>\n"),
+        (template(reply=_HERMES_CALLS, prompt="{{ '    </t>' }}", text="{{ '</t>  ' + m.content }}"), "<|a|>\n"),
+        (
+            template(reply=_HERMES_CALLS, header="  <|a|>").replace(
+                "add_generation_prompt %}{{ '  ", "add_generation_prompt %}{{ '"
+            ),
+            "<|a|>",
+        ),
+    ],
+    ids=["a line before the prompt", "blanks round a tag", "blanks before the header"],
+)
+def test_blanks_that_differ_hide_no_reply(source: str, anchor: str) -> None:
+    found = found_in(source, cuts="every")
+    assert found.proof.failed == ()
+    assert found.description.anchor.strip() == anchor.strip()
+    assert {"answer", "call", "two_calls"} <= {*found.proof.proven}
+
+
+@pytest.mark.parametrize("end", ["[e~[", "[|end|]", "~!~"])
+def test_an_end_that_is_no_tag_is_the_end(end: str) -> None:
+    found = found_in(template(reply=_HERMES_CALLS, end=end), as_text=True)
+    assert found.proof.failed == ()
+    assert found.description.ends == (end,)

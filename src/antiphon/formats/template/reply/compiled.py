@@ -244,7 +244,7 @@ def _gradual(steps: Sequence[str], then: str = "(?P<whole>)") -> str:
 
 def _string_end(assigns: str, form: CallForm) -> re.Pattern[str]:
     """Another argument, or the end of the call, and behind that no more of what may be a string."""
-    another = rf",\s*(?:\Z|[^,(){{}}\[\]\n]{{1,64}}?(?:\Z|{re.escape(assigns)}(?P<another>)))"
+    another = rf",\s*(?:\Z|[^,(){{}}\[\]\n]{{1,256}}?(?:\Z|{re.escape(assigns)}(?P<another>)))"
     lines = "" if form.separator.strip() else "|\n(?P<line>)"
     call = rf"[)}}\]](?:\s*(?:\Z|[^\s\w.'\"+*=%(](?P<end>)){lines})"
     return re.compile(f"\\s*(?:\\Z|(?P<control>[\ud800-\udfff])|{another}|{call})")

@@ -76,7 +76,12 @@ def _anchor_of(probe: Probe, atoms: Atoms) -> str:
     prompt = probe.prompt()
     samples = [probe.reply(_ANSWER), probe.before_user(_ANSWER), probe.reply(_CALL), *probe.reasoned()]
     written = [text for text in samples if text and atoms.prefix([prompt, text]).strip()]
+    if not written:  # blanks may stand before a message
+        prompt, *samples = (text.lstrip() for text in (prompt, *samples))
+        written = [text for text in samples if text and atoms.prefix([prompt, text])]
     stem = atoms.prefix([prompt, *written])
+    if header := _same_header(stem, prompt, written, atoms):
+        return header
     texts = (prompt, *written)
     while (tag := _last_tag(stem, atoms)) and any(_belongs(tag, stem, text, atoms) for text in texts):
         stem = stem[: stem.rstrip().rfind(tag)]
@@ -84,6 +89,16 @@ def _anchor_of(probe: Probe, atoms: Atoms) -> str:
     if turned := _turned(stem, prompt, probe.reply(_ANSWER).partition(ANSWER)[0], atoms):
         return turned
     return _last_part(stem, prompt, probe.prompt(after=[_CALL]), atoms)
+
+
+def _same_header(stem: str, prompt: str, written: list[str], atoms: Atoms) -> str:
+    """What stands before every reply, where what is before that differs in no more than blanks; else empty."""
+    heads = [prompt, *(text.partition(ANSWER)[0] for text in written if ANSWER in text)]
+    header = atoms.suffix(heads).lstrip()
+    before = {head.removesuffix(header) for head in heads}
+    differ = len(before) > 1 and len(set(map(str.strip, before))) == 1
+    known = differ and atoms.tags(header) and all(header in text for text in written)
+    return header if known and header not in stem else ""
 
 
 def _turned(stem: str, prompt: str, before: str, atoms: Atoms) -> str:
@@ -139,7 +154,8 @@ def _calls_of(probe: Probe, atoms: Atoms, regions: Regions) -> tuple[CallForm | 
     if found is None:
         return None, []
     form, behind = found
-    return form, [regions.end_of(behind), _result_end(probe, atoms, behind)]
+    ended = bool(regions.end) and regions.end in behind
+    return form, [regions.end_of(behind), "" if ended else _result_end(probe, atoms, behind)]
 
 
 def _result_end(probe: Probe, atoms: Atoms, behind: str) -> str:

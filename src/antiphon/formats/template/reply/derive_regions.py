@@ -152,12 +152,18 @@ class Regions:
         own = {tag for mark in marks for tag in self._atoms.tags(mark)}
         tags = self._atoms.tags(rest)
         if not tags:
-            return next(iter(self._atoms.tags(closing)), "")
+            return next(iter(self._atoms.tags(closing)), "") or self._plain_end(rest)
         free = [tag for tag in tags if tag not in own]
         end = next((tag for tag in free if not self._atoms.is_composite(tag)), (free or tags)[0])
         if layout := rest.partition(end)[0].strip():
             self.layout.append(layout)
         return end
+
+    def _plain_end(self, rest: str) -> str:
+        """Signs that no tag has, at the end of every answer."""
+        behind = (rest, self._probe.before_user(_ANSWER).partition(ANSWER)[2])
+        shared = self._atoms.prefix(behind).strip()
+        return shared if len(shared) > 2 and not shared[0].isalnum() and "\n" not in shared else ""
 
     def _without_opening(self, reasoning: Region) -> Region:
         """The reasoning's close without what opens the answer, and without the header of a message between them."""

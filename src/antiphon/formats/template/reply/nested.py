@@ -58,9 +58,10 @@ class NestedReader:
 
 
 def _leaf(text: str, schema: Schema) -> str:
-    """A value without members; an empty tag is null, an object or an array where the schema has nothing else."""
-    empty = {"null": "null", "object": "{}", "array": "[]"}
-    kind = next(iter(schema.kinds)) if len(schema.kinds) == 1 and not text.strip() else ""
+    """A value without members; an empty tag is an array, an object or null where the schema has no text."""
+    empty = {"array": "[]", "object": "{}", "null": "null"}
+    kinds = schema.kinds if not text.strip() else frozenset(("string",))
+    kind = next((kind for kind in empty if kind in kinds), "") if "string" not in kinds else ""
     return empty.get(kind) or typed(text, schema)
 
 
