@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from antiphon.formats.template.reply import CallForm, Members, Pairs, ReplyDescription, Value
@@ -23,6 +23,15 @@ Part = Markup | str
 """A `str` is what a model says, which never is a control."""
 
 
+@dataclass(frozen=True)
+class Style:
+    python: bool
+    compact: bool
+
+    def json(self, value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":") if self.compact else None)
+
+
 def reply(
     description: ReplyDescription,
     *,
@@ -30,8 +39,12 @@ def reply(
     content: str | None = None,
     calls: Sequence[tuple[str, Arguments]] = (),
     python: bool = True,
+    compact: bool = False,
 ) -> list[Part]:
-    """The reply up to its end; ``python`` False: in the family's spelling, but with values as JSON."""
+    """The reply up to its end; ``python`` False: in the family's spelling, but with values as JSON.
+
+    ``compact``: JSON without blanks, and no names sorted.
+    """
     parts: list[Part] = []
     if reasoning is not None and description.reasoning is not None:
         parts += [Markup(description.reasoning.open), reasoning, Markup(description.reasoning.close)]
@@ -42,7 +55,7 @@ def reply(
         if calls and region is not None and _ends(description, region.close):
             parts += [Markup(text) for text in description.layout]
     if calls:
-        parts += _calls(description.calls[0], calls, python)
+        parts += _calls(description.calls[0], calls, Style(python, compact))
     closed = content is not None and not calls and description.content is not None
     if not (closed and description.content and _ends(description, description.content.close)):
         parts.append(Markup(description.ends[0]))
@@ -53,31 +66,31 @@ def _ends(description: ReplyDescription, close: str) -> bool:
     return close.strip() in description.ends
 
 
-def _calls(form: CallForm, calls: Sequence[tuple[str, Arguments]], python: bool) -> Iterator[Part]:
+def _calls(form: CallForm, calls: Sequence[tuple[str, Arguments]], style: Style) -> Iterator[Part]:
     if form.section is not None:
         yield Markup(form.section.open)
     for i, (name, arguments) in enumerate(calls):
         if i:
             yield Markup(form.separator)
         yield Markup(form.open)
-        yield from _call(form, name, arguments, i, python)
+        yield from _call(form, name, arguments, i, style)
         yield Markup(form.close)
     if form.section is not None:
         yield Markup(form.section.close)
 
 
-def _call(form: CallForm, name: str, arguments: Arguments, index: int, python: bool) -> Iterator[Part]:
+def _call(form: CallForm, name: str, arguments: Arguments, index: int, style: Style) -> Iterator[Part]:
     if form.members is not None:
-        yield json.dumps(_members(form.members, name, arguments, index), ensure_ascii=False)
+        yield style.json(_members(form.members, name, arguments, index))
         return
     for slot in form.head:
         said = {"name": name, "call_id": f"call{index:05}", "index": str(index + 1)}[slot.reads]
         yield slot.pattern.format(name=name, index=index) if slot.pattern else said
         yield Markup(slot.after)
     if form.pairs is None:
-        yield json.dumps(arguments, ensure_ascii=False)
+        yield style.json(arguments)
     else:
-        yield from _pairs(form.pairs, arguments, python and form.pairs.python)
+        yield from _pairs(form.pairs, arguments, replace(style, python=style.python and form.pairs.python))
 
 
 def _members(members: Members, name: str, arguments: Arguments, index: int) -> dict[str, Any]:
@@ -88,28 +101,28 @@ def _members(members: Members, name: str, arguments: Arguments, index: int) -> d
     return {**id, **call} if members.id_first else {**call, **id}
 
 
-def _pairs(pairs: Pairs, arguments: Arguments, python: bool) -> Iterator[Part]:
-    names = sorted(arguments, key=str.lower) if pairs.quote else list(arguments)
+def _pairs(pairs: Pairs, arguments: Arguments, style: Style) -> Iterator[Part]:
+    names = sorted(arguments, key=str.lower) if pairs.quote and not style.compact else list(arguments)
     for i, name in enumerate(names):
         if i:
             yield Markup(pairs.separator)
         yield Markup(pairs.key)
         yield name
-        yield from _value(pairs, name, arguments[name], python)
+        yield from _value(pairs, name, arguments[name], style)
 
 
-def _value(pairs: Pairs, name: str, value: Any, python: bool) -> Iterator[Part]:
+def _value(pairs: Pairs, name: str, value: Any, style: Style) -> Iterator[Part]:
     form = _form(pairs, value)
     yield Markup(form.before)
     if form.reads == "nested":
         yield from _nested(pairs, form, name, value)
         return
     if form.reads == "literal":
-        yield from _literal(pairs, value, python)
+        yield from _literal(pairs, value, style)
     elif isinstance(value, str):
         yield value
     else:
-        yield repr(value) if python else json.dumps(value, ensure_ascii=False)
+        yield repr(value) if style.python else style.json(value)
     yield Markup(form.after)
 
 
@@ -141,22 +154,22 @@ def _nested(pairs: Pairs, form: Value, name: str, value: Any) -> Iterator[Part]:
     yield Markup(form.after.replace("{key}", name))
 
 
-def _literal(pairs: Pairs, value: Any, python: bool) -> Iterator[Part]:
+def _literal(pairs: Pairs, value: Any, style: Style) -> Iterator[Part]:
     if not pairs.quote:
-        yield repr(value) if python else json.dumps(value, ensure_ascii=False)
+        yield repr(value) if style.python else style.json(value)
     elif isinstance(value, str):
         yield from (Markup(pairs.quote), value, Markup(pairs.quote))
     elif isinstance(value, dict):
         yield "{"
         for i, key in enumerate(sorted(value, key=str.lower)):
             yield f"{',' * bool(i)}{key}:"
-            yield from _literal(pairs, value[key], python)
+            yield from _literal(pairs, value[key], style)
         yield "}"
     elif isinstance(value, list):
         yield "["
         for i, item in enumerate(value):
             yield "," * bool(i)
-            yield from _literal(pairs, item, python)
+            yield from _literal(pairs, item, style)
         yield "]"
     else:
         yield str(value) if value is None else json.dumps(value)

@@ -101,10 +101,19 @@ class KeyValuesWriter:
         return merged
 
     def _members(self, node: dict[str, Any], where: str) -> str | None:
+        names = [
+            *node.get("properties", ()),
+            *(n for n in node.get("required", ()) if n not in node.get("properties", ())),
+        ]
+        found = [self._in_order(order, node, where) for order in self._orders(names)]
+        ways = list(dict.fromkeys(way for way in found if way is not None))
+        return f"({' | '.join(ways)})" if len(ways) > 1 else ways[0] if ways else None
+
+    def _in_order(self, names: list[str], node: dict[str, Any], where: str) -> str | None:
         parts: list[Part] = []
         required = node.get("required", ())
         properties: dict[str, JsonSchema] = node.get("properties", {})
-        for name in self._ordered([*properties, *(name for name in required if name not in properties)]):
+        for name in names:
             schema = properties.get(name, other_members(node))
             member = self._member(name, schema, f"{where}.properties.{name}", required=name in required)
             if member is not None:
@@ -115,9 +124,10 @@ class KeyValuesWriter:
             self._relax("maxProperties", f"{where}.maxProperties")
         return sequence(self._rules, parts, more=self._others(node, where))
 
-    def _ordered(self, names: list[str]) -> list[str]:
-        """The schema's order; sorted where the model writes bare names so."""
-        return sorted(names, key=lambda name: (name.lower(), name)) if self._spelling.quote else names
+    def _orders(self, names: list[str]) -> list[list[str]]:
+        """The schema's order; and sorted, as templates write bare names."""
+        ordered = sorted(names, key=lambda name: (name.lower(), name))
+        return [ordered, names] if self._spelling.quote and ordered != names else [names]
 
     def _others(self, node: dict[str, Any], where: str) -> Part | None:
         """A member whose name the schema does not say, where it has such members."""

@@ -250,6 +250,7 @@ CALL = st.one_of(
     content=st.none() | SPOKEN,
     calls=st.lists(CALL, max_size=3),
     python=st.booleans(),
+    compact=st.booleans(),
 )
 def test_what_a_template_writes_is_admitted(
     family: str,
@@ -258,6 +259,7 @@ def test_what_a_template_writes_is_admitted(
     content: str | None,
     calls: list[tuple[str, dict[str, Any]]],
     python: bool,
+    compact: bool,
 ) -> None:
     description = FAMILIES[family].description
     calls = calls if description.calls else []
@@ -265,7 +267,7 @@ def test_what_a_template_writes_is_admitted(
         single = description.calls[0].section is None
         calls, content = calls[:1] if single else calls, None if calls else content
     assume(content is not None or calls)
-    parts = reply(description, reasoning=reasoning, content=content, calls=calls, python=python)
+    parts = reply(description, reasoning=reasoning, content=content, calls=calls, python=python, compact=compact)
     assume(not any(spoils(part, family) for part in parts if not isinstance(part, Markup)))
     matcher = compiled(family, owned, "auto").matcher()
     violation = matcher.consume(encoded(parts, family, owned))

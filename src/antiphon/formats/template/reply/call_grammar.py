@@ -7,7 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from antiphon.conversation import ToolSpec
-from antiphon.grammar import Grammar, KeyValues, Regex, Repeat, ReplyShape, Spelling, ValueSpelling, choice
+from antiphon.grammar import (
+    Grammar,
+    KeyValues,
+    Literal,
+    Regex,
+    Repeat,
+    ReplyShape,
+    Spelling,
+    ValueSpelling,
+    choice,
+    optional,
+)
 from antiphon.grammar.spelling import Pieces
 from antiphon.tokens import Control
 
@@ -17,6 +28,7 @@ from .spelled import Spelled, joined
 _ID = Regex(r"[A-Za-z0-9]{9}|0|[1-9][0-9]{0,3}")
 """An id that a model gives: nine letters or digits, or a count."""
 _COUNT = Regex(r"0|[1-9][0-9]{0,3}")
+_BLANK = optional(Literal(" "))
 
 
 class CallGrammar:
@@ -55,20 +67,20 @@ class CallGrammar:
         return joined(*head, self._arguments(tool))
 
     def _object(self, members: Members, tool: ToolSpec) -> Grammar:
-        """One JSON object, as templates write it."""
+        """One JSON object; a model may leave out the blanks that templates write behind commas and colons."""
         arguments, name = self._arguments(tool), json.dumps(tool.name, ensure_ascii=False)
         if not members.name:
-            return joined(f"{{{name}: ", arguments, "}")
+            return joined(f"{{{name}:", _BLANK, arguments, "}")
         outer, _, inner = members.name.rpartition(".")
         key = members.arguments.rpartition(".")[2]
-        head = f'"{inner}": {name}, "{key}": '
-        before, behind = (f'"{outer}": {{{head}', "}") if outer else (head, "")
+        call = joined(f'"{inner}":', _BLANK, f"{name},", _BLANK, f'"{key}":', _BLANK, arguments)
+        if outer:
+            call = joined(f'"{outer}":', _BLANK, "{", call, "}")
         if not members.call_id:
-            return joined(f"{{{before}", arguments, f"{behind}}}")
-        id: tuple[Grammar | str, ...] = (f'"{members.call_id}": "', _ID, '"')
-        if members.id_first:
-            return joined("{", *id, f", {before}", arguments, f"{behind}}}")
-        return joined(f"{{{before}", arguments, f"{behind}, ", *id, "}")
+            return joined("{", call, "}")
+        id = joined(f'"{members.call_id}":', _BLANK, '"', _ID, '"')
+        first, second = (id, call) if members.id_first else (call, id)
+        return joined("{", first, ",", _BLANK, second, "}")
 
     def _slot(self, slot: Slot, tool: ToolSpec) -> list[Grammar | Control | str]:
         after = self._spelled.pieces(slot.after)
@@ -85,9 +97,9 @@ class CallGrammar:
                 return [_ID, *after]
 
     def _arguments(self, tool: ToolSpec) -> Grammar:
-        arguments = replace(self._shape.arguments(tool), spaced=True)
+        arguments = self._shape.arguments(tool)
         if self._form.pairs is None:
-            return arguments
+            return choice(replace(arguments, spaced=True), arguments)
         return KeyValues(arguments, self._spelling(self._form.pairs))
 
     def _spelling(self, pairs: Pairs) -> Spelling:
