@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.catalog.format_choice import choose_format, known_formats
@@ -18,7 +19,7 @@ from antiphon.formats.template.reply import Members
 from antiphon.models.text import ModelText, ResponseTemplate, template_text
 from antiphon.tokens import ByteTokenizer
 from kit.family_templates import FAMILIES
-from kit.reply_templates import each, template
+from kit.reply_templates import REFUSED
 
 TEMPLATE = FAMILIES["hermes"]
 SPEC: dict[str, Any] = {
@@ -191,7 +192,7 @@ def test_a_description_that_is_not_there_or_of_another_kind_is_refused(tmp_path:
 def test_the_log_says_where_replies_are_known_from_and_what_is_not_understood(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    odd = template(reply=each("{{ f.name + ' with ' + (f.arguments | tojson | replace('\"', '')) }}"))
+    odd = next(iter(REFUSED.values()))
     with caplog.at_level(logging.INFO, "antiphon.catalog"):
         log_replies("plain", chosen(ModelEntry(), text()))
         log_replies("odd", chosen(ModelEntry(), text(source=odd)))
@@ -201,3 +202,15 @@ def test_the_log_says_where_replies_are_known_from_and_what_is_not_understood(
     warned = [record.getMessage() for record in rest if record.levelno == logging.WARNING]
     assert "odd: calls are not understood, so none are read" in warned
     assert not [line for line in warned if not line.startswith("odd: ")]
+
+
+@pytest.mark.parametrize("teaches", [True, False])
+def test_a_template_without_calls_is_taught_them_unless_its_table_says_no(tmp_path: Path, teaches: bool) -> None:
+    silent = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
+    (tmp_path / "mine.jinja").write_text(silent)
+    (tmp_path / "config.toml").write_text(f'[models.m]\nsource = "m.gguf"\nteach_tools = {str(teaches).lower()}\n')
+    entry = load_config({"ANTIPHON_HOME": str(tmp_path)}).config.entries["m"]
+    for chosen_entry in (entry, msgspec.structs.replace(entry, chat_template=str(tmp_path / "mine.jinja"))):
+        format = chosen(chosen_entry, text(source=silent))
+        assert isinstance(format, JinjaFormat)
+        assert format.found.taught is teaches

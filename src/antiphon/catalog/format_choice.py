@@ -89,7 +89,8 @@ def choose_format(
     controls = text.tokenizer.controls
     replies = replies_file(Path(entry.replies).expanduser()) if entry.replies else None
     if entry.chat_template:
-        return template_file(Path(entry.chat_template).expanduser(), controls, text.special, replies=replies)
+        path = Path(entry.chat_template).expanduser()
+        return template_file(path, controls, text.special, replies=replies, teaches=entry.teach_tools)
     if entry.format:
         return described(formats.get(entry.format, controls), replies, controls)
     if all(control in controls for control in HARMONY_CONTROLS):
@@ -102,6 +103,7 @@ def choose_format(
             name=f"{name}/chat_template",
             replies=replies,
             response_template=responses_of(name, text),
+            teaches=entry.teach_tools,
         )
     if not fallback:
         hint = "Name a format or a chat_template in the model's table, or an engine.fallback_format."
@@ -111,7 +113,12 @@ def choose_format(
 
 
 def template_file(
-    path: Path, controls: Collection[Control], special: Mapping[str, str], *, replies: ReplyDescription | None = None
+    path: Path,
+    controls: Collection[Control],
+    special: Mapping[str, str],
+    *,
+    replies: ReplyDescription | None = None,
+    teaches: bool = True,
 ) -> Format:
     """A user's own template: the first class that a Python file registers, the blocks of a JSON file, or Jinja.
 
@@ -133,6 +140,6 @@ def template_file(
                 raise TemplateError(f"{path}: {error.message}", code=error.code, hint=error.hint) from None
             return TemplateFormat(name, template, controls, replies=replies or replies_of(name, template))
         case ".jinja" | ".jinja2":
-            return jinja_format(text, controls, special, name=path.stem, replies=replies)
+            return jinja_format(text, controls, special, name=path.stem, replies=replies, teaches=teaches)
         case _:
             raise ConfigError(f"{path} is no chat template by its name", hint="Known: .py, .json and .jinja.")

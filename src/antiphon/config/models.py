@@ -39,7 +39,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF file of it. ``tokenizer`` is the
     vocabulary where no such file has it: a GGUF file, a folder with a ``tokenizer.json``, or ``o200k_harmony``.
     ``format`` None: the file's own chat template. ``replies`` is a file (JSON, TOML) that says how the model writes its
-    replies; None: what its files and its template say. ``context`` is in tokens; ``slots`` are replies at once.
+    replies; None: what its files and its template say. ``teach_tools``: prompts that offer tools teach a form of
+    calls, where its template has none. ``context`` is in tokens; ``slots`` are replies at once.
     ``default_output_tokens`` is the length of an answer whose request limits none (0: what the context holds), and
     ``max_output_tokens`` of any. ``shortens``: the beginnings of its embeddings are embeddings too, as its authors say.
     ``released`` is when its authors gave it out; None: what the file says. ``thinking_budget`` is in characters, and
@@ -62,6 +63,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     format: str | None = None
     chat_template: str | None = None
     replies: str | None = None
+    teach_tools: bool = True
     context: int | None = None
     slots: int | None = None
     default_output_tokens: CountOrNone | None = None

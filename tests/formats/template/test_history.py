@@ -291,7 +291,7 @@ def test_contents_are_parts_where_the_template_reads_no_other() -> None:
 
 def test_a_refusal_gives_the_templates_own_words_and_the_line() -> None:
     refusing = "{% if m.role == 'tool' %}\n{{ raise_exception('No tools!') }}\n{% endif %}"
-    source = "{% for m in messages %}\n" + refusing + "{% endfor %}"
+    source = "{% for m in messages %}\n" + refusing + "{% for c in m.tool_calls or [] %}!{% endfor %}{% endfor %}"
     with pytest.raises(RenderError, match=r"No tools! \(line 3 of the template\)") as raised:
         rendered(source, CALLED, TOOL)
     assert raised.value.code == "template_refused"

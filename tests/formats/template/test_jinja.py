@@ -56,7 +56,8 @@ CONVERSATIONS = {
 
 
 def load(name: str, source: str | None = None) -> JinjaFormat:
-    return jinja_format(source if source is not None else TEMPLATES[name], CONTROLS, SPECIAL)
+    """Nothing is taught: what no template writes is in no prompt of theirs."""
+    return jinja_format(source if source is not None else TEMPLATES[name], CONTROLS, SPECIAL, teaches=False)
 
 
 def with_date(conversation: Conversation, **kwargs: Any) -> Conversation:

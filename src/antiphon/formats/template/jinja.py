@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from antiphon.conversation import Conversation, Role, Settings
@@ -21,6 +22,7 @@ from .reply.describe import DescriptionCache, Found, describe
 from .reply.proof import Cuts
 from .reply_format import ReplyFormat, require_assistant
 from .sandbox import CompiledTemplate
+from .taught import taught, taught_chat
 from .trials import Trials, find_capabilities
 from .user_text import ControlSpellings, MarkedText, aligned, unused
 
@@ -66,6 +68,7 @@ class JinjaFormat(ReplyFormat):
         replies: ReplyDescription | None = None,
         response_template: ReplyDescription | None = None,
         defaults: SamplingDefaults | None = None,
+        teaches: bool = True,
     ) -> None:
         self.name = name
         self.controls = self.vocabulary = frozenset(controls)
@@ -73,12 +76,16 @@ class JinjaFormat(ReplyFormat):
         self._template = template
         self._special = dict(special_tokens or {})
         self._given = replies, response_template
+        self._teaches = teaches
         self._spellings = ControlSpellings(self.controls)
         self.capabilities = find_capabilities(template, self._special)
         self.found = self._find_replies()
         self.replies = self.found.description
         self.stops = self._find_stops()
         self._compiled = CompiledDescription(self.replies, self.vocabulary, self.stops)
+        if self.found.taught:
+            untaught = replace(self.replies, calls=())
+            self._without_tools = CompiledDescription(untaught, self.vocabulary, self.stops)
 
     def render(
         self,
@@ -88,8 +95,11 @@ class JinjaFormat(ReplyFormat):
         history: HistoryPolicy = HistoryPolicy.GUIDE,
     ) -> Iterator[Piece]:
         require_assistant(reply_as)
-        chat = fitted(chat_messages(conversation.messages, _POLICIES.get(history, history)), self.capabilities)
+        chat = chat_messages(conversation.messages, _POLICIES.get(history, history))
         offered = [tool_value(tool) for tool in conversation.tools]
+        if self.found.taught:
+            chat, offered = taught_chat(chat, offered), []
+        chat = fitted(chat, self.capabilities)
         kwargs = self._checked(conversation.settings)
         try:
             texts = [
@@ -213,13 +223,13 @@ class JinjaFormat(ReplyFormat):
 
     def _find_replies(self) -> Found:
         special = sorted(self._special.items())
-        key = "\0".join((self._template.source, *map(str, special), *map(repr, self._given)))
+        key = "\0".join((self._template.source, *map(str, special), *map(repr, (*self._given, self._teaches))))
         return _FOUND.get(key, self.controls, self.describe)
 
     def describe(self, cuts: Cuts = "sampled") -> Found:
         """How the model writes its replies, found anew: as it is said, else as the template does."""
         configured, response_template = self._given
-        return describe(
+        found = describe(
             TemplateProbe(self._template, self._special, self.capabilities),
             self._template.source,
             controls=self.controls,
@@ -228,6 +238,10 @@ class JinjaFormat(ReplyFormat):
             response_template=response_template,
             cuts=cuts,
         )
+        own = found.description.calls or found.origin in ("configured", "response_template")
+        if own or not self._teaches or Trials(self._template, self._special).says_tools(self.capabilities):
+            return found
+        return taught(found)
 
     def _find_stops(self) -> tuple[Control | str, ...]:
         """What ends a reply, and the model's end token; not what closes a region too: its reader knows which it is."""
@@ -257,12 +271,14 @@ def jinja_format(
     response_template: ReplyDescription | None = None,
     defaults: SamplingDefaults | None = None,
     cache: JinjaCache | None = None,
+    teaches: bool = True,
 ) -> JinjaFormat:
     """A model's ``chat_template`` as a format for a vocabulary with these controls.
 
     ``special_tokens`` by the names that templates use (``bos_token``, ``eos_token`` …). ``replies``: how
     the model writes its replies, as an operator says; ``response_template``: as its files say; neither: as the template
-    does. Raises `TemplateError` where the source is no template.
+    does. ``teaches``: prompts teach a form of tool calls where the template has none. Raises `TemplateError` where the
+    source is no template.
     """
     compiled = (cache or JinjaCache()).compile(source)
     return JinjaFormat(
@@ -273,6 +289,7 @@ def jinja_format(
         replies=replies,
         response_template=response_template,
         defaults=defaults,
+        teaches=teaches,
     )
 
 

@@ -23,6 +23,8 @@ class ReplyFormat:
     stops: tuple[Control | str, ...]
     vocabulary: frozenset[Control]
     _compiled: CompiledDescription
+    _without_tools: CompiledDescription | None = None
+    """For a reply to a prompt that offers no tools, where only a prompt with tools says how calls are written."""
 
     @property
     def arguments(self) -> frozenset[str]:
@@ -38,17 +40,21 @@ class ReplyFormat:
         response_format: ResponseFormat | None = None,
     ) -> Parser:
         return DescriptionParser(
-            self._compiled, prompt=prompt, tools=tools, response_format=response_format, strict=strict
+            self._described(bool(tools)), prompt=prompt, tools=tools, response_format=response_format, strict=strict
         )
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
+        compiled = self._described(bool(shape.tools))
         return reply_grammar(
             shape,
-            self.replies,
+            compiled.description,
             controls=self.vocabulary,
             stops=self.stops,
-            begun=self._compiled.begun_by(prompt),
+            begun=compiled.begun_by(prompt),
         )
+
+    def _described(self, has_tools: bool) -> CompiledDescription:
+        return self._compiled if has_tools or self._without_tools is None else self._without_tools
 
 
 def require_assistant(reply_as: Role | None) -> None:

@@ -58,6 +58,16 @@ class Trials:
         except TemplateError:
             return ""
 
+    def says_tools(self, takes: TemplateCapabilities) -> bool:
+        """Whether the template writes calls, or a prompt is another one where tools are offered."""
+        called, silent = _called(_SIMPLE), ChatMessage(role="assistant")
+        for chat in ([_USER, called], [_USER, called, _result()]):
+            written = self.text(chat, takes, [_TOOL])
+            without = self.text([_USER, silent, *chat[2:]], takes, [_TOOL])
+            if written and (written != without or "probevalue" in written):
+                return True
+        return self.text([_USER], takes, [_TOOL]) != self.text([_USER], takes)
+
     def first(
         self,
         candidates: Sequence[TemplateCapabilities],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -30,6 +30,8 @@ class Found:
     proof: Proof = field(default_factory=Proof)
     families: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    taught: bool = False
+    """Calls are not the model's own: prompts teach their form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def _worth(proof: Proof) -> int:
 def _found(candidate: _Candidate, proof: Proof) -> Found:
     """What is not proven is not claimed: calls that are not read back are given up, and it is said."""
     description = candidate.description
-    warnings = [f"{failure.shape} is not read back as it is written" for failure in proof.failed]
+    warnings = [_not_read_back(proof.failures)] if proof.failed else []
     if {"call", "one_argument"} <= {*proof.failures} and candidate.origin in ("derived", "family"):
         description = replace(description, calls=())
         warnings.append("calls are not understood, so none are read")
@@ -137,3 +139,9 @@ def _found(candidate: _Candidate, proof: Proof) -> Found:
         families=candidate.families,
         warnings=tuple(warnings),
     )
+
+
+def _not_read_back(shapes: Sequence[str]) -> str:
+    if len(shapes) == 1:
+        return f"{shapes[0]} is not read back as it is written"
+    return f"{', '.join(shapes[:-1])} and {shapes[-1]} are not read back as they are written"

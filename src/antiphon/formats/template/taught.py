@@ -1,0 +1,82 @@
+"""Tool calls for a model whose template has no way to say them: the prompt teaches one form, in plain text.
+
+The form is the commonest: one JSON object between tags. Its reader and its grammar are those of the description.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .chat import ChatCall, ChatMessage
+from .reply import CallForm, Members
+from .reply.describe import Found
+
+TAUGHT_CALL = CallForm(open="<tool_call>\n", close="\n</tool_call>", separator="\n", members=Members())
+WARNING = (
+    "tool calls are taught, not trained: the template has no way to say them, so prompts that offer tools explain one"
+)
+_TEACHING = """# Tools
+
+These functions may be called. Each line describes one:
+
+{tools}
+
+To call one, write its name and its arguments as one JSON object between these tags, and nothing behind it:
+
+<tool_call>
+{{"name": "the function's name", "arguments": {{"an argument's name": "its value"}}}}
+</tool_call>
+
+Several calls stand one after the other, each between tags of its own. Results come back between <tool_response> tags.
+Where no function is needed, answer in plain words."""
+
+
+def taught(found: Found) -> Found:
+    """What was found, with the form that the prompt teaches."""
+    description = replace(found.description, calls=(TAUGHT_CALL,))
+    return replace(found, description=description, warnings=(*found.warnings, WARNING), taught=True)
+
+
+def taught_chat(chat: Sequence[ChatMessage], offered: Sequence[Mapping[str, Any]]) -> list[ChatMessage]:
+    """The conversation with its calls and their results as text, and the tools that are offered in the system text.
+
+    Results that follow each other, and a user's text behind them, are one text of the user's.
+    """
+    has_system = bool(chat) and chat[0].role == "system"
+    written: list[ChatMessage] = [_system(chat, offered)] if offered else []
+    after_result = False
+    for message in chat[1:] if offered and has_system else chat:
+        is_result = message.role == "tool"
+        text = f"<tool_response>\n{message.content}\n</tool_response>" if is_result else message.content
+        if after_result and message.role in ("tool", "user"):
+            written[-1] = replace(written[-1], content=f"{written[-1].content}\n{text}")
+        elif is_result:
+            written.append(ChatMessage(role="user", content=text))
+        else:
+            written.append(_with_calls(message) if message.calls else message)
+        after_result = is_result
+    return written
+
+
+def _system(chat: Sequence[ChatMessage], offered: Sequence[Mapping[str, Any]]) -> ChatMessage:
+    teaching = _TEACHING.format(tools="\n".join(_offers(offered)))
+    given = chat[0].content if chat and chat[0].role == "system" else ""
+    return ChatMessage(role="system", content=f"{given}\n\n{teaching}" if given else teaching)
+
+
+def _offers(offered: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for tool in offered:
+        yield json.dumps(tool["function"], ensure_ascii=False)
+
+
+def _with_calls(message: ChatMessage) -> ChatMessage:
+    parts = [message.content] if message.content else []
+    return replace(message, content="\n".join([*parts, *map(_call, message.calls)]), calls=())
+
+
+def _call(call: ChatCall) -> str:
+    name = json.dumps(call.name, ensure_ascii=False)
+    return f'<tool_call>\n{{"name": {name}, "arguments": {call.arguments or "{}"}}}\n</tool_call>'
