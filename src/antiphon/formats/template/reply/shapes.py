@@ -50,8 +50,8 @@ def shapes_of(description: ReplyDescription) -> Iterator[Shape]:
 
 def _call_shapes() -> Iterator[Shape]:
     two = _calls(_PLAIN, {"zqka": "zqvc"})
-    yield Shape("one_argument", Reply(calls=_calls({"zqka": "zqva b"})), (NAMES[0], "zqva"))
     yield Shape("call", Reply(calls=_calls(_PLAIN)), (NAMES[0], "zqva"))
+    yield Shape("one_argument", Reply(calls=_calls({"zqka": "zqva b"})), (NAMES[0], "zqva"))
     yield Shape("text_call", Reply(text=_TEXT, calls=_calls(_PLAIN)), ("zqanswer", NAMES[0], "zqva"))
     yield Shape("two_calls", Reply(calls=two), (*NAMES[:2], "zqva", "zqvc"))
     yield Shape("reasoning_call", Reply(reasoning=_REASON, calls=_calls(_PLAIN)), ("zqreason", NAMES[0], "zqva"))
