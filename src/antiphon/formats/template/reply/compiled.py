@@ -83,7 +83,7 @@ class CompiledForm:
 
     def __init__(self, form: CallForm, alphabet: Alphabet, ends: Collection[str] = ()) -> None:
         self.members = form.members
-        self.bare = form.bare
+        self.bare = form.bare and (form.members is not None or form.section is not None)
         section = form.section or Region()
         self.section_open = _core(alphabet.encode(section.open)).rstrip("[{(").rstrip()
         self.section_close = _core(alphabet.encode(section.close)).lstrip(")}]").lstrip()
