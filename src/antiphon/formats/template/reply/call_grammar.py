@@ -39,7 +39,8 @@ class CallGrammar:
         self._form = form
         self._spelled = spelled
         self._section = form.section or Region()
-        self.unmarked = "" if not form.bare else "[" if form.section is not None else "{"
+        unmarked = "[" if form.section is not None else "{" if form.members is not None else ""
+        self.unmarked = unmarked if form.bare else ""
         """The first character of calls that nothing marks."""
         first = self._section.open or form.open
         self.lead = first[: len(first) - len(first.lstrip())]
@@ -51,7 +52,7 @@ class CallGrammar:
         ``first``: the tools that the first call may be of, where not of all.
         """
         form, pieces = self._form, self._spelled.pieces
-        most = 1 if self.unmarked == "{" else len(self._shape.ids)
+        most = 1 if form.bare and form.section is None else len(self._shape.ids)
         more = joined(*pieces(form.separator), *pieces(form.open), self._one(tools))
         begin = joined(*(pieces(form.open) if self._section.open else ()), self._one(first or tools))
         return joined(begin, *([Repeat(more, 0, most - 1)] if most > 1 else []), *pieces(self._section.close))

@@ -51,7 +51,7 @@ class DescriptionParser:
         self._answer = JsonAnswer(self._json_begins)
         self._quoting = False
         """What looked like a call is being said as text, its close too."""
-        self._blanks = ""
+        self._blanks: list[str] = []
         self._reading = self._read()
         next(self._reading, None)
         self._begin_after(prompt)
@@ -124,7 +124,7 @@ class DescriptionParser:
             self._messages.begin_again()
             self._source.plain = None
             self._source.position = self._source.at - len(self._source.text)
-            self._blanks = ""
+            self._blanks = []
 
     def _read(self) -> Reading[None]:
         yield from self._bare_call()
@@ -216,7 +216,7 @@ class DescriptionParser:
         self._source.take(self._source.at + len(char))
 
     def _call(self, mark: str) -> Reading[None]:
-        was_reasoning, blanks = self._reasoning, self._blanks
+        was_reasoning, blanks = self._reasoning, "".join(self._blanks)
         self._switch(reasoning=False)
         self._source.record(mark)
         try:
@@ -274,7 +274,7 @@ class DescriptionParser:
 
     def _switch(self, *, reasoning: bool) -> None:
         """A mark: what was open ends, and what follows begins without blanks."""
-        self._blanks, self._answer = "", JsonAnswer(self._json_begins)
+        self._blanks, self._answer = [], JsonAnswer(self._json_begins)
         self._messages.end(End.END)
         self._reasoning, self._after_mark, self._in_content, self._quoting = reasoning, True, False, False
 
@@ -285,13 +285,14 @@ class DescriptionParser:
             self._after_mark = not text
         if not (self._reasoning or self._answer.over):
             self._answer.feed(text)
-        if self._blanks:
-            text, self._blanks = self._blanks + text, ""
         solid = text.rstrip() if self._description.marked else text
-        if len(solid) != len(text):
-            self._blanks = text[len(solid) :]
+        behind = text[len(solid) :]
         if not solid:
+            self._blanks.append(behind)
             return None
+        if self._blanks:
+            solid = "".join((*self._blanks, solid))
+        self._blanks = [behind] if behind else []
         if self._messages.open is None:
             self._messages.begin(ANALYSIS if self._reasoning else FINAL)
         self._messages.delta(solid)
@@ -306,7 +307,7 @@ class DescriptionParser:
 
     def _finish(self, end: End) -> None:
         """The reply is over: by a stop, or because no more came. It has at least one message."""
-        blanks, self._blanks = self._blanks, ""
+        blanks, self._blanks = "".join(self._blanks), []
         if self._messages.open is None and (blanks or not self._messages.began):
             self._messages.begin(FINAL)
         self._messages.delta(blanks)
