@@ -309,6 +309,17 @@ FAMILIES = {
         ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
     ),
     "bare json": Family(_described(CallForm(members=Members(arguments="parameters")), ends=("<|eot_id|>",))),
+    "late id": Family(
+        _described(
+            CallForm(
+                open="<job of=",
+                head=(Slot(reads="name", after=">"),),
+                id_behind="<id>",
+                close="</id></job>",
+            ),
+            ends=("<|im_end|>",),
+        )
+    ),
     "bare list": Family(
         _described(
             CallForm(section=Region(open="[", close="]"), separator=", ", members=Members()), ends=("<|im_end|>",)

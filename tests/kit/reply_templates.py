@@ -151,6 +151,9 @@ TEMPLATES: dict[str, str] = {
     "the arguments before the name": template(
         reply=each("{{ '<job>' }}{\"with\": " + ARGUMENTS + ", \"fn\": {{ f.name | tojson }}}{{ '</job>' }}", "\n"),
     ),
+    "an id behind the arguments": template(
+        reply=each("{{ '<job of=' + f.name + '>' }}" + ARGUMENTS + "{{ '<id>' + c.id + '</id></job>' }}"),
+    ),
     "the way Python calls": template(
         thought="{{ '<muse>' + m.reasoning_content + '</muse>' }}",
         reply="{{ '```run\n' }}"
@@ -178,9 +181,6 @@ TEMPLATES: dict[str, str] = {
 }
 
 REFUSED: dict[str, str] = {
-    "an id behind the arguments": template(
-        reply=each("{{ '<job of=' + f.name + '>' }}" + ARGUMENTS + "{{ '<id>' + c.id + '</id></job>' }}"),
-    ),
     "arguments that are counted and not named": template(
         reply=each(
             "{{ '<job>' + f.name + '<args>' }}" + pairs("{{ '<' ~ loop.index ~ '>' ~ k ~ '|' ~ v }}") + "{{ '</job>' }}"

@@ -87,6 +87,12 @@ def _call(form: CallForm, name: str, arguments: Arguments, index: int, style: St
         said = {"name": name, "call_id": f"call{index:05}", "index": str(index + 1)}[slot.reads]
         yield slot.pattern.format(name=name, index=index) if slot.pattern else said
         yield Markup(slot.after)
+    yield from _arguments(form, arguments, style)
+    if form.id_behind:
+        yield from (Markup(form.id_behind), f"call{index:05}")
+
+
+def _arguments(form: CallForm, arguments: Arguments, style: Style) -> Iterator[Part]:
     if form.pairs is None:
         yield style.json(arguments)
     else:

@@ -65,7 +65,8 @@ class CallGrammar:
         if self._form.members is not None:
             return self._object(self._form.members, tool)
         head = [part for slot in self._form.head for part in self._slot(slot, tool)]
-        return joined(*head, self._arguments(tool))
+        late_id = (*self._spelled.pieces(self._form.id_behind), _ID) if self._form.id_behind else ()
+        return joined(*head, self._arguments(tool), *late_id)
 
     def _object(self, members: Members, tool: ToolSpec) -> Grammar:
         """One JSON object; a model may leave out the blanks that templates write behind commas and colons."""

@@ -215,18 +215,34 @@ class CallReader:
             raise Malformed from None
 
     def _tagged(self, form: CompiledForm) -> Reading[None]:
-        call = _Call(self._source, self._messages)
+        late = bool(form.id_behind.literals)
+        call = _Call(self._source, self._messages, waits=late)
         for slot in form.slots:
             yield from self._slot(slot, call)
         if call.name is None:
             raise Malformed
-        call.begin()
+        if not late:
+            call.begin()
         if form.pairs is None:
             whole = yield from self._plain_arguments(call)
         else:
             schema = self._schemas.get(call.name, Schema())
             whole = yield from self._pairs(form, form.pairs, schema, call.put)
+        if late and (yield from self._source.ahead(form.id_behind)):
+            yield from self._late_id(form, call)
         call.end(whole=whole)
+
+    def _late_id(self, form: CompiledForm, call: _Call) -> Reading[None]:
+        """The id behind the arguments, up to what closes the call; cut off it is none."""
+        parts: list[str] = []
+        mark = yield from self._source.until(form.id_end, parts.append)
+        text = "".join(parts).strip()
+        if mark:
+            self._source.put_back(mark)
+        if mark and len(text) <= _MOST_HEAD:
+            call.call_id = call.call_id or text or None
+        elif text:
+            self._messages.incident("malformed_call", self._source.position - len(text), text)
 
     def _slot(self, slot: CompiledSlot, call: _Call) -> Reading[None]:
         parts: list[str] = []

@@ -101,6 +101,8 @@ class CompiledForm:
         """With what may follow a call, and may begin as its close does."""
         self.section_close_marks = Marks((self.section_close,))
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
+        self.id_behind = Marks((_core(alphabet.encode(form.id_behind)),))
+        self.id_end = Marks((*self.close[:1], foot, "\n", *alphabet.symbols))
         self.listed = form.bare and form.section is not None
         self.beginning = _beginning(form)
         """How a bare call begins. A match without a group: the text ends before that can be told."""

@@ -86,7 +86,8 @@ class _FormProbe:
     def _named_form(self, written: list[Written]) -> tuple[CallForm, str]:
         heads = [self._head(one, call) for one, call in zip(written, self._calls, strict=True)]
         written, heads = self._with_counts(written, heads)
-        form, tail = self._round(written, CallForm())
+        written, id_behind = self._with_late_ids(written, heads)
+        form, tail = self._round(written, CallForm(id_behind=id_behind))
         slots, prefix = slots_of(heads, form.open)
         return replace(form, head=slots, open=form.open[: len(form.open) - len(prefix)]), tail
 
@@ -105,7 +106,8 @@ class _FormProbe:
             for one, call in zip(written, self._calls, strict=True)
         ]
         ends, heads = self._with_counts(ends, heads)
-        form, tail = self._round(ends, CallForm(pairs=found.pairs))
+        ends, id_behind = self._with_late_ids(ends, heads)
+        form, tail = self._round(ends, CallForm(pairs=found.pairs, id_behind=id_behind))
         slots, prefix = slots_of(heads, form.open)
         form = replace(form, head=slots, open=form.open[: len(form.open) - len(prefix)])
         return self._without_arguments(form, found.key), tail
@@ -125,6 +127,24 @@ class _FormProbe:
             for one, number in zip(written, numbers, strict=True)
         ]
         return moved, [[(what, next(iter(behind))), *head] for head in heads]
+
+    def _with_late_ids(self, written: list[Written], heads: list[Head]) -> tuple[list[Written], str]:
+        """Calls up to their ids, where these come behind the arguments, and what stands before each id."""
+        stops = [*(one.start for one in written[1:]), len(self._text)]
+        places = [
+            self._text.find(call.call_id, one.end, stop)
+            for one, call, stop in zip(written, self._calls, stops, strict=True)
+        ]
+        before = {self._text[one.end : at] for one, at in zip(written, places, strict=True)}
+        if (
+            min(places) < 0
+            or len(before) > 1
+            or not "".join(before).strip()
+            or any(h[0] == "call_id" for h in heads[0])
+        ):
+            return written, ""
+        ends = [at + len(call.call_id) for at, call in zip(places, self._calls, strict=True)]
+        return [replace(one, end=end) for one, end in zip(written, ends, strict=True)], before.pop()
 
     def _to_key(self, one: Written, call: Call) -> str:
         text = self._text[one.start : one.end]

@@ -79,7 +79,8 @@ class CallForm:
     """How tool calls are written: ``section`` around all of them, ``separator`` between two.
 
     With ``members`` a call is ``open``, one JSON object, ``close``. Without: ``open``, the ``head``, the arguments (one
-    JSON object, or ``pairs``), ``close``. Calls that nothing marks but brackets round all of them are the whole reply.
+    JSON object, or ``pairs``), ``close``; between the last two its id, if that comes so late, behind ``id_behind``.
+    Calls that nothing marks but brackets round all of them are the whole reply.
     """
 
     section: Region | None = None
@@ -89,6 +90,7 @@ class CallForm:
     members: Members | None = None
     head: tuple[Slot, ...] = ()
     pairs: Pairs | None = None
+    id_behind: str = ""
 
     @property
     def bare(self) -> bool:
@@ -100,7 +102,7 @@ class CallForm:
         """Every literal that may not be empty."""
         if self.section is not None:
             yield from (self.section.open, self.section.close)
-        yield from (self.open, self.close, *(slot.after for slot in self.head))
+        yield from (self.open, self.close, self.id_behind, *(slot.after for slot in self.head))
         if self.pairs is not None:
             yield self.pairs.key
             yield self.pairs.quote

@@ -222,8 +222,10 @@ def _marks(region: Region) -> dict[str, Any]:
 def _call_field(form: CallForm) -> dict[str, Any]:
     if form.members is not None:
         return _object_field(form, form.members)
-    if not form.head or any(slot.reads == "index" or slot.pattern for slot in form.head):
-        raise _refused("calls", "a response template has no place for the index of a call")
+    if not form.head or form.id_behind or any(slot.reads == "index" or slot.pattern for slot in form.head):
+        raise _refused(
+            "calls", "a response template has no place for the index of a call, or an id behind its arguments"
+        )
     section = form.section or Region()
     bracket = _BRACKET if form.pairs is not None and form.pairs.values[0].reads == "literal" else ""
     afters = [slot.after for slot in form.head]
