@@ -56,6 +56,41 @@ def probabilities(steps: Sequence[Step]) -> list[TokenLogprob]:
     return [entry for step in steps for entry in step.logprobs]
 
 
+async def test_characters_in_parts_and_ends_inside_a_prompt_are_scored_too(engine: LlamaCppEngine) -> None:
+    """What the server reports of no sampled id; each is looked up, and the whole is a distribution all the same."""
+    told = [1, *await engine.tokenize("user\nSay 😀 and 漢字!"), IM_END, *await engine.tokenize("\n"), 1]
+    first, *scores = await engine.score(told, alternatives=3)
+    assert first is None
+    assert [score and score.id for score in scores] == told[1:]
+    found = [score for score in scores if score is not None]
+    assert all(-60 < score.logprob < 0 and len(score.top) == 3 for score in found)
+    assert b"".join(score.data for score in found).decode() == "user\nSay 😀 and 漢字!\n", "each has its own bytes"
+    for score in found:
+        best = [other.logprob for other in score.top]
+        assert best == sorted(best, reverse=True)
+        assert score.logprob <= best[0] + 1e-6
+        assert score.id in [other.id for other in score.top] or score.logprob <= best[-1]
+
+
+async def test_an_end_is_as_probable_in_a_prompt_as_it_was_when_it_was_sampled(engine: LlamaCppEngine) -> None:
+    prompt = await engine.tokenize("That is all.")  # not the others' prompt, which would stay as it was evaluated here
+    steps = await say(engine, replace(GREEDY, logit_bias={IM_END: 100}, logprobs=1), prompt)
+    assert ids(steps) == [IM_END]
+    (*_, ended) = await engine.score([*prompt, IM_END])
+    assert ended is not None
+    assert ended.logprob == pytest.approx(probabilities(steps)[-1].logprob, abs=NEAR)
+
+
+async def test_a_long_prompt_is_scored_part_by_part_and_its_beginning_once(engine: LlamaCppEngine) -> None:
+    text = await engine.tokenize("One, two, three, four, five, six, seven. " * 20)
+    told = text[:230]
+    whole = await engine.score(told)
+    assert len(whole) == len(told)
+    other = await engine.score([*told[:200], *reversed(told[200:])])
+    assert other[:200] == whole[:200], "what was scored before is known"
+    assert other[205:] != whole[205:]
+
+
 def ids(steps: Sequence[Step], choice: int = 0) -> list[int]:
     return [id for step in steps if step.choice == choice for id in step.ids]
 

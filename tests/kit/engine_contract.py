@@ -71,6 +71,31 @@ class EngineContract:
     async def test_no_log_probabilities_come_unasked(self, subject: Engine, prompt: Sequence[int]) -> None:
         assert all(step.logprobs == () for step in await steps_of(subject, prompt, GREEDY))
 
+    async def test_a_prompt_is_scored_as_if_it_had_been_sampled(self, subject: Engine, prompt: Sequence[int]) -> None:
+        if not subject.info.scores:
+            with pytest.raises(UnsupportedError):
+                await subject.score(prompt, tenant=ANN)
+            return
+        prompt = list(reversed(prompt))  # not the others', which a cache would keep as it was evaluated here
+        steps = await steps_of(subject, prompt, replace(GREEDY, logprobs=2))
+        sampled = [entry for step in steps for entry in step.logprobs]
+        whole = [*prompt, *ids_of(steps)]
+        first, *scores = await subject.score(whole, alternatives=2)
+        assert first is None, "nothing comes before it"
+        assert [score and score.id for score in scores] == whole[1:]
+        for score, entry in zip(scores[len(prompt) - 1 :], sampled, strict=True):
+            assert score is not None
+            assert score.data == entry.data
+            assert score.logprob == pytest.approx(entry.logprob, abs=0.1)
+            assert [other.id for other in score.top] == [other.id for other in entry.top]
+        alone = await subject.score(whole)
+        assert [score and score.top for score in alone[1:]] == [()] * len(scores)
+
+    async def test_a_prompt_as_long_as_the_context_is_not_scored(self, subject: Engine, prompt: Sequence[int]) -> None:
+        if subject.info.scores:
+            with pytest.raises(ContextError):
+                await subject.score([prompt[0]] * subject.info.context)
+
     async def test_many_at_once_get_what_each_would_get_alone(self, subject: Engine, prompt: Sequence[int]) -> None:
         alone = ids_of(await steps_of(subject, prompt, GREEDY))
         together = await asyncio.gather(*(steps_of(subject, prompt, GREEDY) for _ in range(6)))

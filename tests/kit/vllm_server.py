@@ -38,6 +38,8 @@ class Vllm:
         if body["prompt"] == [13]:
             error = {"message": "no", "type": "BadRequestError", "param": None, "code": 400}
             return web.json_response({"error": error}, status=400)
+        if "prompt_logprobs" in body:
+            return web.json_response({"choices": [{"index": 0, "text": "!", "prompt_logprobs": self._scored(body)}]})
         reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await reply.prepare(request)
         self.open += 1
@@ -48,6 +50,15 @@ class Vllm:
         finally:
             self.open -= 1
         return reply
+
+    def _scored(self, body: dict[str, object]) -> list[object]:
+        """As probable as what it says: each id of the prompt, and those after it."""
+        prompt, count = body["prompt"], body["prompt_logprobs"]
+        assert isinstance(prompt, list)
+        assert isinstance(count, int)
+        near = range(max(1, count))
+        own = [{str(id + i): {"logprob": -0.5 * (i + 1), "rank": i + 1} for i in near} for id in prompt[1:]]
+        return [None, *own]
 
     async def _say(self, reply: web.StreamResponse, body: dict[str, object], choice: int) -> None:
         limit, stops = body["max_tokens"], body["stop_token_ids"]

@@ -116,6 +116,11 @@ class CompletionsEngine(ABC):
         if open_choices:
             raise EngineLostError("the engine ended its stream in the middle of a reply")
 
+    async def score(
+        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
+    ) -> tuple[TokenLogprob | None, ...]:
+        raise UnsupportedError(f"{self._info.name} reports no log probabilities of a prompt")
+
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         raise UnsupportedError(f"embeddings are not taken from {self._info.name}")
 

@@ -70,6 +70,8 @@ class EngineInfo:
     grammar: bool = False
     logprobs: int = 0
     embeddings: bool = False
+    scores: bool = False
+    """It reports how probable a prompt is (`Engine.score`), with as many alternatives as ``logprobs`` says."""
     unsupported: frozenset[str] = frozenset()
 
 
@@ -113,6 +115,15 @@ class Engine(Protocol):
         ``grammar`` is llguidance's Lark text. ``tenant`` says whose the request is: what it leaves in a cache of
         prompts is found by requests of the same domain only, unless the operator wants it shared. The tenant's affinity
         keeps the requests of a session on one cache.
+        """
+
+    async def score(
+        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
+    ) -> tuple[TokenLogprob | None, ...]:
+        """The log probability of each id of the prompt after those before it; None for the first.
+
+        The same as `generate` would report had it sampled them. ``alternatives`` are the most probable ids at each
+        place. Errors as for `generate`; `UnsupportedError` from an engine whose `info` has no ``scores``.
         """
 
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import ClassVar
 
 import aiohttp
 
+from antiphon.conversation import TokenLogprob
 from antiphon.errors import UnsupportedError
 from antiphon.tenancy import NOBODY, DomainGate, Tenant
 from antiphon.tokens import Tokenizer
@@ -17,7 +18,8 @@ from .engine import Embeddings, EngineInfo, Sampling, Step
 from .kind import CHAT_AND_EMBED, ModelSpec, Task
 from .llama_cpp.client import LlamaClient, ServedModel, check
 from .llama_cpp.fragments import Fragments
-from .llama_cpp.wire import MAX_LOGPROBS
+from .llama_cpp.scoring import Forced
+from .llama_cpp.wire import MAX_LOGPROBS, Probability
 from .probe import takes_grammars
 from .server import ServerSettings
 from .turns import embed_in_turns
@@ -99,6 +101,20 @@ class LlamaServerEngine:
                 async for step in steps:
                     yield step
 
+    async def score(
+        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
+    ) -> tuple[TokenLogprob | None, ...]:
+        """Takes a server that takes grammars, and as long as it would take to write the prompt (`scoring`)."""
+        if not self._info.scores:
+            raise UnsupportedError("this engine was not declared to take grammars, by which it scores a prompt")
+        check(prompt, Sampling(max_tokens=0, logprobs=alternatives), self._model, n=1, grammar=None)
+        scorer = self._client.scorer(partial(self._forced, tenant), self._model)
+        return await scorer.score(prompt, alternatives, (None,))
+
+    async def _forced(self, tenant: Tenant, forced: Forced) -> Mapping[int, Probability]:
+        async with self._gate.places(tenant) as apart:
+            return await self._client.forced(forced, self._model, reuse=not apart)
+
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         if not self._info.embeddings:
             raise UnsupportedError("this engine was not declared to make embeddings")
@@ -140,4 +156,5 @@ def declared(model: ServedModel, *, grammar: bool, embeddings: bool = False) -> 
         grammar=grammar,
         logprobs=MAX_LOGPROBS,
         embeddings=embeddings,
+        scores=grammar and not embeddings,
     )

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Unpack
 
+from antiphon.conversation import TokenLogprob
 from antiphon.tenancy import NOBODY, Tenant
 
 from .engine import Embeddings, Engine, EngineInfo, GenerateOptions, Sampling, Step
@@ -32,6 +33,12 @@ class EngineProxy(ABC):
         async with self.using() as engine, aclosing(engine.generate(prompt, sampling, **options)) as steps:
             async for step in steps:
                 yield step
+
+    async def score(
+        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
+    ) -> tuple[TokenLogprob | None, ...]:
+        async with self.using() as engine:
+            return await engine.score(prompt, alternatives=alternatives, tenant=tenant)
 
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         async with self.using() as engine:

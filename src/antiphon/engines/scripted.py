@@ -51,7 +51,7 @@ class ScriptedEngine:
         self._token_bytes = token_bytes
         self._info = EngineInfo(
             name="scripted", context=context, slots=slots, end_ids=end_ids, grammar=grammar, logprobs=20,
-            unsupported=unsupported, embeddings=embedding is not None,
+            unsupported=unsupported, embeddings=embedding is not None, scores=True,
         )  # fmt: skip
         self._embedding = embedding
         self._room = FairRoom(lambda: slots)
@@ -72,8 +72,7 @@ class ScriptedEngine:
         tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         self.requests.append((tuple(prompt), sampling, grammar))
-        if len(prompt) >= self._info.context:
-            raise ContextError(f"the prompt has {len(prompt)} tokens and the context holds {self._info.context}")
+        self._check(prompt)
         self.running += 1
         try:
             for choice in range(n):
@@ -81,6 +80,10 @@ class ScriptedEngine:
                     yield step
         finally:
             self.running -= 1
+
+    def _check(self, prompt: Sequence[int]) -> None:
+        if len(prompt) >= self._info.context:
+            raise ContextError(f"the prompt has {len(prompt)} tokens and the context holds {self._info.context}")
 
     async def _play(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> AsyncGenerator[Step, None]:
         reply = self._script(prompt, sampling, choice)
@@ -115,6 +118,14 @@ class ScriptedEngine:
     def _neighbours(self, id: int, count: int) -> tuple[TokenLogprob, ...]:
         near = range(id, id + count)
         return tuple(TokenLogprob(other, self._token_bytes(other), float(id - other)) for other in near)
+
+    async def score(
+        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
+    ) -> tuple[TokenLogprob | None, ...]:
+        """As certain as what it says: probability 1 for each id."""
+        self._check(prompt)
+        sampling = Sampling(max_tokens=0, logprobs=alternatives)
+        return (None, *self._logprobs(prompt[1:], sampling))
 
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         if self._embedding is None:

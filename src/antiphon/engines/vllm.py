@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
-from antiphon.errors import UnsupportedError
+from antiphon.conversation import TokenLogprob
+from antiphon.errors import EngineError, UnsupportedError
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
-from .completions import CompletionsEngine, open_client, served_model
+from .completions import CompletionsEngine, open_client, refuse, served_model
 from .engine import EngineInfo, Sampling
 from .kind import ModelSpec
 from .probe import takes_grammars
@@ -78,6 +80,36 @@ class VllmEngine(CompletionsEngine):
             raise
         return cls(client, name, tokenizer, replace(info, grammar=grammar), share_cache=share_cache)
 
+    async def score(
+        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
+    ) -> tuple[TokenLogprob | None, ...]:
+        """It makes one token besides, which is dropped: it makes one at least."""
+        self._check(prompt, n=1, grammar=None)
+        body: dict[str, object] = {
+            "model": self._name,
+            "prompt": list(prompt),
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "prompt_logprobs": alternatives,
+        }
+        if domain := tenant.domain(shared=self._share_cache):
+            body["cache_salt"] = domain
+        async with self._client.open_reply("POST", "/v1/completions", body, refuse) as reply:
+            answer = msgspec.json.decode(await reply.read(), type=_Scored)
+        reported = answer.choices[0].prompt_logprobs if answer.choices else None
+        if reported is None or len(reported) != len(prompt):
+            raise EngineError("the server does not report log probabilities of a prompt", code="engine_too_old")
+        return tuple(self._scored(id, tops, alternatives) for id, tops in zip(prompt, reported, strict=True))
+
+    def _scored(self, id: int, tops: dict[int, _Score] | None, alternatives: int) -> TokenLogprob | None:
+        """What the server reports of one id: itself and the most probable, each by its id."""
+        if tops is None:
+            return None
+        best = sorted(tops.items(), key=lambda pair: -pair[1].logprob)[:alternatives]
+        others = tuple(self._logprob(other, score.logprob) for other, score in best)
+        own = tops.get(id)
+        return self._logprob(id, own.logprob if own else None, others)
+
     async def tokenize(self, text: str) -> list[int] | None:
         body = {"model": self._name, "prompt": text, "add_special_tokens": False}
         try:
@@ -121,6 +153,18 @@ class VllmEngine(CompletionsEngine):
         return body
 
 
+class _Score(msgspec.Struct):
+    logprob: float
+
+
+class _ScoredChoice(msgspec.Struct):
+    prompt_logprobs: list[dict[int, _Score] | None] | None = None
+
+
+class _Scored(msgspec.Struct):
+    choices: list[_ScoredChoice] = []
+
+
 class _Tokens(msgspec.Struct):
     tokens: list[int]
 
@@ -128,7 +172,13 @@ class _Tokens(msgspec.Struct):
 def declared(context: int, streams: int, end_ids: frozenset[int] = frozenset(), *, grammar: bool) -> EngineInfo:
     """What this engine can do with a model."""
     return EngineInfo(
-        name="vllm", context=context, slots=streams, end_ids=end_ids, grammar=grammar, logprobs=MAX_LOGPROBS
+        name="vllm",
+        context=context,
+        slots=streams,
+        end_ids=end_ids,
+        grammar=grammar,
+        logprobs=MAX_LOGPROBS,
+        scores=True,
     )
 
 

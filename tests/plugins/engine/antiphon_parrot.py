@@ -52,6 +52,11 @@ class ParrotEngine:
                 await asyncio.sleep(0)
                 yield step
 
+    async def score(
+        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
+    ) -> tuple[TokenLogprob | None, ...]:
+        raise UnsupportedError("a parrot reads no prompt")
+
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         raise UnsupportedError("a parrot makes no embeddings")
 

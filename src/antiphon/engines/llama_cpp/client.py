@@ -20,7 +20,8 @@ from antiphon.errors import (
 )
 
 from .fragments import Fragments
-from .wire import MAX_LOGPROBS, ChoiceReader, EventReader, Failure, Json, completion_body
+from .scoring import Forced, Scorer, Send, reported
+from .wire import MAX_LOGPROBS, ChoiceReader, Event, EventReader, Failure, Json, Probability, completion_body
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,44 @@ class LlamaClient:
                 if all(choice.ended for choice in choices):
                     return
         raise EngineLostError("the engine ended its stream in the middle of a reply")
+
+    async def forced(
+        self,
+        forced: Forced,
+        model: ServedModel,
+        *,
+        slot: int | None = None,
+        reuse: bool = True,
+        placed: Callable[[int], None] = lambda slot: None,
+    ) -> dict[int, Probability]:
+        """What is reported of the ids that are sampled, which are just those; by their places. As for `generate`."""
+        sampling = Sampling(max_tokens=len(forced.ids), temperature=0.0, logprobs=forced.most)
+        body = completion_body(
+            forced.prompt, sampling, n=1, grammar=forced.grammar, context=model.context, slot=slot, reuse=reuse
+        )
+        body["post_sampling_probs"] = False  # What the grammar leaves is certain.
+        found: list[Event] = []
+        async with self._streams.open_reply("POST", "/completion", body, refuse) as reply:
+            events = EventReader()
+            async for data in reply.content.iter_any():
+                for event in events.feed(data):
+                    if event.error is not None:
+                        raise refusal(event.error)
+                    placed(-1 if event.id_slot is None else event.id_slot)
+                    found.append(event)
+        if not any(event.stop for event in found):
+            raise EngineLostError("the engine ended its stream in the middle of a reply")
+        return reported(found)
+
+    def scorer(self, send: Send, model: ServedModel) -> Scorer:
+        """Scores prompts by what ``send`` makes of `forced`."""
+        return Scorer(
+            send=send,
+            encode=self.tokenize,
+            fragment=self._fragments.piece,
+            ends=model.ends,
+            vocabulary=model.vocabulary,
+        )
 
     async def embed(self, inputs: Sequence[Sequence[int]], model: ServedModel) -> Embeddings:
         """One vector of length 1 for each input."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 
+from antiphon.conversation import TokenLogprob
 from antiphon.engines.engine import Embeddings, EngineInfo, Sampling, Step
 from antiphon.engines.turns import embed_in_turns
 from antiphon.errors import AntiphonError, EngineError, OverloadedError, UnsupportedError
@@ -16,9 +17,10 @@ from antiphon.tenancy import NOBODY, DomainGate, Tenant
 from .child_process import ChildProcess
 from .choices import together
 from .client import LlamaClient, ServedModel, check
+from .scoring import Forced, ScoreMemo
 from .settings import LlamaCppSettings
 from .slots import Slots
-from .wire import MAX_LOGPROBS
+from .wire import MAX_LOGPROBS, Probability
 
 _FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 0.0, 0.2, 30.0
 _RETRY_SECONDS = 0.5
@@ -43,6 +45,7 @@ class LlamaCppEngine:
             lambda apart: settings.slots if apart else settings.streams,
             shared=settings.share_cache,
         )
+        self._scores = ScoreMemo()
         self._pause = _FIRST_PAUSE
         self._useful = False
         self._watch = asyncio.create_task(self._keep_alive(child))
@@ -107,6 +110,37 @@ class LlamaCppEngine:
         finally:
             self._useful = self._useful or bool(place.ids)
             slots.leave(place)
+
+    async def score(
+        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
+    ) -> tuple[TokenLogprob | None, ...]:
+        """Takes as long as it would take to write the prompt (`scoring`)."""
+        if self._settings.embeddings:
+            raise UnsupportedError("this engine makes embeddings and does not generate")
+        child = self._alive()
+        check(prompt, Sampling(max_tokens=0, logprobs=alternatives), child.model, n=1, grammar=None)
+        scorer = child.client.scorer(partial(self._forced, tenant), child.model)
+        domain = tenant.domain(shared=self._settings.share_cache)
+        known = self._scores.known(domain, prompt, alternatives)
+        scores = await scorer.score(prompt, alternatives, known)
+        self._scores.add(domain, prompt, alternatives, scores)
+        return scores
+
+    async def _forced(self, tenant: Tenant, forced: Forced) -> Mapping[int, Probability]:
+        """One request of a scorer, in the slot that is best for it."""
+        async with self._gate.places(tenant, 1) as apart:
+            child, slots = self._alive(), self._slots
+            place = slots.enter(forced.prompt, tenant, apart=apart)
+            try:
+                found = await child.client.forced(
+                    forced, child.model,
+                    slot=place.requested, reuse=place.reuse, placed=partial(slots.settle, place),
+                )  # fmt: skip
+                place.ids.extend(forced.ids)
+                self._useful = True
+                return found
+            finally:
+                slots.leave(place)
 
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         if not self._settings.embeddings:
@@ -176,4 +210,5 @@ def declared(model: ServedModel, *, embeddings: bool = False) -> EngineInfo:
         grammar=not embeddings,
         logprobs=MAX_LOGPROBS,
         embeddings=embeddings,
+        scores=not embeddings,
     )

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from antiphon.tenancy import Tenant
 
+Ids = TypeVar("Ids", list[int], tuple[int, ...])
 SHARED = 0.8
 """A prompt continues a slot if at least this share of the slot's content stays."""
 
@@ -100,7 +102,7 @@ class Slots:
         own = [slot for slot, content in idle.items() if _same_session(content, place)]
         if own:
             return own[-1]
-        common = {slot: _common(content.ids, place.ids) for slot, content in idle.items()}
+        common = {slot: common_length(content.ids, place.ids) for slot, content in idle.items()}
         fitting = [slot for slot, length in common.items() if length >= SHARED * len(idle[slot].ids)]
         return max(fitting, key=common.__getitem__, default=None)
 
@@ -110,8 +112,8 @@ def _same_session(one: Placement, other: Placement) -> bool:
     return bool(session) and (one.tenant.owner, one.tenant.affinity) == (other.tenant.owner, session)
 
 
-def _common(one: list[int], other: list[int]) -> int:
-    """Length of the common beginning: by halves, for slices compare at memory's speed."""
+def common_length(one: Ids, other: Ids) -> int:
+    """Length of the common beginning of two lists, or two tuples: by halves, for slices compare at memory's speed."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
