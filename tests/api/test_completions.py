@@ -242,8 +242,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"logprobs": 6}, "logprobs"),
     ({"logprobs": -1}, "logprobs"),
     ({"logprobs": True}, "logprobs"),
-    ({"logprobs": 1, "echo": True}, "logprobs"),
-    ({"prompt_logprobs": 1}, "prompt_logprobs"),
+    ({"logprobs": 1, "echo": True, "use_raw_prompt": False}, "echo"),
+    ({"prompt_logprobs": -1}, "prompt_logprobs"),
+    ({"prompt_logprobs": 21}, "prompt_logprobs"),
+    ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
+    ({"prompt_logprobs": 1, "error_behavior": "truncate"}, "prompt_logprobs"),
+    ({"logprobs": 1, "echo": True, "error_behavior": "truncate"}, "echo"),
+    ({"return_token_ids": True, "error_behavior": "truncate"}, "return_token_ids"),
+    ({"explain_prefix": True}, "explain_prefix"),
     ({"suffix": "x"}, "suffix"),
     ({"stop": [""]}, "stop[0]"),
     ({"stop": ["a"] * 5}, "stop"),
@@ -333,18 +339,20 @@ REPLIES = st.lists(st.sampled_from(["a", "b ", "é", "漢", "\n", THINK, UNTHINK
             "n": st.integers(1, 2), "echo": st.booleans(), "suffix": st.sampled_from(["", "$"]),
             "max_tokens": st.none() | st.integers(0, 8), "stop": st.none() | st.sampled_from(["b", "é漢", "a\n"]),
             "use_raw_prompt": st.booleans(), "logprobs": st.none() | st.integers(0, 1),
+            "return_token_ids": st.booleans(),
         }
     ),
 )  # fmt: skip
 async def test_a_stream_and_a_whole_answer_agree(
     replies: list[Any], prompts: list[str], cuts: tuple[int, int], fields: dict[str, Any]
 ) -> None:
-    fields["logprobs"] = None if fields["echo"] else fields["logprobs"]
+    fields["use_raw_prompt"] |= fields["echo"] and fields["logprobs"] is not None
     dialect = replace(DATABRICKS, stream_default=False, ranges={})
     one, other = (
         app(scripted(lambda prompt, sampling, choice: ids(*replies[choice], END), chunk=cut), dialect=dialect)
         for cut in cuts
     )
+    fields["return_token_ids"] &= fields["use_raw_prompt"]  # else they would show what it thinks
     whole = await post_in_process(one, "/v1/completions", prompt=prompts, **fields)
     streamed = await post_in_process(
         other, "/v1/completions", prompt=prompts, stream=True, stream_options={"include_usage": True}, **fields
@@ -364,6 +372,7 @@ def assembled(events: list[Any]) -> dict[Any, Any]:
             assert mine[1] is None, "something came after the finish"
             mine[0] += choice["text"]
             mine[1] = choice["finish_reason"]
-            for name, values in (choice["logprobs"] or {}).items():
+            more = {name: choice[name] for name in ("prompt_token_ids", "token_ids") if name in choice}
+            for name, values in {**(choice["logprobs"] or {}), **more}.items():
                 mine[2].setdefault(name, []).extend(values)
     return fields

@@ -63,6 +63,7 @@ def test_several_prompts_each_stand_before_the_suffix_and_are_echoed_without_mar
     [
         ({"prompt": "a"}, False, "suffix"),
         ({"prompt": "a", "use_raw_prompt": False}, True, "suffix"),
+        ({"prompt": "a", "echo": True, "logprobs": 1}, True, "echo"),
         ({"prompt": "a", "skip_special_tokens": False, "use_raw_prompt": True}, True, "skip_special_tokens"),
     ],
 )

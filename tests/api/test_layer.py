@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,9 +16,27 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import RawFormat
+from antiphon.formats.template import jinja_format
 from antiphon.generation import EmbeddingSpec, Model
 from antiphon.tokens import ByteTokenizer, Control, Piece
-from kit.api import END, START, THINK, UNTHINK, Got, app, call, chat, ids, post, post_in_process, running, scripted
+from kit.api import (
+    END,
+    START,
+    THINK,
+    TOKENIZER,
+    UNTHINK,
+    Got,
+    app,
+    call,
+    chat,
+    ids,
+    model,
+    post,
+    post_in_process,
+    request,
+    running,
+    scripted,
+)
 
 ENGINE = scripted(ids(THINK, "hm", UNTHINK, "Fine.", END), context=400)
 CHAT: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|>"}]
@@ -156,3 +175,35 @@ PARSING: Starlette = app(ids(END))
 async def test_no_reply_is_too_broken_to_parse(reply: list[int]) -> None:
     got: Got = await post_in_process(PARSING, "/v1/parse", ids=reply)
     assert got.status == 200, got.body
+
+
+def test_a_vocabulary_is_told_to_programs_that_encode_elsewhere() -> None:
+    special = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
+    made = replace(model(scripted([])), special_tokens=special, chat_template="{{ messages }}")
+    with running(create_app(StaticCatalog({"small": made, "plain": model(scripted([]), name="plain")}))) as base:
+        for path in ("/tokenizer_info", "/v1/tokenizer_info?model=small"):
+            info = request(base, "GET", path).json
+            assert (info["bos_token"], info["eos_token"], info["unk_token"]) == ("<|im_start|>", "<|im_end|>", None)
+            assert info["added_tokens_decoder"][str(ids(END)[0])] == {"content": "<|im_end|>", "special": True}
+            assert "<think>" in info["additional_special_tokens"]
+            assert (info["chat_template"], info["vocab_size"]) == ("{{ messages }}", TOKENIZER.size)
+            assert info["model_max_length"] == 8192
+        assert request(base, "GET", "/tokenizer_info?model=plain").json["eos_token"] is None
+        assert request(base, "GET", "/tokenizer_info?model=none").status == 404
+
+
+def test_a_special_token_by_itself_is_found_by_its_spelling_and_in_no_other_text() -> None:
+    made = replace(model(scripted([])), special_tokens={"eos_token": "<|im_end|>"})
+    with running(create_app(StaticCatalog({"small": made}))) as base:
+        assert ask(base, "/tokenize", prompt="<|im_end|>", add_special_tokens=False)["tokens"] == ids(END)
+        for fields in ({"prompt": "<|im_end|>"}, {"prompt": "<|im_end|> ", "add_special_tokens": False}):
+            assert ask(base, "/tokenize", **fields)["tokens"] == list(str(fields["prompt"]).encode())
+        text = ask(base, "/tokenize", prompt="<|im_start|>", add_special_tokens=False)["tokens"]
+        assert text == list(b"<|im_start|>"), "a control that the model's files give no name"
+
+
+def test_a_jinja_template_that_is_spoken_is_the_one_that_is_told() -> None:
+    format = jinja_format("{{ messages[0].content }}", TOKENIZER.controls)
+    made = replace(model(scripted([])), format=format, chat_template="another")
+    with running(create_app(StaticCatalog({"small": made}))) as base:
+        assert request(base, "GET", "/tokenizer_info").json["chat_template"] == "{{ messages[0].content }}"

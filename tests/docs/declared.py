@@ -110,4 +110,4 @@ def application(info: EngineInfo, *, dialect: Dialect = OPENAI, tools: bool = Tr
         compiler = ReplyCompiler(format, TOKENIZER, ENDS)
         model = replace(model, format=format, compiler=compiler)
     box = Toolbox([FunctionToolSet([shout])]) if tools else None
-    return create_app(StaticCatalog({"small": model}), dialect=dialect, tools=box)
+    return create_app(StaticCatalog({"small": model}), dialect=dialect, tools=box, expose_reasoning=True)

@@ -40,6 +40,8 @@ CHAT: Samples = {
     "user": {"user": "u"}, "metadata": {"metadata": {"a": "b"}}, "prompt_cache_key": {"prompt_cache_key": "k"},
     "cache_salt": {"cache_salt": "s"},
     "safety_identifier": {"safety_identifier": "s"}, "service_tier": {"service_tier": "auto"},
+    "prompt_logprobs": {"prompt_logprobs": 2, "stream": False}, "return_token_ids": {"return_token_ids": True},
+    "explain_prefix": {"explain_prefix": True},
     "min_tokens": {"min_tokens": 3},
     "best_of": {"best_of": 2}, "store": {"store": True},
 }  # fmt: skip
@@ -55,6 +57,8 @@ COMPLETIONS: Samples = {
     "skip_special_tokens": {"use_raw_prompt": True, "skip_special_tokens": False}, "user": {"user": "u"},
     "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"},
     "response_format": {"response_format": {"type": "json_object"}},
+    "prompt_logprobs": {"prompt_logprobs": 1, "stream": False}, "return_token_ids": {"return_token_ids": True},
+    "explain_prefix": {"explain_prefix": True},
 }  # fmt: skip
 
 EMBEDDINGS: Samples = {
@@ -76,6 +80,7 @@ RESPONSES: Samples = {
     "metadata": {"metadata": {"a": "b"}}, "user": {"user": "u"}, "safety_identifier": {"safety_identifier": "s"},
     "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"},
     "service_tier": {"service_tier": "auto"},
+    "return_token_ids": {"return_token_ids": True}, "explain_prefix": {"explain_prefix": True},
 }  # fmt: skip
 
 INTERACTIVE: Samples = {

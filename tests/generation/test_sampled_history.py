@@ -20,44 +20,10 @@ from antiphon.formats.template.builtin import QWEN
 from antiphon.formats.template.reply import ReplyDescription
 from antiphon.generation import Model, TurnRequest, plan_turn
 from antiphon.generation.reader import ChoiceReader
-from antiphon.tokens import ByteTokenizer, Control, Piece, SampledText
+from antiphon.tokens import Control, SampledText
+from kit.pairs import FRAMES, PAIRS, TOKENIZER, ids
 
-CHATML = [Control("<|im_start|>"), Control("<|im_end|>"), Control("<think>"), Control("</think>")]
-FRAMES = [Control(f"<|{name}|>") for name in "start channel message call constrain return end".split()]
-LITERAL = [Control("<|literal|>"), Control("<|endliteral|>")]
 START, CHANNEL, MESSAGE, CALL, CONSTRAIN, RETURN, END = FRAMES
-PAIRS = ["th", "he", "in", " a", "\n\n", "é", "…"]
-
-
-class PairTokenizer(ByteTokenizer):
-    """Bytes, and some pairs of them: most texts can be sampled in several ways, and `encode` takes one of them."""
-
-    def __init__(self) -> None:
-        super().__init__([*CHATML, *FRAMES, *LITERAL])
-        self._first = super().size
-        self._pairs = [pair.encode() for pair in PAIRS]
-
-    @property
-    def name(self) -> str:
-        return "pairs"
-
-    @property
-    def size(self) -> int:
-        return self._first + len(self._pairs)
-
-    def encode(self, text: str) -> list[int]:
-        data, ids = text.encode(), list[int]()
-        while data:
-            pair = next((pair for pair in self._pairs if data.startswith(pair)), data[:1])
-            ids.append(self._first + self._pairs.index(pair) if pair in self._pairs else pair[0])
-            data = data[len(pair) :]
-        return ids
-
-    def piece(self, id: int) -> bytes | Control:
-        return self._pairs[id - self._first] if id >= self._first else super().piece(id)
-
-
-TOKENIZER = PairTokenizer()
 LETTERS = [ord(letter) for letter in "thein a.\n<|"] + list(range(TOKENIZER.size - len(PAIRS), TOKENIZER.size))
 sampled = st.lists(st.sampled_from(LETTERS), min_size=1, max_size=12)
 turns = st.lists(sampled, min_size=1, max_size=4)
@@ -65,13 +31,6 @@ turns = st.lists(sampled, min_size=1, max_size=4)
 
 def model(format: Format) -> Model:
     return Model(name="m", engine=ScriptedEngine([]), tokenizer=TOKENIZER, format=format)
-
-
-def ids(*pieces: Piece) -> list[int]:
-    sampled: list[int] = []
-    for piece in pieces:
-        sampled += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
-    return sampled
 
 
 def answered(model: Model, conversation: Conversation, reply: Sequence[int]) -> tuple[list[int], list[Message]]:

@@ -149,7 +149,7 @@ def completions() -> Iterator[Bad]:
         "n": [0, -1, 10**9, 1.5, True], "best_of": [0, 10**9, "2"], "logprobs": [-1, 6, 60_000, True],
         "max_tokens": [-1, 10**30, "9", 1.5], "stop": [["a"] * 5, "x" * 2000, [1], {"a": 1}],
         "logit_bias": [{"99999999": 1}, {"abc": 1}, {"1": 1e39}, {"1": -101}, [1]],
-        "suffix": ["x"], "prompt_logprobs": [1], "response_format": [{"type": "yaml"}],
+        "suffix": ["x"], "prompt_logprobs": [-1], "response_format": [{"type": "yaml"}],
         "error_behavior": ["ignore"], "use_raw_prompt": ["yes"], "truncate_prompt_tokens": [5], "min_tokens": [5],
         "stream_options": [{"include_usage": True}], "stream": ["yes", 1], "echo": ["yes", 1],
     }  # fmt: skip

@@ -70,5 +70,6 @@ def obliging(name: str = "obliging") -> Model:
 
 
 def chatting_and_embedding() -> Starlette:
-    """A server with the names of the default models: ``smollm2`` writes, ``minilm`` embeds."""
-    return create_app(StaticCatalog({"smollm2": obliging("smollm2"), "minilm": counting()}))
+    """A server with the names of the default models: ``smollm2`` writes, ``minilm`` embeds. It hides nothing."""
+    catalog = StaticCatalog({"smollm2": obliging("smollm2"), "minilm": counting()})
+    return create_app(catalog, expose_reasoning=True)

@@ -24,6 +24,7 @@ from antiphon.wire.native.schema import (
     Rendered,
     RenderRequest,
     TokenizeRequest,
+    TokenizerInfo,
     Tokens,
 )
 from antiphon.wire.native.template_schema import CheckedTemplate, TemplateCheckRequest
@@ -44,6 +45,7 @@ from antiphon.wire.responses.schema import (
 _KINDS = (
     ChatRequest, ChatCompletion, ChatChunk, InteractiveRequest, InteractiveAnswer, CompletionRequest, Completion,
     EmbeddingRequest, EmbeddingList, ModelCard, ModelList, TokenizeRequest, Tokens, DetokenizeRequest, Detokenized,
+    TokenizerInfo,
     RenderRequest, Rendered, ParseRequest, Parsed, ErrorBody, ResponsesRequest, Response, DeletedResponse,
     TokensRequest, TokenCount, Conversation, ConversationCreate, ConversationUpdate, DeletedConversation, ItemsCreate,
     ItemList, TemplateCheckRequest, CheckedTemplate,
@@ -78,6 +80,10 @@ def document(limits: Limits) -> bytes:
                 "/v1/embeddings": {"post": _operation("Makes vectors of texts.", EmbeddingList, body=EmbeddingRequest)},
                 "/v1/tokenize": {"post": _operation("The ids of a text or a chat.", Tokens, body=TokenizeRequest)},
                 "/v1/detokenize": {"post": _operation("The text of ids.", Detokenized, body=DetokenizeRequest)},
+                "/v1/tokenizer_info": {
+                    "get": _operation("The vocabulary of a model.", TokenizerInfo),
+                    "parameters": [{"name": "model", "in": "query", "schema": {"type": "string"}}],
+                },
                 "/v1/render": {"post": _operation("The prompt of a chat request.", Rendered, body=RenderRequest)},
                 "/v1/parse": {"post": _operation("The messages of a reply.", Parsed, body=ParseRequest)},
                 "/v1/templates/check": {

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from antiphon.conversation import Event
-from antiphon.errors import AntiphonError
-from antiphon.generation import Draft, Model, StepEvents, TimeLimits, constrain
+from antiphon.errors import AntiphonError, Position, RequestError
+from antiphon.generation import Draft, Model, StepEvents, TimeLimits, check_visible, constrain
 from antiphon.generation.together import drive_all
 from antiphon.generation.turn import Keep, Source, steps
 from antiphon.generation.turn import Send as SendStep
@@ -131,6 +131,7 @@ class Post:
         Choices are numbered draft by draft. ``session`` keeps the turn of the one draft, ``tools`` answers its calls.
         Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, before anything is sent.
         """
+        self._check_prompts(drafts)
         plans = [await constrain(draft) for draft in drafts]
         meter = self.meter()
         n = plans[0].request.n
@@ -142,6 +143,22 @@ class Post:
         work = session.work if session else Work()
         async with session.admitted(self.admitted()) if session else self.admitted():
             await self.deliver(run, writer, work)
+
+    def _check_prompts(self, drafts: Sequence[Draft]) -> None:
+        """What is requested of the prompts' ids may be known to this client, and is not too much."""
+        for draft in drafts:
+            check_visible(draft, reveals=self.reveals)
+        scored = sum(len(draft.prompt_ids) for draft in drafts if draft.request.prompt_logprobs is not None)
+        most = self.context.limits.max_scored_tokens
+        if scored > most:
+            error = RequestError(
+                f"log probabilities of {scored} tokens of prompts are requested; at most {most} are possible at once.",
+                code="invalid_value",
+                position=Position(path="prompt_logprobs"),
+                hint="Send fewer prompts in one request, or shorter ones.",
+            )
+            drafts[0].request.reword(error)
+            raise error
 
     def driver(
         self, sources: Sequence[Source[Happened]], *, at_once: int = 1, keep: Keep | None = None

@@ -43,9 +43,9 @@ class ServerToolUse:
         turns = turns_of(plan, router, session=self.session, meter=meter)
         hidden = False
         async with aclosing(turns(deadline)) as steps:
-            async for _, happened, tokens in steps:
+            async for step in steps:
                 events: list[Event] = []
-                for event in happened:
+                for event in step.events:
                     if isinstance(event, ToolStarted | ToolEnded | ToolCancelled):
                         continue
                     if isinstance(event, MessageStarted):
@@ -54,7 +54,7 @@ class ServerToolUse:
                         events.append(event)
                     hidden = hidden and not isinstance(event, MessageEnded)
                 if events:
-                    yield StepEvents(0, events, tokens)
+                    yield StepEvents(0, events, step.completion_tokens)
 
 
 def server_tools(context: Context, wire: ChatRequest, format: Format, *, session: str) -> ServerToolUse | None:

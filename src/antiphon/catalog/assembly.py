@@ -28,6 +28,8 @@ def model_of(described: Described, engine: Engine) -> Model:
         described=described.facts,
         max_output_tokens=entry.max_output_tokens,
         thinking_budget=entry.thinking_budget,
+        special_tokens=text.special,
+        chat_template=text.template,
         embedding=EmbeddingSpec(text.dimensions, entry.shortens) if embeds else None,
         infill=text.infill,
         compiler=None if embeds or not engine.info.grammar else compiler_of(format, text, engine),

@@ -18,6 +18,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     the three after them are for keys that have no limits of their own. Bodies longer than ``off_loop_above`` are
     read, rendered and encoded in a thread; together they may take ``max_bodies``, and more are refused with 503.
 
+    ``max_scored_tokens`` of a request's prompts may have their log probabilities requested, which takes the embedded
+    engine as long as it would take to write them.
+
     The rest bounds connections: a request's URL, its headers (``max_head`` bytes of them in all), the time until they
     are there and between two requests, and how long a client may read nothing of an answer.
     """
@@ -30,6 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_prompts: Count = 256
     max_inputs: Count = 2048
     max_logit_bias: Count = 1024
+    max_scored_tokens: Count = 16_384
     max_concurrent: Count = 64
     max_queue: Annotated[int, msgspec.Meta(ge=0)] = 256
     queue_timeout: Seconds = 60.0

@@ -8,11 +8,13 @@ from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
 from .model import EmbeddingSpec, Model
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
 from .precedence import DEFAULTS, Layer, Setting, Source, context_of, settings
+from .prefix import PrefixLoss, PrefixReport
 from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
 from .reply import Reply, collect, merge_usage, reply_of
 from .request import Overflow, TurnRequest
 from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds, turns_of
 from .turn import run_turn
+from .visibility import check_visible
 
 __all__ = [
     "BIAS",
@@ -35,6 +37,8 @@ __all__ = [
     "ModelFacts",
     "Overflow",
     "Plan",
+    "PrefixLoss",
+    "PrefixReport",
     "Reply",
     "RoundEvent",
     "RoundLimits",
@@ -44,6 +48,7 @@ __all__ = [
     "TurnRequest",
     "check_conversation",
     "check_numbers",
+    "check_visible",
     "collect",
     "constrain",
     "context_of",

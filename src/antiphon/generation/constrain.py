@@ -50,7 +50,9 @@ async def constrain(draft: Draft) -> Plan:
     except RequestError as error:
         draft.request.reword(error)
         raise
-    return Plan(draft.model, draft.request, draft.prompt, draft.prompt_ids, draft.sampling, constraint)
+    return Plan(
+        draft.model, draft.request, draft.prompt, draft.prompt_ids, draft.sampling, constraint, prefix=draft.prefix
+    )
 
 
 async def _compiled(draft: Draft) -> CompiledGrammar | None:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from antiphon.conversation import Event
+from antiphon.conversation import Event, TokenLogprob
 
+PromptLogprobs = Sequence[TokenLogprob | None]
+"""One for each id of a prompt, None for the first: nothing comes before it."""
 Happened_co = TypeVar("Happened_co", covariant=True)
 
 
@@ -21,8 +23,15 @@ class ChoiceEvent:
 
 
 class StepEvents(NamedTuple, Generic[Happened_co]):
-    """What one step of an engine was to one choice: at least one event, and the tokens of the choice so far."""
+    """What one step of an engine was to one choice: at least one event, and the tokens of the choice so far.
+
+    ``ids``: what was sampled since the choice's last step, where the request has ``return_token_ids``. ``prompt``: the
+    log probability of each id of the prompt (None for the first), with a choice's first step, where it has
+    ``prompt_logprobs``.
+    """
 
     choice: int
     events: Sequence[Happened_co]
     completion_tokens: int = 0
+    ids: tuple[int, ...] = ()
+    prompt: PromptLogprobs | None = None

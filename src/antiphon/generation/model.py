@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from antiphon.tokens import SegmentMemo, Tokenizer
 
 from .facts import ModelFacts
 from .precedence import Layer, context_of
+from .sequences import Sequences
 
 if TYPE_CHECKING:  # llguidance is an extra
     from .compile import ReplyCompiler
@@ -33,6 +35,8 @@ class Model:
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
     ``embedding`` is for a model that embeds and writes nothing; its format frames the texts. ``infill``: how it
     fills in the middle of a text.
+    ``special_tokens`` are the spellings of ``bos_token``, ``eos_token`` …, as the model's files name them, and
+    ``chat_template`` is the Jinja template that they have, whatever the model is spoken to in here.
     ``thinking_budget``: characters after which each thought of a constrained reply must end; None lets it think on.
     """
 
@@ -48,7 +52,10 @@ class Model:
     embedding: EmbeddingSpec | None = None
     infill: FillInMiddle | None = None
     thinking_budget: int | None = None
+    special_tokens: Mapping[str, str] = field(default_factory=dict)
+    chat_template: str | None = None
     memo: SegmentMemo = field(default_factory=SegmentMemo)
+    sequences: Sequences = field(default_factory=Sequences)
     compiler: ReplyCompiler | None = None
     """Makes the grammars of replies; None where llguidance is not installed, or the engine takes no grammar."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_
 from .model import Model
 from .overflow import longest
 from .precedence import DEFAULTS, Layer, Source, settled
+from .prefix import PrefixReport, prefix_report
 from .ranges import BIAS, MAX_STOP_LENGTH, RANGES, Range
 from .request import Overflow, TurnRequest
 
@@ -43,6 +44,8 @@ class Draft:
     prompt: tuple[Piece, ...]
     prompt_ids: tuple[int, ...]
     sampling: Sampling
+    prefix: PrefixReport | None = field(default=None, kw_only=True)
+    """What it keeps of an earlier prompt, where the request has ``explain_prefix``."""
 
     @property
     def format(self) -> Format:
@@ -116,12 +119,24 @@ def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
             hint=f"Send fewer or {'shorter' if path == 'messages' else 'smaller'} {path}.",
         )
     room = model.context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
-    return Draft(model, request, prompt, prompt_ids, sampling_for(model, request, room=room))
+    sampling = sampling_for(model, request, room=room)
+    return Draft(model, request, prompt, prompt_ids, sampling, prefix=_prefix(model, request, prompt_ids))
 
 
-def _rendered(model: Model, request: TurnRequest) -> tuple[Piece, ...]:
-    format = format_of(model, request)
-    return tuple(format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history))
+def _rendered(model: Model, request: TurnRequest, *, opens_reply: bool = True) -> tuple[Piece, ...]:
+    format, reply_as = format_of(model, request), Role.ASSISTANT if opens_reply else None
+    return tuple(format.render(request.conversation, reply_as=reply_as, history=request.history))
+
+
+def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixReport | None:
+    """What the prompt keeps of an earlier one, where that is requested."""
+    if not request.explain_prefix:
+        return None
+
+    def encode(other: TurnRequest, opens_reply: bool) -> Sequence[int]:
+        return _encoded(model, other, _rendered(model, other, opens_reply=opens_reply), model.context) or ()
+
+    return prefix_report(model.sequences.nearest(request, ids), request, ids, encode, model.tokenizer)
 
 
 def _too_long(model: Model, request: TurnRequest, room: int) -> str:
@@ -158,8 +173,16 @@ def _prompt_ids(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], l
     memo, cut = model.memo.of(request.tenant.domain()), request.overflow is Overflow.EMPTY_ANSWER
     if cut and _is_short(prompt):
         return tuple(encode_pieces(prompt, model.tokenizer, memo))
-    ids = ids_within(model, prompt, limit, memo)
+    ids = _encoded(model, request, prompt, limit)
     return (0,) * (limit + 1) if ids is None and cut else ids
+
+
+def _encoded(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], limit: int) -> tuple[int, ...] | None:
+    """The ids of a prompt; where ids are requested, what was sampled keeps its own. None: more than ``limit``."""
+    domain = request.tenant.domain()
+    kept, rest = model.sequences.kept(domain, prompt) if request.return_token_ids else ((), prompt)
+    more = ids_within(model, rest, limit - len(kept), model.memo.of(domain))
+    return None if more is None else (*kept, *more)
 
 
 def check_conversation(model: Model, request: TurnRequest) -> None:
@@ -248,6 +271,7 @@ def check_request(model: Model, request: TurnRequest) -> None:
     check_numbers(request)
     _within("n", request.n, Range(1, info.slots))
     _within("top_logprobs", request.logprobs, Range(0, info.logprobs))
+    _check_scored(model, request)
     _check_stops(request.stop)
     _check_stop_ids(model, request.stop_token_ids)
     _refuse_unconstrained(model, request)
@@ -276,6 +300,25 @@ def _refuse_unconstrained(model: Model, request: TurnRequest) -> None:
             position=Position(path=path),
             hint="Choose a model on another engine.",
         )
+
+
+def _check_scored(model: Model, request: TurnRequest) -> None:
+    """What is requested of the prompt's own ids needs an engine that reads them, and a prompt that is one."""
+    if request.prompt_logprobs is not None and not model.engine.info.scores:
+        raise UnsupportedError(
+            f"the engine {model.engine.info.name!r} does not report log probabilities of a prompt",
+            position=Position(path="prompt_logprobs"),
+            hint="Leave it out, or choose a model on another engine.",
+        )
+    _within("prompt_logprobs", request.prompt_logprobs, Range(0, model.engine.info.logprobs))
+    of_ids = {"return_token_ids": request.return_token_ids, "prompt_logprobs": request.prompt_logprobs is not None}
+    for name, requested in of_ids.items():
+        if requested and request.overflow is Overflow.EMPTY_ANSWER:
+            raise UnsupportedError(
+                f"{name} cannot be honoured for a prompt that may be too long",
+                position=Position(path=name),
+                hint='Leave error_behavior "truncate" out.',
+            )
 
 
 def _check_stops(stops: tuple[str, ...]) -> None:

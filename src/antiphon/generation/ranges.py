@@ -36,6 +36,7 @@ RANGES: Mapping[str, Range] = {
     "max_tokens": Range(0, 2**63 - 1),
     "seed": Range(-(2**63), 2**64 - 1),
     "logprobs": Range(0, MAX_LOGPROBS),
+    "prompt_logprobs": Range(0, MAX_LOGPROBS),
 }
 """By the fields of `TurnRequest`. What an engine cannot do narrows them further."""
 BIAS = Range(-100, 100)

@@ -56,6 +56,12 @@ class TurnRequest:
     stop_token_ids: frozenset[int] = frozenset()
     """Ids that end the reply and are no part of it, beside the format's own ends."""
     ignore_eos: bool = False
+    return_token_ids: bool = False
+    """Steps bring the ids that were sampled; what was sampled is remembered, so that a next prompt keeps its ids."""
+    prompt_logprobs: int | None = None
+    """The number of alternatives requested beside each id of the prompt (0 … 20)."""
+    explain_prefix: bool = False
+    """The plan says how much of an earlier prompt this one goes on with, and what ended that."""
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     parallel_tool_calls: bool = True
     history: HistoryPolicy = HistoryPolicy.GUIDE
@@ -82,6 +88,11 @@ class TurnRequest:
             repetition_penalty=self.repetition_penalty,
             max_tokens=self.max_tokens,
         )
+
+    @property
+    def remembered(self) -> bool:
+        """The turn is remembered, for a later one to keep its ids or to be compared with it."""
+        return self.return_token_ids or self.explain_prefix
 
     @property
     def chosen(self) -> bool:

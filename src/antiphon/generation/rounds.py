@@ -95,8 +95,7 @@ class Rounds:
         served ones are answered. Reasoning of the open turn stays in the conversation, so the next sampling sees it;
         the format's history policy drops it after the final answer. Closing the generator cancels engine and tools.
         """
-        if self.request.n != 1:
-            raise UnsupportedError("server-side tools need n = 1", position=Position(path="n"))
+        _check_possible(self.request)
         usage = Usage()
         seconds = self.limits.tool_seconds
         for number in range(self.limits.rounds):
@@ -154,6 +153,22 @@ class Rounds:
         free = ToolChoice("auto", choice.names) if choice.mode == "required" and called else choice
         conversation = self.request.conversation.add(*messages)
         self.request = replace(self.request, conversation=conversation, tool_choice=free)
+
+
+def _check_possible(request: TurnRequest) -> None:
+    """Several turns have several prompts, and one answer."""
+    if request.n != 1:
+        raise UnsupportedError("server-side tools need n = 1", position=Position(path="n"))
+    for name, requested in (
+        ("return_token_ids", request.return_token_ids),
+        ("prompt_logprobs", request.prompt_logprobs is not None),
+    ):
+        if requested:
+            raise UnsupportedError(
+                f"{name} cannot be honoured where the server runs tools: several prompts have one answer",
+                position=Position(path=name),
+                hint="Leave server-side tools out, and answer calls yourself.",
+            )
 
 
 def turns_of(

@@ -12,10 +12,12 @@ from antiphon.conversation import Event, Incident, Message, MessageEnded, TextDe
 
 from .constrain import guard_of
 from .departure import Departure
-from .event import ChoiceEvent, StepEvents
+from .event import ChoiceEvent, PromptLogprobs, StepEvents
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
 from .plan import Plan
 from .reader import ChoiceReader
+from .reader.logprobs import spelled
+from .sequences import RememberedPrompt
 
 Happened = TypeVar("Happened")
 Written = TypeVar("Written")
@@ -33,9 +35,9 @@ async def run_turn(plan: Plan, *, meter: Meter = UNMETERED) -> AsyncGenerator[Ch
     Errors are the engine's: `EngineLostError`, `OverloadedError` …; the events before them remain valid.
     """
     async with aclosing(steps(plan, meter)) as turn:
-        async for choice, events, tokens in turn:
-            for event in events:
-                yield ChoiceEvent(choice, event, tokens)
+        async for step in turn:
+            for event in step.events:
+                yield ChoiceEvent(step.choice, event, step.completion_tokens)
 
 
 async def drive(
@@ -71,6 +73,7 @@ async def steps(
     """The events of a turn, step by step of its engine; its choices are numbered from ``first_choice`` on."""
     async with Metering(plan, meter, deadline) as metering:
         readers = [ChoiceReader(plan, choice, guard_of(plan)) for choice in range(plan.request.n)]
+        notes = _Notes(plan, await _scored(plan), first_choice)
         if plan.sampling.max_tokens > 0:
             sampling = plan.model.engine.generate(
                 plan.prompt_ids,
@@ -92,14 +95,47 @@ async def steps(
                         # What is noted of text is its time, here: a call for each token costs as much as reading it.
                         if not metering.last or len(events) > 1 or not isinstance(events[0], TextDelta):
                             metering.note(events, choice)
-                        yield StepEvents(choice, events, tokens)
+                        yield notes.of(reader, StepEvents(choice, events, tokens))
                     if reader.over and all(other.over for other in readers):
                         break
         for choice, reader in enumerate(readers, first_choice):
             if events := reader.close():
                 metering.note(events, choice)
                 metering.tokens[choice] = reader.counts.completion
-                yield StepEvents(choice, events, reader.counts.completion)
+                yield notes.of(reader, StepEvents(choice, events, reader.counts.completion))
+
+
+async def _scored(plan: Plan) -> PromptLogprobs | None:
+    """The log probabilities of the prompt, where they are requested."""
+    alternatives = plan.request.prompt_logprobs
+    if alternatives is None:
+        return None
+    scored = await plan.model.engine.score(plan.prompt_ids, alternatives=alternatives, tenant=plan.request.tenant)
+    return [None if one is None else spelled(one, plan.model.tokenizer) for one in scored]
+
+
+class _Notes:
+    """What a request wants to know of its turn besides its events; a choice that is over is remembered."""
+
+    def __init__(self, plan: Plan, scored: PromptLogprobs | None, first_choice: int) -> None:
+        self._plan = plan
+        self._scored = scored
+        self._unsent = set(range(first_choice, first_choice + plan.request.n)) if scored is not None else set[int]()
+        self._request = plan.request
+        self._nothing = scored is None and not plan.request.remembered
+
+    def of(self, reader: ChoiceReader, step: StepEvents[Event]) -> StepEvents[Event]:
+        """The step with what is to be known of it."""
+        if self._nothing:  # Nearly every request.
+            return step
+        if step.choice in self._unsent:
+            self._unsent.remove(step.choice)
+            step = step._replace(prompt=self._scored)
+        if self._request.remembered and reader.over:
+            plan = self._plan
+            prompt = RememberedPrompt(plan.request, plan.prompt, plan.prompt_ids, plan.model.tokenizer)
+            plan.model.sequences.add(prompt, reader.messages, reader.sampled)
+        return step._replace(ids=reader.take_ids()) if self._request.return_token_ids else step
 
 
 class Metering:

@@ -135,6 +135,7 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
             "best_of": {"minimum": 1, "maximum": limits.max_n},
             "logprobs": _within(Range(0, MAX_LOGPROBS)),
             "prompt": {"minLength": 1, "minItems": 1, "maxItems": limits.max_prompts},
+            "explain_prefix": {"enum": [False, None]},
         },
         "EmbeddingRequest": {
             "input": {"minItems": 1, "maxItems": limits.max_inputs, "items": {"type": "string"}},

@@ -11,7 +11,7 @@ from antiphon.api.http.exchange import Exchange
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
-from antiphon.generation import Model, Plan, constrain, plan_turn
+from antiphon.generation import Model, Plan, check_visible, constrain, plan_turn
 from antiphon.tenancy import Tenant
 from antiphon.wire.dialect import DOCUMENTED
 from antiphon.wire.responses.head import head_of
@@ -132,7 +132,9 @@ class RequestReader:
         messages = History((*history.entries, *inputs)).messages
         requested = self.requested(model, wire, messages, tenant=self._tenant(wire, thread))
         requested = with_sampling(requested, wire)
-        first = await constrain(await self.off_loop(lambda: plan_turn(model, requested.turn)))
+        draft = await self.off_loop(lambda: plan_turn(model, requested.turn))
+        check_visible(draft, reveals=self._context.reveals(self._exchange))
+        first = await constrain(draft)
         return ResponsePlan(
             owner=owner,
             requested=requested,

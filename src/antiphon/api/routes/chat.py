@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+
+import msgspec
 
 from antiphon.api.context import Context
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.server_tools import ServerToolUse, server_tools
 from antiphon.api.session import SessionTurn, session_turn
+from antiphon.conversation import Message
 from antiphon.generation import Draft, Model, plan_turn
+from antiphon.wire.chat.messages import place_of
 from antiphon.wire.chat.read import Reading, check_begins, to_turn
 from antiphon.wire.chat.schema import ChatRequest
-from antiphon.wire.chat.write import AnswerHead, ChatShape, ChatWriter
+from antiphon.wire.chat.write import AnswerHead, ChatShape, ChatWriter, Opening
 from antiphon.wire.fields import session_name
+from antiphon.wire.prompt_notes import notes_of
 
 
 class ChatCompletions(PostRoute):
@@ -32,11 +38,12 @@ class ChatCompletions(PostRoute):
             earlier = session.history if session else ()
             reading = Reading(context.dialect, context.limits, context.today, tenant, earlier, stream)
             tools = server_tools(context, wire, model.format, session=id)
-            more = session.size if session else 0
+            more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
             draft = await post.off_loop(lambda: _draft(wire, model, reading, tools), more=more)
             taken = draft.request.conversation.settings.template_kwargs
             post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
-            writer = ChatWriter(_head(wire, model, context, id), _shape(wire, draft, post), post.form)
+            head = _head(wire, draft, context, id, earlier)
+            writer = ChatWriter(head, _shape(wire, draft, post), post.form)
             await post.answer([draft], writer, session=session, tools=tools)
 
     async def _session(self, wire: ChatRequest, owner: str, stack: AsyncExitStack) -> SessionTurn | None:
@@ -56,15 +63,25 @@ def _draft(wire: ChatRequest, model: Model, reading: Reading, tools: ServerToolU
     return plan_turn(model, offered, most=reading.dialect.prompt_limit(model.context))
 
 
-def _head(wire: ChatRequest, model: Model, context: Context, id: str) -> AnswerHead:
+def _head(wire: ChatRequest, draft: Draft, context: Context, id: str, earlier: Sequence[Message]) -> AnswerHead:
     options = wire.stream_options
     return AnswerHead(
         id=id,
         created=int(context.clock()),
-        model=model.name,
+        model=draft.model.name,
         dialect=context.dialect,
         usage=bool(options and options.include_usage),
         continuous_usage=bool(options and options.continuous_usage_stats),
+        opening=_opening(wire, draft, earlier),
+    )
+
+
+def _opening(wire: ChatRequest, draft: Draft, earlier: Sequence[Message]) -> Opening:
+    lost = draft.prefix.lost if draft.prefix else None
+    message = None if lost is None or lost.message is None else place_of(lost.message, wire.messages, earlier)
+    return Opening(
+        list(draft.prompt_ids) if draft.request.return_token_ids else msgspec.UNSET,
+        notes_of(draft.prefix, message),
     )
 
 
@@ -73,5 +90,6 @@ def _shape(wire: ChatRequest, draft: Draft, post: Post) -> ChatShape:
         n=draft.request.n,
         prompt_tokens=len(draft.prompt_ids),
         logprobs=bool(wire.logprobs),
+        prompt_alternatives=wire.prompt_logprobs or 0,
         expose_reasoning=post.reveals,
     )

@@ -6,6 +6,7 @@ import secrets
 
 from antiphon.api.post import Post, PostRoute
 from antiphon.generation import plan_turn
+from antiphon.tokens import decode
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.completions.read import read_completion
 from antiphon.wire.completions.schema import CompletionRequest
@@ -30,7 +31,9 @@ class Completions(PostRoute):
             created=int(context.clock()),
             model=model.name,
             dialect=context.dialect,
-            prompt_tokens=tuple(len(draft.prompt_ids) for draft in drafts),
+            prompts=tuple(draft.prompt_ids for draft in drafts),
+            first_tokens=tuple(decode(model.tokenizer, draft.prompt_ids[:1]).encode() for draft in drafts),
+            returns_ids=bool(wire.return_token_ids),
             alternatives=wire.logprobs or 0,
             usage=bool(options and options.include_usage),
             continuous_usage=bool(options and options.continuous_usage_stats),

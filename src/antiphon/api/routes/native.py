@@ -1,17 +1,20 @@
-"""POST /v1/tokenize, /detokenize, /render, /parse, /templates/check.
+"""POST /v1/tokenize, /detokenize, /render, /parse, /templates/check; GET /v1/tokenizer_info.
 
 No engine works for these, so they wait for no slot.
 """
 
 from __future__ import annotations
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from antiphon.api.context import Context
 from antiphon.api.post import Post, PostRoute
 from antiphon.wire.chat.read import Reading
+from antiphon.wire.json import encode
 from antiphon.wire.native.schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
-from antiphon.wire.native.write import detokenize, parse, render, tokenize
+from antiphon.wire.native.write import detokenize, parse, render, tokenize, tokenizer_info
 
 from .templates import CheckTemplate
 
@@ -20,6 +23,7 @@ def native_routes(context: Context, prefix: str) -> list[Route]:
     return [
         Route(f"{prefix}/tokenize", Tokenize(context), methods=["POST"]),
         Route(f"{prefix}/detokenize", Detokenize(context), methods=["POST"]),
+        Route(f"{prefix}/tokenizer_info", TokenizerInfo(context).get, methods=["GET"]),
         Route(f"{prefix}/render", Render(context), methods=["POST"]),
         Route(f"{prefix}/parse", Parse(context), methods=["POST"]),
         Route(f"{prefix}/templates/check", CheckTemplate(context), methods=["POST"]),
@@ -40,6 +44,17 @@ class Detokenize(PostRoute):
         wire = await post.read(DetokenizeRequest)
         model = await post.model(wire.model)
         await post.send_json(await post.off_loop(lambda: detokenize(wire, model)))
+
+
+class TokenizerInfo:
+    """The vocabulary of the model that ``model`` in the query names, or of the default."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def get(self, request: Request) -> Response:
+        model = await self._context.model(request.query_params.get("model"))
+        return Response(encode(tokenizer_info(model)), media_type="application/json")
 
 
 class Render(PostRoute):

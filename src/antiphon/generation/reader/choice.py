@@ -19,6 +19,7 @@ from antiphon.conversation import (
     TurnEnded,
 )
 from antiphon.engines import EngineEnd, Step
+from antiphon.errors import Position, UnsupportedError
 from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
 from antiphon.generation.plan import Draft, stop_ids
@@ -45,11 +46,16 @@ class ChoiceReader:
         self._call_ids = CallIds(plan.request, choice)
         self._logprobs = PendingLogprobs()
         self.counts = Counts()
+        self.sampled: list[int] = []
+        """Every id of the choice, where the turn is remembered."""
+        self._collects_ids = plan.request.remembered
+        self._returned = 0
         self._plain = not plan.request.stop and plan.request.tool_choice.mode != "none"
         self._end_ids = _foreign_ends(plan)
         self._stop_ids = _requested_ends(plan)
         self._stopped = False
-        self._messages: list[Message] = []
+        self.messages: list[Message] = []
+        """Those that ended."""
         self._open: Message | None = None
         self._called = False
         self.over = False
@@ -62,6 +68,7 @@ class ChoiceReader:
             self.counts.cached = step.cached_tokens
         if self._guard is not None:
             self._guard.follow(step.ids)
+        before = self.counts.completion
         events: list[Event] = []
         if step.text is not None:
             events += self._pass(self._parser.feed(self._ids.feed_text(step.text)))
@@ -74,9 +81,16 @@ class ChoiceReader:
             read = self._feed(id)
             events += read
             ended = not (len(read) == 1 and isinstance(read[0], TextDelta)) and self._ended
+        if self._collects_ids:
+            self.sampled += _ids_of(step)[: self.counts.completion - before]
         if ended or step.end is not None:
             events += self._finish(step.end)
         return events if len(step.ids) < 2 else _merged(events)
+
+    def take_ids(self) -> tuple[int, ...]:
+        """The ids that were read since they were taken last, where the turn is remembered."""
+        returned, self._returned = self._returned, len(self.sampled)
+        return tuple(self.sampled[returned:])
 
     def close(self) -> list[Event]:
         """The engine's output ended without a reason: the answer was cut."""
@@ -143,7 +157,7 @@ class ChoiceReader:
     def _message_ended(self, message: Message) -> MessageEnded:
         if self._stopped and message.end is End.NONE:
             message = replace(message, end=End.END)
-        self._messages.append(message)
+        self.messages.append(message)
         call_id = self._open.call_id if self._open else None
         self._open = None
         self._logprobs.clear()
@@ -169,7 +183,7 @@ class ChoiceReader:
             return []
         if not self._called_alone:
             self._guard.finish()
-        return self._guard.faults(self._messages)
+        return self._guard.faults(self.messages)
 
     def _reason(self, end: EngineEnd | None) -> FinishReason:
         """From what was read first, from the engine's word second (P-08)."""
@@ -181,6 +195,13 @@ class ChoiceReader:
             full = len(self._plan.prompt_ids) + self.counts.completion >= self._plan.model.context
             return FinishReason.LENGTH_CONTEXT if full else FinishReason.LENGTH_OUTPUT
         return FinishReason.TOOL_CALL if self._called else FinishReason.STOP_EOS
+
+
+def _ids_of(step: Step) -> tuple[int, ...]:
+    """Raises `UnsupportedError` where the engine wrote a text and reports no ids of it."""
+    if step.text and not step.ids:
+        raise UnsupportedError("the engine reports no token ids", position=Position(path="return_token_ids"))
+    return step.ids
 
 
 def _merged(events: Sequence[Event]) -> list[Event]:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from antiphon.conversation import TokenLogprob
+from antiphon.tokens import Control, Tokenizer
+
+
+def spelled(one: TokenLogprob, tokenizer: Tokenizer) -> TokenLogprob:
+    """The same with the spelling of a control, of which engines report no bytes."""
+    piece = tokenizer.piece(one.id)
+    top = tuple(spelled(other, tokenizer) for other in one.top)
+    return replace(one, data=piece.spelling.encode() if isinstance(piece, Control) else one.data, top=top)
 
 
 class PendingLogprobs:

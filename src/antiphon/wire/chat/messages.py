@@ -43,6 +43,18 @@ def to_messages(
     return tuple(frames)
 
 
+def place_of(frame: int, messages: Sequence[ChatMessage], earlier: Sequence[Message] = ()) -> int | None:
+    """The number of the chat message that became frame number ``frame``; None for an earlier one, or none of these."""
+    calls, frames = _Calls(earlier, in_order=True), len(earlier)
+    if frame < frames:
+        return None
+    for i, message in enumerate(messages):
+        frames += sum(1 for _ in _frames(message, f"messages[{i}]", calls))
+        if frame < frames:
+            return i
+    return None
+
+
 def _frames(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Message]:
     if message.tool_calls and message.role != "assistant":
         raise refused(f"{path}.tool_calls", "only an assistant's message has tool calls.")

@@ -53,7 +53,7 @@ class Reading:
 def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
     """The turn that the request describes. Raises `RequestError` naming the field; the plan checks ranges."""
     limits, dialect = reading.limits, reading.dialect
-    _check_possible(wire)
+    _check_possible(wire, reading)
     check_stream_options(wire.stream_options, stream=reading.stream)
     for check in dialect.checks:
         check(wire)
@@ -90,6 +90,9 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         overflow=overflow(wire.error_behavior),
         logit_bias=logit_bias(wire.logit_bias, limits),
         logprobs=_logprobs(wire),
+        prompt_logprobs=wire.prompt_logprobs,
+        return_token_ids=bool(wire.return_token_ids),
+        explain_prefix=bool(wire.explain_prefix),
         stop=stop_strings(wire.stop, dialect),
         ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
         tool_choice=choice,
@@ -109,7 +112,7 @@ def check_begins(wire: ChatRequest) -> None:
         )
 
 
-def _check_possible(wire: ChatRequest) -> None:
+def _check_possible(wire: ChatRequest, reading: Reading) -> None:
     """What no engine here can do is refused by name: ignoring it would be an answer to another question."""
     session = session_name(wire.session_id) is not None
     impossible = {
@@ -119,6 +122,7 @@ def _check_possible(wire: ChatRequest) -> None:
         "continue_final_message": (session and wire.continue_final_message, "Not in a session."),
         "best_of": (wire.best_of is not None and wire.best_of != 1, None),
         "store": (wire.store, "Nothing of a chat completion is stored."),
+        "prompt_logprobs": (reading.stream and wire.prompt_logprobs is not None, "They come with a whole answer."),
         "min_tokens": (wire.min_tokens and not _fixed_length(wire), "Only with as large a max_tokens, or ignore_eos."),
     }
     if wire.add_generation_prompt and wire.continue_final_message:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from antiphon.wire.prompt_notes import Notes, PromptLogprobs
 from antiphon.wire.stream_options import SamplingFields
 
 JsonObject = dict[str, Any]
@@ -117,6 +118,9 @@ class ChatRequest(SamplingFields, kw_only=True):
     logit_bias: dict[str, float] | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    return_token_ids: bool | None = None
+    explain_prefix: bool | None = None
     ignore_eos: bool | None = None
     tools: list[Tool] | None = None
     tool_choice: Literal["none", "auto", "required"] | ToolChoiceObject | None = None
@@ -190,6 +194,7 @@ class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
     message: AnswerMessage
     logprobs: ChoiceLogprobs | msgspec.UnsetType | None = None
     finish_reason: str
+    token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class PromptDetails(msgspec.Struct, frozen=True):
@@ -211,7 +216,7 @@ class CompletionUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a request that does not stream."""
+    """The answer to a request that does not stream. The last three are there where they were requested."""
 
     id: str
     object: Literal["chat.completion", "chat.completions"] = "chat.completion"
@@ -220,6 +225,9 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     choices: list[ChatChoice]
     usage: CompletionUsage
     system_fingerprint: str | msgspec.UnsetType | None = None
+    prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
+    prompt_logprobs: PromptLogprobs | msgspec.UnsetType = msgspec.UNSET
+    antiphon: Notes | msgspec.UnsetType = msgspec.UNSET
 
 
 class FunctionDelta(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,10 +255,14 @@ class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
     delta: Delta
     logprobs: ChoiceLogprobs | msgspec.UnsetType | None = None
     finish_reason: str | None = None
+    token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a stream. ``usage`` is there, null but for the last, when the request has ``include_usage``."""
+    """One event of a stream. ``usage`` is there, null but for the last, when the request has ``include_usage``.
+
+    The last two are in the first event, where they were requested.
+    """
 
     id: str
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
@@ -259,3 +271,5 @@ class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     choices: list[ChunkChoice]
     usage: CompletionUsage | msgspec.UnsetType | None = msgspec.UNSET
     system_fingerprint: str | msgspec.UnsetType | None = None
+    prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
+    antiphon: Notes | msgspec.UnsetType = msgspec.UNSET

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from antiphon.conversation import Event, TokenLogprob, Usage
 from antiphon.generation import StepEvents, merge_usage
@@ -22,6 +23,7 @@ from antiphon.wire.projection import (
     VisibleText,
     Whole,
 )
+from antiphon.wire.prompt_notes import Notes, PromptLogprobs, finite, prompt_logprobs
 from antiphon.wire.sse import DONE, event
 from antiphon.wire.writer import JSON, StreamForm
 
@@ -44,13 +46,18 @@ from .schema import (
     ToolCallDelta,
 )
 
-NO_LOGPROB = -9999.0
-"""JSON has no minus infinity; this is what OpenAI says for it."""
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is said of the prompt, once, where it was requested."""
+
+    prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
+    notes: Notes | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerHead:
-    """What all chunks of an answer, or the one whole answer, say of it."""
+    """What all chunks of an answer, or the one whole answer, say of it; the first alone has ``opening``."""
 
     id: str
     created: int
@@ -58,6 +65,7 @@ class AnswerHead:
     dialect: Dialect
     usage: bool = False
     continuous_usage: bool = False
+    opening: Opening = Opening()
 
     @property
     def no_value(self) -> msgspec.UnsetType | None:
@@ -70,7 +78,12 @@ class ChunkWriter:
 
     def __init__(self, head: AnswerHead, n: int = 1) -> None:
         self._head = head
+        self._opening = Opening()
+        self._ids: list[list[int]] = [[] for _ in range(n)]
+        self._returns_ids = False
         self._texts = [self._template(index) for index in range(n)]
+        self._opening = head.opening
+        self._returns_ids = head.opening.prompt_token_ids is not msgspec.UNSET
 
     def first(self, index: int, usage: Usage | None = None) -> bytes:
         """The chunk that opens a choice with its role; none where every chunk has the role (resolution X-16)."""
@@ -80,7 +93,7 @@ class ChunkWriter:
 
     def change(self, index: int, change: Change, usage: Usage | None = None) -> bytes:
         """The chunk of one change, with ``usage`` where it is given."""
-        if usage is None and isinstance(change, VisibleText) and not change.logprobs:
+        if usage is None and isinstance(change, VisibleText) and not change.logprobs and not self._returns_ids:
             before, after = self._texts[index]  # Nearly every chunk of nearly every stream.
             return before + encode(change.text) + after
         role = self._role
@@ -102,6 +115,10 @@ class ChunkWriter:
             case _:
                 assert_never(change)
 
+    def sampled(self, index: int, ids: Sequence[int]) -> None:
+        """Ids that the next chunk of the choice brings along."""
+        self._ids[index] += ids
+
     def last(self, usage: Usage) -> bytes:
         """The chunk without choices that has the usage of all; nothing where it was not requested."""
         if not self._head.usage:
@@ -121,11 +138,19 @@ class ChunkWriter:
         finish: str | None = None,
         usage: Usage | None = None,
     ) -> bytes:
-        choice = ChunkChoice(index=index, delta=delta, logprobs=logprobs or self._head.no_value, finish_reason=finish)
+        ids, self._ids[index] = self._ids[index], []
+        choice = ChunkChoice(
+            index=index,
+            delta=delta,
+            logprobs=logprobs or self._head.no_value,
+            finish_reason=finish,
+            token_ids=ids if self._returns_ids else msgspec.UNSET,
+        )
         return self._event([choice], None if usage is None else completion_usage(usage, self._head.dialect))
 
     def _event(self, choices: list[ChunkChoice], usage: CompletionUsage | None) -> bytes:
         head = self._head
+        opening, self._opening = self._opening, Opening()
         has_usage = usage is not None or head.usage or head.continuous_usage
         chunk = ChatChunk(
             id=head.id,
@@ -134,6 +159,8 @@ class ChunkWriter:
             choices=choices,
             usage=usage if has_usage else msgspec.UNSET,
             system_fingerprint=head.no_value,
+            prompt_token_ids=opening.prompt_token_ids,
+            antiphon=opening.notes,
         )
         return event(encode(chunk))
 
@@ -151,6 +178,7 @@ class ChatShape:
     n: int = 1
     prompt_tokens: int = 0
     logprobs: bool = False
+    prompt_alternatives: int = 0
     expose_reasoning: bool = False
 
 
@@ -169,9 +197,11 @@ class ChatWriter:
         self._begun: set[int] = set()
         self._ends: dict[int, Usage] = {}
         self._answers = [Whole() for _ in range(shape.n)]
+        self._ids: list[list[int]] = [[] for _ in range(shape.n)]
+        self._scored: PromptLogprobs | msgspec.UnsetType = msgspec.UNSET
 
     def change(self, step: StepEvents[Event]) -> bytes:
-        index, events, tokens = step
+        index, events, tokens = step[:3]
         usage: Usage | None = None
         if self._head.continuous_usage:
             self._tokens[index] = tokens
@@ -180,6 +210,7 @@ class ChatWriter:
         if index not in self._begun:
             self._begun.add(index)
             chunks.append(self._chunks.first(index, usage))
+        self._chunks.sampled(index, step.ids)
         projection = self._projections[index]
         for happened in events:
             change = projection.feed(happened)
@@ -194,6 +225,9 @@ class ChatWriter:
 
     def add(self, step: StepEvents[Event]) -> None:
         projection, answer = self._projections[step.choice], self._answers[step.choice]
+        self._ids[step.choice] += step.ids
+        if step.prompt is not None:
+            self._scored = prompt_logprobs(step.prompt, self._shape.prompt_alternatives)
         for happened in step.events:
             if (change := projection.feed(happened)) is not None:
                 answer.add(change)
@@ -201,7 +235,12 @@ class ChatWriter:
                 self._ends[step.choice] = change.usage
 
     def whole(self) -> bytes:
-        return encode(completion(self._head, self._answers, self._usage(), logprobs=self._shape.logprobs))
+        answer = completion(self._head, self._answers, self._usage(), logprobs=self._shape.logprobs)
+        opening = self._head.opening
+        if opening.prompt_token_ids is not msgspec.UNSET:
+            choices = [replace(choice, token_ids=ids) for choice, ids in zip(answer.choices, self._ids, strict=True)]
+            answer = replace(answer, choices=choices, prompt_token_ids=opening.prompt_token_ids)
+        return encode(replace(answer, prompt_logprobs=self._scored, antiphon=opening.notes))
 
     def _finished(self, index: int, end: Finished, usage: Usage | None) -> Usage | None:
         """The usage in a choice's last chunk: some dialects send all of it with the last choice's end."""
@@ -261,7 +300,7 @@ def completion_usage(usage: Usage, dialect: Dialect = OPENAI) -> CompletionUsage
     )
     if dialect.bare:
         return counts
-    return msgspec.structs.replace(
+    return replace(
         counts,
         prompt_tokens_details=PromptDetails(usage.cached_tokens or 0),
         completion_tokens_details=CompletionDetails(usage.reasoning_tokens),
@@ -281,8 +320,3 @@ def _alternative(one: TokenLogprob) -> LogprobEntry:
 
 def _token(one: TokenLogprob) -> str:
     return one.data.decode("utf-8", "replace")
-
-
-def finite(logprob: float) -> float:
-    """A log probability that JSON can say."""
-    return max(logprob, NO_LOGPROB) if logprob == logprob else NO_LOGPROB

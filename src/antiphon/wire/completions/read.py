@@ -33,6 +33,7 @@ class RequestedCompletion:
     suffix: str
     n: int
     logprobs: bool
+    prompt_logprobs: int | None = None
 
     @property
     def made(self) -> int:
@@ -57,6 +58,9 @@ def read_completion(
             f"A raw completion of {model.name!r} would show its reasoning, which this server hides.",
             hint="The server's owner, or a key with the scope debug, can allow it.",
         )
+    if (raw is None or infill is not None) and wire.echo and wire.logprobs is not None:
+        hint = "Say use_raw_prompt true." if infill is None else "Leave suffix or logprobs out."
+        raise refused("echo", "only the tokens of a raw prompt are those of its text.", hint=hint)
     turn = _turn(wire, reading, raw, made=made)
     most = None if turn.overflow is Overflow.EMPTY_ANSWER else model.context
     texts = [
@@ -64,11 +68,15 @@ def read_completion(
         for path, prompt in zip(paths, prompts, strict=True)
     ]
     return RequestedCompletion(
-        turns=tuple(_with_prompt(turn, text, path) for path, text in zip(paths, texts, strict=True)),
+        turns=tuple(
+            _with_prompt(turn, text, path, echoes=wire.prompt_logprobs is None)
+            for path, text in zip(paths, texts, strict=True)
+        ),
         echoes=tuple(texts) if wire.echo else ("",) * len(texts),
         suffix="" if infill else wire.suffix or "",
         n=n,
         logprobs=wire.logprobs is not None,
+        prompt_logprobs=wire.prompt_logprobs,
     )
 
 
@@ -82,7 +90,8 @@ def _check_possible(wire: CompletionRequest, reading: Reading, infill: FillInMid
             wire.suffix and infill is None and not reading.dialect.completions.appends_suffix,
             "This model does not fill in the middle of a text. Put what stands before and after into the prompt.",
         ),
-        "logprobs": (wire.echo and wire.logprobs is not None, "The engine does not report those of an echoed prompt."),
+        "prompt_logprobs": (reading.stream and wire.prompt_logprobs is not None, "They come with a whole answer."),
+        "explain_prefix": (wire.explain_prefix, "Use chat completions: a text has no messages."),
     }
     for name, (given, hint) in impossible.items():
         if given:
@@ -179,6 +188,8 @@ def _turn(wire: CompletionRequest, reading: Reading, raw: RawFormat | None, *, m
         documented=reading.dialect.defaults,
         logit_bias=logit_bias(wire.logit_bias, reading.limits),
         logprobs=ranked if wire.logprobs is None else wire.logprobs,
+        prompt_logprobs=_of_prompt(wire),
+        return_token_ids=bool(wire.return_token_ids),
         stop=stop_strings(wire.stop, reading.dialect),
         ignore_eos=bool(wire.ignore_eos),
         tenant=reading.tenant.asking(affinity=wire.prompt_cache_key, salt=wire.cache_salt),
@@ -188,13 +199,25 @@ def _turn(wire: CompletionRequest, reading: Reading, raw: RawFormat | None, *, m
     return sampled(turn, wire)
 
 
-def _with_prompt(turn: TurnRequest, text: str, path: str) -> TurnRequest:
+def _of_prompt(wire: CompletionRequest) -> int | None:
+    """How many alternatives are requested of each token of the prompt, under either name."""
+    echoed = wire.logprobs if wire.echo else None
+    requested = [count for count in (echoed, wire.prompt_logprobs) if count is not None]
+    return min(requested) if min(requested, default=0) < 0 else max(requested, default=None)
+
+
+def _with_prompt(turn: TurnRequest, text: str, path: str, *, echoes: bool) -> TurnRequest:
     conversation = replace(turn.conversation, messages=(Message(role=Role.USER, text=text),))
-    return replace(turn, conversation=conversation, reword=partial(_reworded, path))
+    return replace(turn, conversation=conversation, reword=partial(_reworded, path, echoes=echoes))
 
 
-def _reworded(path: str, error: RequestError) -> None:
-    """A prompt that is too long has the name of its place in the request, and another way out than a chat."""
+def _reworded(path: str, error: RequestError, *, echoes: bool = False) -> None:
+    """A prompt that is too long has the name of its place in the request, and another way out than a chat.
+
+    ``echoes``: its log probabilities are requested by ``echo`` alone.
+    """
+    if echoes and error.position is not None and error.position.path == "prompt_logprobs":
+        error.position = Position(path="echo")
     if isinstance(error, ContextError):
         error.position = Position(path=path)
         error.hint = 'Send a shorter prompt, or say error_behavior "truncate".'

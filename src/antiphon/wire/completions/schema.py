@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.wire.chat.schema import CompletionUsage, ResponseFormatObject, StreamOptions
+from antiphon.wire.prompt_notes import PromptLogprobs
 from antiphon.wire.stream_options import SamplingFields
 
 Prompt = str | list[str | int | list[int]]
@@ -39,19 +40,28 @@ class CompletionRequest(SamplingFields, kw_only=True):
     prompt_cache_key: str | None = None
     cache_salt: str | None = None
     response_format: ResponseFormatObject | None = None
+    prompt_logprobs: int | None = None
+    return_token_ids: bool | None = None
+    explain_prefix: bool | None = None
 
 
 class CompletionLogprobs(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry a token. ``text_offset`` is in characters of the choice's text, whatever was streamed of it before."""
+    """One entry a token. ``text_offset`` is in characters of the choice's text, whatever was streamed of it before.
+
+    The first token of an echoed prompt follows none and has null.
+    """
 
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None]
     text_offset: list[int]
 
 
 class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """``index`` counts choices, or prompts in dialects that say so; the two others say both."""
+    """``index`` counts choices, or prompts in dialects that say so; the two others say both.
+
+    The last three are there where they were requested; of a stream ``prompt_token_ids`` in a choice's first event.
+    """
 
     index: int
     text: str
@@ -59,6 +69,9 @@ class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
     finish_reason: str | None = None
     prompt_index: int
     sample_index: int
+    prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
+    token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
+    prompt_logprobs: PromptLogprobs | msgspec.UnsetType = msgspec.UNSET
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import Model, check_conversation, check_numbers, without_idle_arguments
-from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer
+from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer
 from antiphon.wire.chat.read import Reading, to_turn
 from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.errors import refused
@@ -25,6 +25,9 @@ def prompt_pieces(wire: TokenizeRequest, model: Model, reading: Reading) -> list
         raise UnsupportedError("chat_template cannot be honoured.", position=Position(path="chat_template"), hint=hint)
     if wire.prompt is None:
         return chat_pieces(_chat_of(wire), model, reading, opens_reply=wire.add_generation_prompt is not False)
+    if wire.add_special_tokens is False and wire.prompt in model.special_tokens.values():
+        control = Control(wire.prompt)
+        return [wire.prompt if model.tokenizer.control_id(control) is None else control]
     if model.embedding is None or wire.add_special_tokens is False:
         return [wire.prompt]
     text = Message(role=Role.USER, text=wire.prompt)

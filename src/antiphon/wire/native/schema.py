@@ -11,7 +11,11 @@ from antiphon.wire.chat.schema import AnswerMessage, ChatMessage, ChatRequest, T
 
 
 class TokenizeRequest(msgspec.Struct, kw_only=True):
-    """A text as ``prompt``, or a chat as ``messages`` (vLLM's two forms)."""
+    """A text as ``prompt``, or a chat as ``messages`` (vLLM's two forms).
+
+    With ``add_special_tokens`` false, a prompt that is nothing but a token that ``/tokenizer_info`` names is its id:
+    programs find ids of special tokens so. In any other text a spelling is text.
+    """
 
     model: str | None = None
     prompt: str | None = None
@@ -34,6 +38,11 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     token_strs: list[str] | None = None
 
 
+class AddedToken(msgspec.Struct, frozen=True, kw_only=True):
+    content: str
+    special: bool = True
+
+
 class DetokenizeRequest(msgspec.Struct, kw_only=True):
     tokens: list[int]
     model: str | None = None
@@ -41,6 +50,25 @@ class DetokenizeRequest(msgspec.Struct, kw_only=True):
 
 class Detokenized(msgspec.Struct, frozen=True):
     prompt: str
+
+
+class TokenizerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's vocabulary for programs that encode elsewhere, by the names of a ``tokenizer_config.json``.
+
+    Tokens are spelled, null where the model's files name none. ``chat_template`` is the one that the model is spoken
+    to in, where that is Jinja, else that of the model's files, if they have one.
+    """
+
+    tokenizer_class: str = "PreTrainedTokenizerFast"
+    vocab_size: int
+    model_max_length: int
+    bos_token: str | None
+    eos_token: str | None
+    unk_token: str | None
+    pad_token: str | None
+    additional_special_tokens: list[str]
+    added_tokens_decoder: dict[str, AddedToken]
+    chat_template: str | None
 
 
 class RenderRequest(ChatRequest, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from antiphon.conversation import Incident, MessageEnded, ParserEvent, Role
 from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position
+from antiphon.formats.template.jinja import JinjaFormat
 from antiphon.generation import Model
 from antiphon.generation.plan import ids_within, stop_ids
 from antiphon.tokens import Control, Piece, decode, spell
@@ -16,6 +17,7 @@ from antiphon.wire.projection import whole
 
 from .read import chat_pieces, known_ids, pieces_of, prompt_pieces, reply_pieces
 from .schema import (
+    AddedToken,
     Detokenized,
     DetokenizeRequest,
     FoundIncident,
@@ -25,6 +27,7 @@ from .schema import (
     RenderedPiece,
     RenderRequest,
     TokenizeRequest,
+    TokenizerInfo,
     Tokens,
 )
 
@@ -37,6 +40,22 @@ def tokenize(wire: TokenizeRequest, model: Model, reading: Reading) -> Tokens:
         max_model_len=model.context,
         tokens=ids,
         token_strs=[decode(model.tokenizer, [id]) for id in ids] if wire.return_token_strs else None,
+    )
+
+
+def tokenizer_info(model: Model) -> TokenizerInfo:
+    """The vocabulary of a model, and the template that it is spoken to in."""
+    special, controls = model.special_tokens, model.tokenizer.controls
+    return TokenizerInfo(
+        vocab_size=model.tokenizer.size,
+        model_max_length=model.context,
+        bos_token=special.get("bos_token"),
+        eos_token=special.get("eos_token"),
+        unk_token=special.get("unk_token"),
+        pad_token=special.get("pad_token"),
+        additional_special_tokens=[control.spelling for control in controls],
+        added_tokens_decoder={str(id): AddedToken(content=control.spelling) for control, id in controls.items()},
+        chat_template=model.format.source if isinstance(model.format, JinjaFormat) else model.chat_template,
     )
 
 

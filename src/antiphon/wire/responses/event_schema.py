@@ -11,9 +11,13 @@ from .schema import Response
 
 
 class StreamEvent(msgspec.Struct, kw_only=True, tag_field="type"):
-    """``sequence_number`` counts a response's events from 0; the writer sets it."""
+    """``sequence_number`` counts a response's events from 0; the writer sets it.
+
+    ``token_ids``: what was sampled since the last event that has them, where ids were requested.
+    """
 
     sequence_number: int = -1
+    token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ResponseQueued(StreamEvent, kw_only=True, tag="response.queued"):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from antiphon.generation import Plan
+from antiphon.wire.prompt_notes import notes_of
 
 from .read import RequestedResponse, conversation_id
 from .schema import ConversationRef, Response, ResponsesRequest, TokensRequest
@@ -40,6 +43,8 @@ def head_of(wire: ResponsesRequest, requested: RequestedResponse, plan: Plan, *,
         truncation=wire.truncation or "disabled",
         user=wire.user,
         metadata=wire.metadata or {},
+        prompt_token_ids=list(plan.prompt_ids) if plan.request.return_token_ids else msgspec.UNSET,
+        antiphon=notes_of(plan.prefix, plan.prefix.lost.message if plan.prefix and plan.prefix.lost else None),
     )
 
 

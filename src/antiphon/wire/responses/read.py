@@ -112,6 +112,8 @@ def with_sampling(requested: RequestedResponse, wire: ResponsesRequest) -> Reque
         sampled(requested.turn, wire),
         max_tokens=wire.max_output_tokens,
         stop=(wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ()),
+        return_token_ids=bool(wire.return_token_ids),
+        explain_prefix=bool(wire.explain_prefix),
         logprobs=(wire.top_logprobs or 0) if wants_logprobs(wire) else None,
     )
     return replace(requested, turn=turn)

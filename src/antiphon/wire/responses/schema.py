@@ -8,6 +8,7 @@ import msgspec
 
 from antiphon.wire.chat.schema import StreamOptions
 from antiphon.wire.names.translate import GenerationFields
+from antiphon.wire.prompt_notes import Notes
 
 from .item_schema import InputItem, JsonObject, OutputItem
 
@@ -120,6 +121,8 @@ class ResponsesRequest(TokensRequest, kw_only=True):
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
     top_logprobs: int | None = None
+    return_token_ids: bool | None = None
+    explain_prefix: bool | None = None
     metadata: dict[str, str] | None = None
     user: str | None = None
     safety_identifier: str | None = None
@@ -155,7 +158,10 @@ class ResponseUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer, and the settings that it was made with: all keys always, null where the schema allows it."""
+    """The answer, and the settings that it was made with: all keys always, null where the schema allows it.
+
+    Only the last three are there where they were requested alone.
+    """
 
     id: str
     object: Literal["response"] = "response"
@@ -190,6 +196,9 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     usage: ResponseUsage | None = None
     user: str | None = None
     metadata: dict[str, str] = {}
+    prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
+    token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
+    antiphon: Notes | msgspec.UnsetType = msgspec.UNSET
 
 
 class DeletedResponse(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from antiphon.conversation import TurnEnded, Usage
@@ -35,6 +36,9 @@ class ResponseWriter:
         self._clock = clock
         self._sequence = 0
         self._created = self._begun = False
+        self._returns_ids = head.prompt_token_ids is not UNSET
+        self._ids: list[int] = []
+        self._sent = 0
         self._before_end = head
         self._step: list[StreamEvent] = []
         self._unsent: list[StreamEvent] = []
@@ -72,11 +76,16 @@ class ResponseWriter:
     def events(self, step: StepEvents[RoundEvent]) -> list[StreamEvent]:
         """What one step is to the client."""
         events = [] if self._begun else self._begin()
+        before = len(events)
+        self._ids += step.ids
         for event in step.events:
             events += self._output.feed(event)
             if isinstance(event, TurnEnded):
                 self._before_end = self.response
                 events += self._finish(ENDINGS[event.reason], event.usage)
+        if self._returns_ids and len(events) > before:
+            events[before].token_ids = self._ids[self._sent :]
+            self._sent = len(self._ids)
         self._step = self._stamped(events)
         return self._step
 
@@ -125,6 +134,7 @@ class ResponseWriter:
             usage=None if usage is None else response_usage(usage),
             incomplete_details=ending.details,
             error=ending.error,
+            token_ids=self._ids if self._returns_ids else UNSET,
         )
         return [LAST[ending.status](response=self.response)]
 
