@@ -61,6 +61,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
     ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
     ({"top_logprobs": 2}, "top_logprobs"),
+    ({"logprobs": False, "top_logprobs": -1}, "top_logprobs"),
     ({"stream_options": {"include_usage": True}}, "stream_options"),
     ({"tools": [{"type": "function"}]}, "tools[0].function"),
     ({"tools": [TOOL, TOOL]}, "tools[1].function.name"),

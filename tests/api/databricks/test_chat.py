@@ -126,6 +126,7 @@ def test_log_probabilities_come_when_requested_with_as_many_candidates_as_reques
         assert "top_logprobs" in refusal(ask(base, logprobs=True, top_logprobs=top))
     for absent in (None, False):
         assert "logprobs must be true" in refusal(ask(base, logprobs=absent, top_logprobs=3))
+        assert ask(base, logprobs=absent, top_logprobs=0).json["choices"][0]["logprobs"] is None
 
 
 # Chat response

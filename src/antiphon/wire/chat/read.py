@@ -182,7 +182,7 @@ def _chosen(choice: ToolChoiceObject) -> ToolChoice:
 
 
 def _logprobs(wire: ChatRequest) -> int | None:
-    """Resolution X-24: ``top_logprobs`` needs ``logprobs``."""
-    if wire.top_logprobs is not None and not wire.logprobs:
+    """Resolution X-24: ``top_logprobs`` needs ``logprobs``; 0 of them request nothing, as LMDeploy's client has it."""
+    if wire.top_logprobs and not wire.logprobs:
         raise refused("top_logprobs", "logprobs must be true for it.")
     return (wire.top_logprobs or 0) if wire.logprobs else None
