@@ -11,7 +11,7 @@ class DialectConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """``name`` is what the plain routes speak; ``strict`` restricts every dialect to the letter of its document.
 
     The next two are MindIE's ``maxSeqLen`` and ``maxIterTimes``, in tokens; ``endpoint_mode`` and whether its
-    endpoints stream where a request does not say are Databricks'.
+    endpoints stream where a request does not say (None: where ``strict``) are Databricks'.
     """
 
     name: Literal["openai", "databricks", "mindie", "lmdeploy"] = "openai"
@@ -19,4 +19,4 @@ class DialectConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_seq_len: int = 2560
     max_iter_times: int = 512
     endpoint_mode: Literal["any", "pay_per_token", "provisioned"] = "any"
-    endpoint_streams: bool = True
+    endpoint_streams: bool | None = None

@@ -63,7 +63,7 @@ class Dialect:
 
     Of answers: ``finish`` says why an answer ended, ``other_finish`` where it has no word; ``role`` is in the
     first chunk or in every; ``whole`` names the object of an answer that is not streamed; ``usage`` comes in a stream
-    when requested, or with the last choice's end; ``bare`` answers have no field that the document does not name.
+    when requested, or unasked with the last choice's end; ``bare`` answers have no field that the document does not name.
     """
 
     name: str

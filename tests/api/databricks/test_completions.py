@@ -34,7 +34,7 @@ def test_echo_comes_before_the_completion_and_the_suffix_after_it(base: str) -> 
     ]
     for fields, text in cases:
         assert invoke(base, prompt="Hi", stream=False, **fields).json["choices"][0]["text"] == text
-        streamed = invoke(base, prompt="Hi", **fields).events[:-1]
+        streamed = invoke(base, prompt="Hi", stream=True, **fields).events[:-1]
         assert "".join(choice["text"] for event in streamed for choice in event["choices"]) == text
 
 

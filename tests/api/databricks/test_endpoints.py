@@ -71,32 +71,49 @@ def test_the_body_tells_the_task(base: str) -> None:
 
 @pytest.mark.spec("DBX-06", "DBX-18", "DBX-19", "DBX-69", "DBX-86")
 @pytest.mark.parametrize("task", [{"messages": [USER]}, {"prompt": "Hi"}], ids=["chat", "completion"])
-def test_both_tasks_stream_unless_the_request_says_otherwise(base: str, task: dict[str, Any]) -> None:
+def test_strictly_both_tasks_stream_unless_the_request_says_otherwise(
+    base: str, strict_base: str, task: dict[str, Any]
+) -> None:
     """Resolution D-04: the value decides, not that it is there; what was decided is told in a header (X-04)."""
-    for stream, streamed in ((None, True), (True, True), (False, False)):
-        got = invoke(base, **task, stream=stream)
-        kind = "text/event-stream; charset=utf-8" if streamed else "application/json"
-        assert got.headers["content-type"] == kind
-        assert got.headers["x-antiphon-stream"] == str(streamed).lower()
-        if streamed:
-            assert got.events[-1] == "[DONE]"
-    assert "stream" in refusal(invoke(base, **task, stream="yes"))
+    for place, unsaid in ((strict_base, True), (base, False)):
+        for stream, streamed in ((None, unsaid), (True, True), (False, False)):
+            got = invoke(place, **task, stream=stream)
+            kind = "text/event-stream; charset=utf-8" if streamed else "application/json"
+            assert got.headers["content-type"] == kind
+            assert got.headers["x-antiphon-stream"] == str(streamed).lower()
+            if streamed:
+                assert got.events[-1] == "[DONE]"
+        assert "stream" in refusal(invoke(place, **task, stream="yes"))
 
 
-def test_the_owner_may_have_no_stream_that_was_not_requested() -> None:
-    with running(app(HELLO, dialects=[databricks(streams=False)])) as base:
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_owner_may_decide_whether_there_is_a_stream_that_was_not_requested(strict: bool) -> None:
+    with running(app(HELLO, dialects=[databricks(strict=strict, streams=False)])) as base:
         assert invoke(base, messages=[USER]).json["choices"][0]["message"]["content"] == "Hello"
         assert invoke(base, messages=[USER], stream=True).events[-1] == "[DONE]"
+    with running(app(HELLO, dialects=[databricks(strict=strict, streams=True)])) as base:
+        assert invoke(base, messages=[USER]).events[-1] == "[DONE]"
 
 
-def test_a_client_that_takes_json_alone_gets_no_stream_that_it_did_not_ask_for(base: str) -> None:
+def test_a_client_that_takes_json_alone_gets_no_stream_that_it_did_not_ask_for(strict_base: str) -> None:
     body = json.dumps({"messages": [USER]}).encode()
     for accept, stream in (("application/json", "false"), ("*/*", "true"), ("text/event-stream", "true")):
-        got = request(base, "POST", PATH, body, content_type="application/json", accept=accept)
+        got = request(strict_base, "POST", PATH, body, content_type="application/json", accept=accept)
         assert got.headers["x-antiphon-stream"] == stream
     body = json.dumps({"messages": [USER], "stream": True}).encode()
-    got = request(base, "POST", PATH, body, content_type="application/json", accept="application/json")
+    got = request(strict_base, "POST", PATH, body, content_type="application/json", accept="application/json")
     assert got.headers["x-antiphon-stream"] == "true"
+
+
+@pytest.mark.parametrize("task", [{"messages": [USER]}, {"prompt": "Hi"}], ids=["chat", "completion"])
+@pytest.mark.parametrize("wish", [None, {"include_usage": False}, {"include_usage": True}])
+def test_a_stream_says_its_usage_once(base: str, task: dict[str, Any], wish: Any) -> None:
+    """In the chunk that was requested for it, else with the last choice's end: a client that adds counts it once."""
+    *events, _ = invoke(base, **task, n=2, stream=True, stream_options=wish).events
+    found = [event for event in events if event.get("usage")]
+    assert found == events[-1:]
+    assert found[0]["usage"]["completion_tokens"] == 2 * len(HELLO)
+    assert bool(found[0]["choices"]) is not bool(wish and wish["include_usage"])
 
 
 @pytest.mark.spec("DBX-08", "DBX-09", "DBX-10", "DBX-11", "DBX-12", "DBX-101")

@@ -72,6 +72,11 @@ class AnswerHead:
         """The value of a field of OpenAI's that has none: null, or no field at all."""
         return msgspec.UNSET if self.dialect.bare else None
 
+    @property
+    def usage_at_end(self) -> bool:
+        """Whether the last choice's end has the usage: never beside the chunk that was requested for it."""
+        return self.dialect.usage == "last" and not self.usage
+
 
 class ChunkWriter:
     """The chunks of one stream. The frequent one, more text, is a template with one hole."""
@@ -243,10 +248,10 @@ class ChatWriter:
         return encode(replace(answer, prompt_logprobs=self._scored, antiphon=opening.notes))
 
     def _finished(self, index: int, end: Finished, usage: Usage | None) -> Usage | None:
-        """The usage in a choice's last chunk: some dialects send all of it with the last choice's end."""
+        """The usage in a choice's last chunk: some dialects send all of it with the last choice's end, unless requested."""
         self._ends[index] = end.usage
         all_ended = len(self._ends) == self._shape.n
-        return self._usage() if self._head.dialect.usage == "last" and all_ended else usage
+        return self._usage() if self._head.usage_at_end and all_ended else usage
 
     def _usage(self) -> Usage:
         return merge_usage([self._ends[index] for index in range(self._shape.n)])

@@ -125,6 +125,11 @@ class CompletionHead:
     usage: bool = False
     continuous_usage: bool = False
 
+    @property
+    def usage_at_end(self) -> bool:
+        """Whether the last choice's end has the usage: never beside the chunk that was requested for it."""
+        return self.dialect.usage == "last" and not self.usage
+
 
 class CompletionWriter:
     """All choices of one request: the `Writer` of completions. They are numbered prompt by prompt."""
@@ -190,7 +195,7 @@ class CompletionWriter:
             self._opened.add(number)
             choice = replace(choice, prompt_token_ids=list(head.prompts[prompt]))
         self._going_on -= part.finished is not None
-        has_usage = head.continuous_usage or (head.dialect.usage == "last" and not self._going_on)
+        has_usage = head.continuous_usage or (head.usage_at_end and not self._going_on)
         unset = msgspec.UNSET if not (head.usage or has_usage) else None
         return event(encode(self._completion([choice], completion_usage(self._usage()) if has_usage else unset)))
 

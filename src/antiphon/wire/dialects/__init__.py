@@ -15,7 +15,7 @@ def configured_dialects(
     max_seq_len: int = 2560,
     max_iter_times: int = 512,
     endpoint_mode: EndpointMode = "any",
-    endpoint_streams: bool = True,
+    endpoint_streams: bool | None = None,
 ) -> dict[str, Dialect]:
     """Every dialect by its name, configured; ``strict``: each to the letter of its document."""
     dialects = (

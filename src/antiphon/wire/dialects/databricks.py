@@ -1,4 +1,4 @@
-"""Databricks' Foundation Model API: streams by default, one system message, small tools."""
+"""Databricks' Foundation Model API: one system message, small tools; to the letter, streams by default."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ REFUSED: dict[EndpointMode, frozenset[str]] = {
 }
 
 
-def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: bool = True) -> Dialect:
-    """``streams`` is for requests that do not say; MLflow's client expects that it does not.
+def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: bool | None = None) -> Dialect:
+    """``streams`` is for requests that do not say; None: where ``strict``, as MLflow's ``predict`` cannot read a stream.
 
     ``strict``: the letter of the document: the plural object name, 15 properties, no text beside tool calls.
     """
@@ -58,7 +58,7 @@ def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: boo
         max_tools=32,
         completions=CompletionRules(raw=False, appends_suffix=True, index_of_prompt=True),
         defaults=replace(DOCUMENTED, max_tokens=0) if strict else NO_OPINION,
-        stream_default=streams,
+        stream_default=strict if streams is None else streams,
         whole="chat.completions" if strict else "chat.completion",
         usage="last",
     )
