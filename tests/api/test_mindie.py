@@ -163,13 +163,17 @@ def test_a_model_must_be_named_and_the_longest_name_is_taken() -> None:
         ("Hi", "messages"),
         ([], "messages"),
         ([{"role": "developer", "content": "x"}], "messages[0].role"),
-        ([{"role": "function", "name": "f", "content": "x"}], "messages[0].role"),
+        ([{"role": "function", "content": "x"}], "messages[0].role"),
+        ([{"role": "function", "name": "f", "content": "x"}], "messages[0].name"),
+        ([{"role": "user", "content": "x", "foo": 1}], "messages[0].foo"),
+        ([SYSTEM, {"role": "user", "content": "x", "tool_call_id": "c"}], "messages[1].tool_call_id"),
+        ([{"role": "user", "content": [{"type": "text", "text": "x"}]}], "messages[0].content"),
         ([{"role": "user", "content": ""}], "messages[0].content"),
         ([{"role": "user"}], "messages[0].content"),
         ([SYSTEM, {"role": "assistant", "content": None}, {"role": "user", "content": "x"}], "messages[1].content"),
     ],
 )
-def test_messages_have_one_of_four_roles_and_something_to_say(messages: Any, where: str) -> None:
+def test_messages_have_one_of_four_roles_something_to_say_and_no_more(messages: Any, where: str) -> None:
     with running(app(HELLO, dialect=STRICT)) as base:
         assert refusal(post(base, messages=messages)).startswith(where) or messages is None
 

@@ -23,7 +23,7 @@ from antiphon.generation.turn import Keep, Source, steps
 from antiphon.generation.turn import Send as SendStep
 from antiphon.observe import RequestMeter
 from antiphon.tenancy import Tenant
-from antiphon.wire.fields import check_fields, warnings
+from antiphon.wire.fields import check_fields, check_shapes, warnings
 from antiphon.wire.json import decode, encode
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import JSON, StreamForm, Writer
@@ -69,6 +69,7 @@ class Post:
         wire, names = await self.off_loop(lambda: decode(self.body, kind))
         self.exchange.names = names
         check_fields(wire, names.foreign, self.context.dialect)
+        await self.off_loop(lambda: check_shapes(self.body, self.context.dialect))
         self.exchange.warnings = warnings(wire)
         self.exchange.ignored = names.ignored
         self.context.traffic.ignored_fields += len(names.ignored)

@@ -39,6 +39,18 @@ Check = Callable[[ChatRequest], None]
 """Raises `RequestError` at the field that the dialect does not take as it is."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which fields an object within a request must have and which it may have besides; names between blanks."""
+
+    required: str
+    optional: str = ""
+
+    @property
+    def known(self) -> frozenset[str]:
+        return frozenset(f"{self.required} {self.optional}".split())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRules:
     """How a dialect completes texts.
@@ -59,11 +71,12 @@ class Dialect:
 
     Of requests: ``required`` fields must be there, ``refused`` ones must not; a number must lie in its row of
     ``ranges``; ``checks`` hold what no row can say. ``strict`` is the letter of the document: nothing beyond
-    ``parameters`` (None: beyond the fields that we know) is taken.
+    ``parameters`` (None: beyond the fields that we know) is taken, and in the objects within a request nothing beyond
+    their row of ``shapes``, by the place (``messages[].tool_calls[]``).
 
     Of answers: ``finish`` says why an answer ended, ``other_finish`` where it has no word; ``role`` is in the
     first chunk or in every; ``whole`` names the object of an answer that is not streamed; ``usage`` comes in a stream
-    when requested, or unasked with the last choice's end; ``bare`` answers have no field that the document does not name.
+    when requested, else perhaps with the last choice's end; ``bare`` answers have no field that the document lacks.
     """
 
     name: str
@@ -74,6 +87,7 @@ class Dialect:
     required: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     ranges: Mapping[str, Range] = field(default_factory=dict)
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
     model_name: re.Pattern[str] | None = None
     checks: tuple[Check, ...] = ()
     max_stops: int | None = None

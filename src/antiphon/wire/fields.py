@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -32,6 +33,38 @@ def check_fields(wire: msgspec.Struct, foreign: Collection[str], dialect: Dialec
         value = given.get(name)
         if value is not None and value not in allowed:
             raise refused(name, f"is {value}; it must be in {allowed}.")
+
+
+def check_shapes(body: bytes, dialect: Dialect) -> None:
+    """Raises `RequestError` at the first object within ``body`` that is of another shape than the dialect's.
+
+    ``body`` was decoded before, so its objects and lists are where they belong; null means absent.
+    """
+    if not dialect.shapes:
+        return
+    request = msgspec.json.decode(body)
+    for place, shape in dialect.shapes.items():
+        for path, found in _objects(request, place.split(".")):
+            given = {name for name, value in found.items() if value is not None}
+            for name in sorted(set(shape.required.split()) - given):
+                raise refused(f"{path}.{name}", "is required.", code="missing_required_parameter")
+            for name in sorted(given - shape.known):
+                raise _not_taken(f"{path}.{name}", dialect)
+
+
+def _objects(value: Any, steps: Sequence[str], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects at a place such as ``tools[].function``, each with its path; none where something else is there."""
+    if not isinstance(value, dict):
+        return
+    if not steps:
+        yield path, value
+        return
+    name, several, _ = steps[0].partition("[]")
+    within, path = value.get(name), f"{path}.{name}".lstrip(".")
+    if not several:
+        yield from _objects(within, steps[1:], path)
+    for i, item in enumerate(within if several and isinstance(within, list) else ()):
+        yield from _objects(item, steps[1:], f"{path}[{i}]")
 
 
 def _not_taken(name: str, dialect: Dialect) -> UnsupportedError:

@@ -96,6 +96,64 @@ def test_a_call_in_the_history_that_lacks_something_is_refused(base: str, bad: d
     assert "messages[1].tool_calls[0]" in message
 
 
+def without(call: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in call.items() if key != name}
+
+
+FUNCTION = {"name": "f", "arguments": "{}"}
+LACKING = [
+    (without(CALLED, "type"), "type"), ({**CALLED, "type": None}, "type"),
+    ({**CALLED, "function": {"name": "f"}}, "function.arguments"),
+    ({**CALLED, "function": {**FUNCTION, "arguments": None}}, "function.arguments"),
+    ({**CALLED, "function": {**FUNCTION, "arguments": ""}}, "function.arguments"),
+    ({**CALLED, "function": {**FUNCTION, "arguments": "{bro"}}, "function.arguments"),
+    ({**CALLED, "function": {**FUNCTION, "arguments": "[1]"}}, "function.arguments"),
+    ({**CALLED, "index": 0}, "index"), ({**CALLED, "function": {**FUNCTION, "strict": True}}, "function.strict"),
+]  # fmt: skip
+
+
+@pytest.mark.spec("DBX-48", "DBX-51")
+@pytest.mark.parametrize(("bad", "field"), LACKING)
+def test_strictly_a_call_has_all_its_fields_and_no_other_and_an_object_of_arguments(
+    strict_base: str, bad: dict[str, Any], field: str
+) -> None:
+    message = refusal(ask(strict_base, messages=[USER, {"role": "assistant", "tool_calls": [bad]}, RESULT]))
+    assert message.startswith(f"messages[1].tool_calls[0].{field}")
+
+
+@pytest.mark.spec("DBX-47")
+def test_strictly_no_two_calls_of_a_conversation_have_one_id(base: str, strict_base: str) -> None:
+    calling = {"role": "assistant", "tool_calls": [CALLED]}
+    again = [USER, calling, RESULT, calling, RESULT]
+    assert ask(base, messages=again).status == 200
+    assert refusal(ask(strict_base, messages=again)).startswith("messages[3].tool_calls[0].id")
+    other = {"role": "assistant", "tool_calls": [{**CALLED, "id": "c2"}]}
+    assert ask(strict_base, messages=[USER, calling, RESULT, other, {**RESULT, "tool_call_id": "c2"}]).status == 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"messages": [{**USER, "foo": 1}]}, "messages[0].foo"),
+        ({"messages": [{**USER, "name": "bob"}]}, "messages[0].name"),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]}, "messages[0].content"),
+        ({"tools": [{**tool(), "x": 1}]}, "tools[0].x"),
+        ({"tools": [tool(examples=[1])]}, "tools[0].function.examples"),
+        ({"tools": [tool()], "tool_choice": {**tool(), "mode": "x"}}, "tool_choice.mode"),
+        ({"response_format": {"type": "text", "x": 1}}, "response_format.x"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "x": 1}}},
+            "response_format.json_schema.x",
+        ),
+    ],
+)
+def test_strictly_objects_within_a_request_have_the_documents_fields_alone(
+    base: str, strict_base: str, fields: dict[str, Any], path: str
+) -> None:
+    assert path.encode() not in ask(base, **fields).body
+    assert refusal(ask(strict_base, **fields)).startswith(path)
+
+
 @pytest.mark.spec("DBX-47", "DBX-48", "DBX-49", "DBX-50", "DBX-51")
 def test_calls_have_ids_of_their_own_and_arguments_as_the_model_wrote_them() -> None:
     arguments = '{"a":  1e0}'

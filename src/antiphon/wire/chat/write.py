@@ -248,7 +248,7 @@ class ChatWriter:
         return encode(replace(answer, prompt_logprobs=self._scored, antiphon=opening.notes))
 
     def _finished(self, index: int, end: Finished, usage: Usage | None) -> Usage | None:
-        """The usage in a choice's last chunk: some dialects send all of it with the last choice's end, unless requested."""
+        """The usage in a choice's last chunk: in some dialects all of it comes with the last choice's end."""
         self._ends[index] = end.usage
         all_ended = len(self._ends) == self._shape.n
         return self._usage() if self._head.usage_at_end and all_ended else usage

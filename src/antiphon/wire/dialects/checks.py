@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from antiphon.wire.chat.schema import ChatMessage, ChatRequest
+import msgspec
+
+from antiphon.wire.chat.schema import ChatMessage, ChatRequest, ToolCall
 from antiphon.wire.dialect import Check
 from antiphon.wire.errors import refused
 
@@ -66,6 +68,34 @@ def calls_alone(wire: ChatRequest) -> None:
             raise refused(f"messages[{i}].content", "a message with tool calls has none.")
 
 
+def one_id_a_call(wire: ChatRequest) -> None:
+    """Databricks to the letter: no two calls of a conversation have one id."""
+    ids: set[str] = set()
+    for path, call in _calls(wire):
+        if call.id in ids:
+            raise refused(f"{path}.id", f"another call has the id {call.id[:80]!r}.")
+        ids.add(call.id)
+
+
+def objects_of_arguments(wire: ChatRequest) -> None:
+    """Databricks to the letter: a call's arguments are a JSON object, as text or as it is (resolution X-21)."""
+    for path, call in _calls(wire):
+        try:
+            arguments = msgspec.json.decode(call.function.arguments)
+            arguments = msgspec.json.decode(arguments) if isinstance(arguments, str) else arguments
+        except (msgspec.DecodeError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            raise refused(f"{path}.function.arguments", "must be the text of a JSON object.")
+
+
+def plain_contents(wire: ChatRequest) -> None:
+    """To the letter of a document without parts: content is a text."""
+    for i, message in enumerate(wire.messages):
+        if isinstance(message.content, list):
+            raise refused(f"messages[{i}].content", "must be a text, not parts.", code="invalid_type")
+
+
 def described_tools(wire: ChatRequest) -> None:
     """Databricks to the letter: every function says what it is for."""
     for i, tool in enumerate(wire.tools or ()):
@@ -123,6 +153,13 @@ def _schemas(schema: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
             if isinstance(within, dict):
                 pending += [(f"{place}.{keyword}.{name}", inner) for name, inner in within.items()]
         pending += [(f"{place}.{keyword}", part.get(keyword)) for keyword in ("items", "additionalProperties", "not")]
+
+
+def _calls(wire: ChatRequest) -> Iterator[tuple[str, ToolCall]]:
+    """Every call of the history, each with its path."""
+    for i, message in enumerate(wire.messages):
+        for j, call in enumerate(message.tool_calls or ()):
+            yield f"messages[{i}].tool_calls[{j}]", call
 
 
 def _texts(message: ChatMessage) -> Iterator[str]:

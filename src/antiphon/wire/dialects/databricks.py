@@ -7,9 +7,20 @@ from typing import Literal
 
 from antiphon.formats import NO_OPINION
 from antiphon.generation import Range
-from antiphon.wire.dialect import DOCUMENTED, CompletionRules, Dialect
+from antiphon.wire.dialect import DOCUMENTED, CompletionRules, Dialect, Shape
 
-from .checks import calls_alone, described_tools, one_leading_system, properties, roles, strict_subset, tool_ids
+from .checks import (
+    calls_alone,
+    described_tools,
+    objects_of_arguments,
+    one_id_a_call,
+    one_leading_system,
+    plain_contents,
+    properties,
+    roles,
+    strict_subset,
+    tool_ids,
+)
 
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -30,6 +41,19 @@ NUMBERS = {
     "n": Range(0, 2**31 - 1, above=True),
 }
 
+SHAPES = {
+    "messages[]": Shape("role", "content tool_calls tool_call_id"),
+    "messages[].tool_calls[]": Shape("id type function"),
+    "messages[].tool_calls[].function": Shape("name arguments"),
+    "tools[]": Shape("type function"),
+    "tools[].function": Shape("name", "description parameters strict"),
+    "tool_choice": Shape("type function"),
+    "tool_choice.function": Shape("name"),
+    "response_format": Shape("type", "json_schema"),
+    "response_format.json_schema": Shape("name schema", "description strict"),
+}
+"""The document's tables of ChatMessage, ToolCall and so on."""
+
 EndpointMode = Literal["any", "pay_per_token", "provisioned"]
 """Resolution D-01: ``n`` is for provisioned endpoints, ``error_behavior`` for those that are paid by the token."""
 
@@ -41,11 +65,11 @@ REFUSED: dict[EndpointMode, frozenset[str]] = {
 
 
 def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: bool | None = None) -> Dialect:
-    """``streams`` is for requests that do not say; None: where ``strict``, as MLflow's ``predict`` cannot read a stream.
+    """``streams`` is for requests that do not say; None: where ``strict``, for MLflow's ``predict`` cannot read one.
 
     ``strict``: the letter of the document: the plural object name, 15 properties, no text beside tool calls.
     """
-    letter = (calls_alone, described_tools, roles(*ROLES))
+    letter = (plain_contents, calls_alone, one_id_a_call, objects_of_arguments, described_tools, roles(*ROLES))
     return Dialect(
         name="databricks",
         prefixes=("/serving-endpoints", "/databricks/v1"),
@@ -53,6 +77,7 @@ def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: boo
         parameters=PARAMETERS,
         refused=REFUSED[mode],
         ranges=NUMBERS if strict else {**NUMBERS, "top_k": Range(-1, 2**31 - 1)},
+        shapes=SHAPES if strict else {},
         checks=(one_leading_system, tool_ids, properties(15 if strict else 16), strict_subset)
         + (letter if strict else ()),
         max_tools=32,

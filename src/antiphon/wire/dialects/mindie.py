@@ -8,9 +8,9 @@ from dataclasses import replace
 from antiphon.conversation import FinishReason
 from antiphon.formats import NO_OPINION
 from antiphon.generation import Range
-from antiphon.wire.dialect import DOCUMENTED, Dialect
+from antiphon.wire.dialect import DOCUMENTED, Dialect, Shape
 
-from .checks import contents, roles, total_content
+from .checks import contents, plain_contents, roles, total_content
 
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -56,6 +56,7 @@ def mindie(
         "presence_penalty": Range(-2, 2),
         "frequency_penalty": Range(-2, 2),
     }
+    letter = (plain_contents, roles(*ROLES)) if strict else ()
     return Dialect(
         name="mindie",
         strict=strict,
@@ -63,7 +64,8 @@ def mindie(
         required=frozenset({"model"}),
         model_name=MODEL_NAME,
         ranges=numbers | ({"n": Range(1, 1)} if strict else {}),
-        checks=(total_content(max_content), contents(strict=strict), *((roles(*ROLES),) if strict else ())),
+        shapes={"messages[]": Shape("role", "content")} if strict else {},
+        checks=(total_content(max_content), contents(strict=strict), *letter),
         max_output=max_iter_times,
         defaults=replace(DOCUMENTED, max_tokens=max_iter_times) if strict else NO_OPINION,
         max_sequence=max_seq_len,
