@@ -227,6 +227,10 @@ async def test_an_answer_that_its_limit_cut_says_length() -> None:
         ({"prompt": "x", "temperature": -1}, "temperature"),
         ({"prompt": "x", "session_id": "../x"}, "session_id"),
         ({"prompt": "x", "session_id": [1]}, "session_id"),
+        ({"prompt": "x", "session_id": -2}, "session_id"),
+        ({"prompt": "x", "session_id": 2**63}, "session_id"),
+        ({"prompt": "x", "session_id": 10**40}, "session_id"),
+        ({"prompt": "", "session_id": -2, "request_output_len": 0}, "session_id"),
         ({"prompt": "x", "stream": "yes"}, "stream"),
     ],
 )

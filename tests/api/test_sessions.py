@@ -101,6 +101,8 @@ async def test_a_request_without_a_session_leaves_nothing(nobody: object) -> Non
         ({"session_id": "s", "n": 2}, "n"),
         ({"session_id": "a b"}, "session_id"),
         ({"session_id": 1.5}, "session_id"),
+        ({"session_id": -2}, "session_id"),
+        ({"session_id": 10**40}, "session_id"),
         ({"session_id": "s", "continue_final_message": True, "messages": [{"role": "assistant", "content": "x"}]},
          "continue_final_message"),
     ],

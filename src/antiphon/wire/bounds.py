@@ -14,6 +14,7 @@ from antiphon.generation.plan import MAX_STOPS
 from .completions.read import MAX_LOGPROBS
 from .definitions import NAME
 from .dialect import OPENAI
+from .fields import SESSION_IDS
 from .names.table import KNOWN
 from .native.templates import MAX_CONTROLS, MAX_TEMPLATE
 from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
@@ -104,6 +105,7 @@ def _common(limits: Limits) -> dict[str, Schema]:
         "request_output_len": _within(RANGES["max_tokens"]),
         "top_logprobs": _within(RANGES["logprobs"]),
         "n": {"minimum": 1, "maximum": limits.max_n},
+        "session_id": _within(SESSION_IDS),
         "stop": {**text, "maxItems": OPENAI.max_stops, "items": {"type": "string", **text}},
         "logit_bias": {
             "maxProperties": limits.max_logit_bias,

@@ -8,9 +8,13 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import Position, UnsupportedError
+from antiphon.generation import Range
 
 from .dialect import Dialect
 from .errors import refused
+
+SESSION_IDS = Range(-1, 2**63 - 1)
+"""LMDeploy's: -1, and what its engines count sessions by."""
 
 
 def check_fields(wire: msgspec.Struct, foreign: Collection[str], dialect: Dialect) -> None:
@@ -85,5 +89,7 @@ def warnings(wire: msgspec.Struct) -> tuple[str, ...]:
 
 
 def session_name(id: int | str | None) -> str | None:
-    """The session that a request names; -1 and "" name none."""
+    """The session that a request names; -1 and "" name none. Raises `RequestError` for a number that is no id."""
+    if isinstance(id, int) and id not in SESSION_IDS:
+        raise refused("session_id", f"is {str(id)[:40]}; it must be in {SESSION_IDS}, or a text.")
     return None if id in (None, "", -1, "-1") else str(id)
