@@ -25,6 +25,7 @@ from antiphon.observe import RequestMeter
 from antiphon.tenancy import Tenant
 from antiphon.wire.fields import check_fields, check_shapes, warnings
 from antiphon.wire.json import decode, encode
+from antiphon.wire.names.translate import Names
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import JSON, StreamForm, Writer
 
@@ -66,14 +67,21 @@ class Post:
 
     async def read(self, kind: type[Body]) -> Body:
         """The body as ``kind``; fields that it does not know are noted. Raises `RequestError`."""
-        wire, names = await self.off_loop(lambda: decode(self.body, kind))
+        wire, names = await self.off_loop(lambda: self._decoded(kind))
         self.exchange.names = names
-        check_fields(wire, names.foreign, self.context.dialect)
-        await self.off_loop(lambda: check_shapes(self.body, self.context.dialect))
         self.exchange.warnings = warnings(wire)
         self.exchange.ignored = names.ignored
         self.context.traffic.ignored_fields += len(names.ignored)
         return wire
+
+    def _decoded(self, kind: type[Body]) -> tuple[Body, Names]:
+        """The body as its dialect takes it, and how the client named its fields."""
+        dialect = self.context.dialect
+        body = dialect.respelled(self.body)
+        wire, names = decode(body, kind)
+        check_fields(wire, names.foreign, dialect)
+        check_shapes(body, dialect)
+        return wire, names
 
     def ignore(self, fields: Iterable[str]) -> None:
         """Notes more of the request that is taken and changes nothing."""

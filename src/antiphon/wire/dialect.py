@@ -39,6 +39,10 @@ Check = Callable[[ChatRequest], None]
 """Raises `RequestError` at the field that the dialect does not take as it is."""
 
 
+def as_it_is(body: bytes) -> bytes:
+    return body
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Which fields an object within a request must have and which it may have besides; names between blanks."""
@@ -69,7 +73,8 @@ class CompletionRules:
 class Dialect:
     """One way to speak chat completions; limits are None where the dialect has none of its own.
 
-    Of requests: ``required`` fields must be there, ``refused`` ones must not; a number must lie in its row of
+    Of requests: ``respelled`` makes of a body with its clients' other forms one of OpenAI's form, before all else;
+    ``required`` fields must be there, ``refused`` ones must not; a number must lie in its row of
     ``ranges``; ``checks`` hold what no row can say. ``strict`` is the letter of the document: nothing beyond
     ``parameters`` (None: beyond the fields that we know) is taken, and in the objects within a request nothing beyond
     their row of ``shapes``, by the place (``messages[].tool_calls[]``).
@@ -84,6 +89,7 @@ class Dialect:
     """Where it is always spoken, whatever the server's own dialect is; its name where nothing is given."""
     strict: bool = False
     parameters: frozenset[str] | None = None
+    respelled: Callable[[bytes], bytes] = as_it_is
     required: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     ranges: Mapping[str, Range] = field(default_factory=dict)

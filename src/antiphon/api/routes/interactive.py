@@ -11,7 +11,7 @@ from antiphon.errors import AntiphonError
 from antiphon.generation import Draft, plan_turn
 from antiphon.wire.errors import ErrorDetail, refused
 from antiphon.wire.fields import session_name
-from antiphon.wire.interactive.read import ends_session, history_tokens, read_interactive
+from antiphon.wire.interactive.read import cancels, ends_session, history_tokens, read_interactive
 from antiphon.wire.interactive.schema import InteractiveAnswer, InteractiveRequest
 from antiphon.wire.interactive.write import InteractiveWriter, nothing
 
@@ -22,7 +22,7 @@ class InteractiveChat(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(InteractiveRequest)
         name, owner, sessions = session_name(wire.session_id), post.exchange.owner, self._context.sessions
-        if wire.cancel:
+        if cancels(wire):
             if name is None:
                 raise refused("session_id", "it must name the session whose request is to be cancelled.")
             await sessions.cancel(name, owner=owner)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from antiphon.conversation import FinishReason
 from antiphon.wire.dialect import OPENAI_FINISH, OPENAI_REASON, Dialect
+from antiphon.wire.json import encode
 
 from .checks import roles
 
@@ -11,11 +14,26 @@ FINISH = {**OPENAI_FINISH, FinishReason.CANCELLED: "abort", FinishReason.ERROR: 
 REASONS = {**OPENAI_REASON, "abort": FinishReason.CANCELLED, "error": FinishReason.ERROR}
 
 
+def respelled(body: bytes) -> bytes:
+    """``messages`` may be one text, a user's; ``stop`` false is how its first clients requested no stop."""
+    try:
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return body  # Whoever reads it next says what is wrong with it.
+    changes: dict[str, object] = {}
+    if bytes(fields.get("messages", b"")).startswith(b'"'):
+        changes["messages"] = [{"role": "user", "content": fields["messages"]}]
+    if bytes(fields.get("stop", b"")) == b"false":
+        changes["stop"] = None
+    return encode({**fields, **changes}) if changes else body
+
+
 def lmdeploy(*, strict: bool = False) -> Dialect:
     """``strict``: the three roles that its templates know (resolution X-07)."""
     return Dialect(
         name="lmdeploy",
         strict=strict,
+        respelled=respelled,
         finish=FINISH,
         reasons=REASONS,
         checks=(roles("system", "user", "assistant"),) if strict else (),

@@ -23,6 +23,11 @@ def ends_session(wire: InteractiveRequest) -> bool:
     return not wire.prompt and wire.request_output_len == 0 and not wire.interactive_mode
 
 
+def cancels(wire: InteractiveRequest) -> bool:
+    """Whether the session's running request is to be ended; in the first clients' words, too."""
+    return wire.cancel or wire.stop is True
+
+
 def read_interactive(
     wire: InteractiveRequest, history: Sequence[Message], *, today: date, tenant: Tenant
 ) -> TurnRequest:
@@ -39,7 +44,7 @@ def read_interactive(
         min_p=wire.min_p,
         repetition_penalty=wire.repetition_penalty,
         seed=wire.seed,
-        stop=(wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ()),
+        stop=_stops(wire.stop),
         ignore_eos=wire.ignore_eos,
         stop_token_ids=frozenset(wire.stop_token_ids or ()),
         tenant=tenant,
@@ -54,6 +59,16 @@ def history_tokens(draft: Draft, history: Sequence[Message]) -> int:
     pieces = draft.format.render(earlier, reply_as=None)
     memo, most = model.memo.of(draft.request.tenant.domain()), len(draft.prompt_ids)
     return min(len(encode_pieces(pieces, model.tokenizer, memo, limit=most)), most)
+
+
+def _stops(stop: str | list[str] | bool | None) -> tuple[str, ...]:
+    match stop:
+        case str():
+            return (stop,)
+        case list():
+            return tuple(stop)
+        case _:
+            return ()
 
 
 def _new(wire: InteractiveRequest, history: Sequence[Message]) -> tuple[Message, ...]:

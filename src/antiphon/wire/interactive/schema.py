@@ -14,7 +14,8 @@ from antiphon.wire.names.translate import GenerationFields
 class InteractiveRequest(GenerationFields, kw_only=True):
     """The body of POST /v1/chat/interactive. ``session_id`` -1 or "": a new session.
 
-    Without ``interactive_mode`` the session ends with this turn.
+    Without ``interactive_mode`` the session ends with this turn. ``stop`` true is the first clients' word for
+    ``cancel``, and false for no stop strings.
     """
 
     prompt: str | list[ChatMessage] = ""
@@ -24,7 +25,7 @@ class InteractiveRequest(GenerationFields, kw_only=True):
     stream: bool = False
     cancel: bool = False
     request_output_len: int | None = None
-    stop: str | list[str] | None = None
+    stop: str | list[str] | bool | None = None
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
