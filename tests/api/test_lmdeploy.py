@@ -83,3 +83,36 @@ async def test_a_stop_that_is_true_ends_a_sessions_answer_and_a_false_one_is_non
     assert stopped.json["text"] == ""
     assert (await running).status == 409
     await until(lambda: engine.running == 0)
+
+
+async def test_encode_gives_the_ids_that_a_prompt_or_a_chat_has() -> None:
+    application = app(HELLO)
+
+    async def encoded(**fields: Any) -> Any:
+        return (await post_in_process(application, "/lmdeploy/v1/encode", **fields)).json
+
+    async def tokens(**fields: Any) -> Any:
+        return (await post_in_process(application, "/v1/tokenize", **fields)).json["tokens"]
+
+    prompt, chat = await tokens(prompt="Hi"), await tokens(messages=[USER])
+    assert await encoded(input="Hi", do_preprocess=False, add_bos=True) == {"input_ids": prompt, "length": len(prompt)}
+    assert await encoded(input="Hi", add_bos=False) == {"input_ids": prompt, "length": len(prompt)}
+    assert await encoded(input="Hi", do_preprocess=True) == {"input_ids": chat, "length": len(chat)}
+    assert await encoded(input=["Hi", ""]) == {"input_ids": [prompt, []], "length": [len(prompt), 0]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({}, "input"),
+        ({"input": []}, "input"),
+        ({"input": [1]}, "input[0]"),
+        ({"input": ["a"] * 2049}, "input"),
+        ({"input": ["a", "b" * 9000]}, "input[1]"),
+        ({"input": "a", "add_bos": "yes"}, "add_bos"),
+        ({"input": "a", "do_preprocess": True, "add_bos": False}, "add_bos"),
+    ],
+)
+async def test_what_cannot_be_encoded_is_refused_by_its_place(fields: dict[str, Any], path: str) -> None:
+    got = await post_in_process(app(HELLO), "/lmdeploy/v1/encode", **fields)
+    assert (got.status, got.json["param"]) == (400, path)

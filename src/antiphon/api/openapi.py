@@ -16,6 +16,7 @@ from antiphon.wire.embeddings.schema import EmbeddingList, EmbeddingRequest
 from antiphon.wire.errors import ErrorBody
 from antiphon.wire.interactive.schema import InteractiveAnswer, InteractiveRequest
 from antiphon.wire.models import ModelCard, ModelList
+from antiphon.wire.native.encoding import Encoded, EncodeRequest
 from antiphon.wire.native.schema import (
     Detokenized,
     DetokenizeRequest,
@@ -48,7 +49,7 @@ _KINDS = (
     TokenizerInfo,
     RenderRequest, Rendered, ParseRequest, Parsed, ErrorBody, ResponsesRequest, Response, DeletedResponse,
     TokensRequest, TokenCount, Conversation, ConversationCreate, ConversationUpdate, DeletedConversation, ItemsCreate,
-    ItemList, TemplateCheckRequest, CheckedTemplate,
+    ItemList, TemplateCheckRequest, CheckedTemplate, EncodeRequest, Encoded,
 )  # fmt: skip
 _REF = "#/components/schemas/{name}"
 
@@ -78,6 +79,7 @@ def document(limits: Limits) -> bytes:
                     "post": _operation("Goes on with texts.", Completion, body=CompletionRequest, events=Completion)
                 },
                 "/v1/embeddings": {"post": _operation("Makes vectors of texts.", EmbeddingList, body=EmbeddingRequest)},
+                "/v1/encode": {"post": _operation("The ids of texts.", Encoded, body=EncodeRequest)},
                 "/v1/tokenize": {"post": _operation("The ids of a text or a chat.", Tokens, body=TokenizeRequest)},
                 "/v1/detokenize": {"post": _operation("The text of ids.", Detokenized, body=DetokenizeRequest)},
                 "/v1/tokenizer_info": {

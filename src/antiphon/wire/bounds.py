@@ -143,6 +143,7 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
             "input": {"minItems": 1, "maxItems": limits.max_inputs, "items": {"type": "string"}},
             "dimensions": {"minimum": 1},
         },
+        "EncodeRequest": {"input": {"minItems": 1, "maxItems": limits.max_inputs}},
         "ResponsesRequest": {
             "max_output_tokens": {"minimum": 1},
             "max_tool_calls": {"minimum": 0},

@@ -20,6 +20,7 @@ from .chat import ChatCompletions
 from .completions import Completions
 from .conversations import Conversations
 from .embeddings import MakeEmbeddings
+from .encode import Encode
 from .health import Health
 from .interactive import InteractiveChat
 from .invocations import Invocations
@@ -64,6 +65,7 @@ def _dialect_routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/chat/completions", ChatCompletions(context), methods=["POST"]),
         Route(f"{prefix}/chat/interactive", InteractiveChat(context), methods=["POST"]),
         Route(f"{prefix}/completions", Completions(context), methods=["POST"]),
+        Route(f"{prefix}/encode", Encode(context), methods=["POST"]),
         Route(f"{prefix}/embeddings", MakeEmbeddings(context), methods=["POST"]),
     ]
 

@@ -34,7 +34,7 @@ from .schema import (
 
 def tokenize(wire: TokenizeRequest, model: Model, reading: Reading) -> Tokens:
     """The ids of a text as a prompt of this model has them, or of a chat."""
-    ids = _ids(prompt_pieces(wire, model, reading), model, "messages" if wire.prompt is None else "prompt")
+    ids = ids_of(prompt_pieces(wire, model, reading), model, "messages" if wire.prompt is None else "prompt")
     return Tokens(
         count=len(ids),
         max_model_len=model.context,
@@ -67,7 +67,7 @@ def render(wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
         format=model.format.name,
         text=spell(pieces),
         pieces=[_piece(piece) for piece in pieces],
-        ids=_ids(pieces, model, "messages"),
+        ids=ids_of(pieces, model, "messages"),
         stop_token_ids=sorted(stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids),
         stop=[stop for stop in model.format.stops if isinstance(stop, str)],
     )
@@ -99,7 +99,7 @@ def parse(wire: ParseRequest, model: Model) -> Parsed:
     )
 
 
-def _ids(pieces: Sequence[Piece], model: Model, path: str) -> list[int]:
+def ids_of(pieces: Sequence[Piece], model: Model, path: str) -> list[int]:
     """The ids of a prompt. Raises `ContextError` for one that no context of this model holds."""
     ids = ids_within(model, pieces, model.context)
     if ids is None:
