@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from typing import Unpack
 
 from starlette.applications import Starlette
@@ -18,6 +19,7 @@ from antiphon.observe import Metrics
 from antiphon.store import MemoryStore, SessionLimits, Sessions
 from antiphon.store.clock import steady_time
 from antiphon.store.key_file import KEY_BYTES
+from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
 from .context import Context
@@ -32,10 +34,12 @@ from .http.error_shapes import ErrorShape, error_shape
 from .http.exchange import KEY, Envelope, Exchange
 from .lifespan import lifespan_of
 from .responses.archive import Archive
+from .routes.endpoints import SERVING_ENDPOINTS
 from .routes.table import all_routes
 from .rules import Rules
 from .settings import AppOptions, AppSettings
 from .source import ModelSource
+from .wires import Wire
 
 
 def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
@@ -44,14 +48,15 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
     The options are the fields of `AppSettings`, which says what each of them does.
     """
     settings = AppSettings(**options)
+    wires = (*settings.wires, SERVING_ENDPOINTS)
     context = _context(source, settings)
-    routes = list(all_routes(context, settings.dialects, settings.wires))
+    routes = list(all_routes(context, settings.dialects, wires))
     envelope = Middleware(
         Envelope,
         metrics=context.metrics,
         patterns={route.endpoint: route.path.replace("/v1", "") for route in routes},
         errors=error_shape(settings.dialect),
-        places=_error_places(settings),
+        places=_error_places(settings.dialects, wires),
     )
     app = Starlette(
         routes=routes,
@@ -100,10 +105,10 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
     )
 
 
-def _error_places(settings: AppSettings) -> dict[str, ErrorShape]:
+def _error_places(dialects: Sequence[Dialect], wires: Sequence[Wire]) -> dict[str, ErrorShape]:
     """Where errors have another shape than on the plain routes."""
-    wires = {place: wire.errors for wire in settings.wires for place in wire.places}
-    return wires | {place: error_shape(dialect) for dialect in settings.dialects for place in dialect.places}
+    shapes = {place: wire.errors for wire in wires for place in wire.places}
+    return shapes | {place: error_shape(dialect) for dialect in dialects for place in dialect.places}
 
 
 async def _antiphon_error(request: Request, error: Exception) -> Response:

@@ -16,6 +16,7 @@ from antiphon.wire.dialects.databricks import CHAT, NUMBERS, PARAMETERS, Endpoin
 from kit.api import END, app, ids, model, request, running, scripted
 from kit.breaking import Breaking
 from kit.databricks import FRAME, HELLO, PATH, USER, ask, invoke, refusal
+from kit.obedient import counting
 
 
 @pytest.mark.spec("DBX-01")
@@ -163,3 +164,46 @@ def test_errors_before_a_route_is_found_are_written_in_the_words_of_the_place(ba
     assert request(base, "GET", "/serving-endpoints/small").json["error_code"] == "RESOURCE_DOES_NOT_EXIST"
     assert request(base, "GET", "/lmdeploy/v1/nothing").json["object"] == "error"
     assert request(base, "GET", "/v1/nothing").error["code"] == "unknown_url"
+
+
+# The management API: what endpoints there are
+
+ENDPOINTS = "/api/2.0/serving-endpoints"
+
+
+def test_models_are_listed_as_endpoints_with_and_without_a_slash() -> None:
+    source = StaticCatalog({name: model(scripted(HELLO), name=name) for name in ("a", "org/b")} | {"count": counting()})
+    with running(create_app(source)) as base:
+        listed = request(base, "GET", ENDPOINTS)
+        assert listed.json == request(base, "GET", f"{ENDPOINTS}/").json
+        found = {one["name"]: one for one in listed.json["endpoints"]}
+        assert {name: one["task"] for name, one in found.items()} == {
+            "a": "llm/v1/chat", "org/b": "llm/v1/chat", "count": "llm/v1/embeddings",
+        }  # fmt: skip
+        assert {one["state"]["ready"] for one in found.values()} == {"READY"}
+        for name, one in found.items():
+            assert request(base, "GET", f"{ENDPOINTS}/{name}").json == one
+            assert one["config"]["served_entities"] == [{"name": name, "entity_name": name}]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nosuch", 404, "RESOURCE_DOES_NOT_EXIST"), ("GET", "/small/metrics", 404, "RESOURCE_DOES_NOT_EXIST"),
+        ("POST", "", 405, "BAD_REQUEST"), ("DELETE", "/small", 405, "BAD_REQUEST"),
+        ("PUT", "/small/config", 405, "BAD_REQUEST"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_or_cannot_be_changed_is_refused_in_the_providers_words(
+    base: str, method: str, path: str, status: int, code: str
+) -> None:
+    got = request(base, method, f"{ENDPOINTS}{path}")
+    assert (got.status, got.json["error_code"], set(got.json)) == (status, code, {"error_code", "message"})
+
+
+@pytest.mark.parametrize("place", databricks().places)
+def test_responses_are_at_the_places_of_the_provider_too(base: str, place: str) -> None:
+    made = invoke(base, f"{place}/responses", model="small", input="Hi").json
+    assert made["output"][-1]["content"][0]["text"] == "Hello"
+    assert request(base, "GET", f"{place}/responses/{made['id']}").json["id"] == made["id"]
+    assert "temperature" in refusal(invoke(base, f"{place}/responses", model="small", input="Hi", temperature=9))

@@ -102,9 +102,11 @@ def _failed(error: ApiError, output: dict[str, object]) -> object:
     }
 
 
+DATABRICKS_ERRORS = ErrorShape(body=databricks_error)
+
 OF_DIALECT: Mapping[str, ErrorShape] = MappingProxyType(
     {
-        "databricks": ErrorShape(body=databricks_error),
+        "databricks": DATABRICKS_ERRORS,
         "lmdeploy": ErrorShape(body=lmdeploy_error),
         "mindie": ErrorShape(body=mindie_error, event=mindie_event, statuses={400: 422, 413: 422, 500: 424}),
     }

@@ -67,6 +67,8 @@ def _dialect_routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/completions", Completions(context), methods=["POST"]),
         Route(f"{prefix}/encode", Encode(context), methods=["POST"]),
         Route(f"{prefix}/embeddings", MakeEmbeddings(context), methods=["POST"]),
+        *Responses(context).routes(prefix),
+        *Conversations(context).routes(prefix),
     ]
 
 
@@ -76,8 +78,6 @@ def _routes(context: Context, prefix: str) -> list[Route]:
         *_dialect_routes(context, prefix),
         *native_routes(context, prefix),
         Route(f"{prefix}/openchatml", OpenChatMLTurns(context), methods=["POST"]),
-        *Responses(context).routes(prefix),
-        *Conversations(context).routes(prefix),
         Route(f"{prefix}/health", health.ready, methods=["GET"]),
         Route(f"{prefix}/readyz", health.ready, methods=["GET"]),
         Route(f"{prefix}/livez", health.live, methods=["GET"]),

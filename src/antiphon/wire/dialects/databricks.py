@@ -72,7 +72,7 @@ def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: boo
     letter = (plain_contents, calls_alone, one_id_a_call, objects_of_arguments, described_tools, roles(*ROLES))
     return Dialect(
         name="databricks",
-        prefixes=("/serving-endpoints", "/databricks/v1"),
+        prefixes=("/serving-endpoints", "/databricks/v1", "/ai-gateway/mlflow/v1", "/ai-gateway/openai/v1"),
         strict=strict,
         parameters=PARAMETERS,
         refused=REFUSED[mode],
