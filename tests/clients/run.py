@@ -9,6 +9,7 @@ table of clients and endpoints; the exit code tells whether all passed.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,12 +22,21 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
 from kit.client_server import ENVIRONMENTS, OBEDIENT, REAL, Served, running, uv  # noqa: E402  (the path must be there first)
+from kit.wheels import fetch_files  # noqa: E402
 
 SCRIPTS = ENVIRONMENTS / "scripts"
 """Copies, so that an environment, which belongs to a path, serves every clone."""
+LMDEPLOY = {version: ENVIRONMENTS / "lmdeploy" / version for version in (
+    "0.0.14", "0.2.6", "0.5.0", "0.5.3", "0.7.3", "0.9.2.post1", "0.14.0", "0.17.0",
+)}  # fmt: skip
+"""Where the client of each release is: of the month of LMDeploy's article, and from 0.5 to the last that has one."""
+API_CLIENT = re.compile(r"lmdeploy/serve/openai/api_client\.py")
 LIMIT = 900
 """Seconds that a client may take, its environment included."""
-PLACES = ("models", "chat", "completions", "embeddings", "responses", "conversations", "invocations", "errors")
+PLACES = (
+    "models", "chat", "completions", "embeddings", "responses", "conversations", "interactive", "encode", "invocations",
+    "endpoints", "errors",
+)  # fmt: skip
 """A step's name begins with the endpoint that it asks."""
 
 
@@ -50,6 +60,10 @@ class Outcome:
         return [self.client, self.version, *cells, ", ".join(self.failed) or "-"]
 
 
+def nothing() -> None:
+    """Most need no more than their environment."""
+
+
 def python_command(script: Path) -> list[str]:
     """How to run a script in its own environment."""
     return [uv(), "run", "--quiet", "--no-project", "--python", sys.executable, "--script", str(script)]
@@ -63,12 +77,25 @@ def node_command(script: Path) -> list[str]:
     return ["node", str(script)]
 
 
+def fetch_lmdeploy() -> None:
+    """LMDeploy's clients: one file of each wheel, for what a release depends on has gigabytes and is not used."""
+    for version, folder in LMDEPLOY.items():
+        if not any(folder.rglob("api_client.py")):
+            fetch_files(f"lmdeploy=={version}", API_CLIENT, folder)
+
+
+PREPARED = {"lmdeploy_api_client": fetch_lmdeploy}
+"""What a script needs beside its environment."""
+
+
 def ran(script: Path, url: str, served: Served) -> Outcome:
     """One client's steps."""
     print(f"\n{script.stem}", flush=True)
     inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     settings = {"ANTIPHON_URL": url, "ANTIPHON_MODELS": served.models, "ANTIPHON_OBEDIENT": "yes" * served.obedient}
+    settings["LMDEPLOY_CLIENTS"] = str(ENVIRONMENTS / "lmdeploy")
     try:
+        PREPARED.get(script.stem, nothing)()
         done = subprocess.run(
             node_command(script) if script.suffix == ".mjs" else python_command(script),
             env={**inherited, **settings, "UV_CACHE_DIR": str(ENVIRONMENTS / "cache"), "NO_PROXY": "127.0.0.1"},

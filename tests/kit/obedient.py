@@ -52,13 +52,18 @@ def compact(text: str) -> str:
     return text
 
 
+def spaced(arguments: str) -> str:
+    """A call's arguments as its template writes them, which is how the grammar has them."""
+    return json.dumps(json.loads(arguments), ensure_ascii=False)
+
+
 def small(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
     """The reply in ChatML."""
     verb, rest = order(spelled(TOKENIZER, prompt))
     if verb != "call":
         return ids(compact(rest), END)
     name, _, arguments = rest.partition(" ")
-    return ids(CALL, f'\n{{"name": "{name}", "arguments": {compact(arguments)}}}\n', UNCALL, END)
+    return ids(CALL, f'\n{{"name": "{name}", "arguments": {spaced(arguments)}}}\n', UNCALL, END)
 
 
 def oss(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:

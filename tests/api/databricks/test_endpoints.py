@@ -190,8 +190,8 @@ def test_models_are_listed_as_endpoints_with_and_without_a_slash() -> None:
     ("method", "path", "status", "code"),
     [
         ("GET", "/nosuch", 404, "RESOURCE_DOES_NOT_EXIST"), ("GET", "/small/metrics", 404, "RESOURCE_DOES_NOT_EXIST"),
-        ("POST", "", 405, "BAD_REQUEST"), ("DELETE", "/small", 405, "BAD_REQUEST"),
-        ("PUT", "/small/config", 405, "BAD_REQUEST"),
+        ("POST", "", 404, "RESOURCE_DOES_NOT_EXIST"), ("DELETE", "/small", 404, "RESOURCE_DOES_NOT_EXIST"),
+        ("PUT", "/small/config", 404, "RESOURCE_DOES_NOT_EXIST"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_or_cannot_be_changed_is_refused_in_the_providers_words(
@@ -199,6 +199,14 @@ def test_what_is_not_there_or_cannot_be_changed_is_refused_in_the_providers_word
 ) -> None:
     got = request(base, method, f"{ENDPOINTS}{path}")
     assert (got.status, got.json["error_code"], set(got.json)) == (status, code, {"error_code", "message"})
+
+
+def test_a_body_that_is_too_large_or_no_json_is_a_400_which_no_client_repeats(base: str) -> None:
+    """The SDK knows no 413 and no 415, and takes them for errors of the server."""
+    large = request(base, "POST", PATH, b" " * (8 * 2**20 + 1), content_type="application/json")
+    form = request(base, "POST", PATH, b"a=b", content_type="application/x-www-form-urlencoded")
+    for got in (large, form):
+        assert (got.status, got.json["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
 
 
 @pytest.mark.parametrize("place", databricks().places)

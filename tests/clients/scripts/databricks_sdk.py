@@ -6,7 +6,7 @@
 import os
 
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.errors import InvalidParameterValue
+from databricks.sdk.errors import InvalidParameterValue, NotFound
 from databricks.sdk.service.serving import ChatMessage, ChatMessageRole
 from steps import BASE, CHAT, EMBEDDER, MORNING, expect_text, finish, step
 
@@ -18,14 +18,14 @@ USER_MESSAGE = ChatMessage(role=ChatMessageRole.USER, content=MORNING)
 
 @step
 def invocations_chat():
-    done = client.serving_endpoints.query(CHAT, messages=[USER_MESSAGE], max_tokens=200, stream=False)
+    done = client.serving_endpoints.query(CHAT, messages=[USER_MESSAGE], max_tokens=200)
     expect_text(done.choices[0].message.content, "Good morning.")
     assert done.usage.total_tokens > 0
 
 
 @step
 def invocations_completions():
-    done = client.serving_endpoints.query(CHAT, prompt="say: Good", max_tokens=200, stream=False)
+    done = client.serving_endpoints.query(CHAT, prompt="say: Good", max_tokens=200)
     expect_text(done.choices[0].text, "Good")
 
 
@@ -39,15 +39,28 @@ def invocations_embeddings():
 def chat_by_openai():
     openai = client.serving_endpoints.get_open_ai_client()
     request = {"model": CHAT, "messages": [{"role": "user", "content": MORNING}], "max_tokens": 200}
-    expect_text(openai.chat.completions.create(**request, stream=False).choices[0].message.content, "Good morning.")
+    expect_text(openai.chat.completions.create(**request).choices[0].message.content, "Good morning.")
     chunks = openai.chat.completions.create(**request, stream=True)
     expect_text("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
 
 
 @step
+def endpoints():
+    assert {CHAT, EMBEDDER} <= {one.name for one in client.serving_endpoints.list()}
+    found = client.serving_endpoints.get(CHAT)
+    assert (found.name, found.task, found.state.ready.value) == (CHAT, "llm/v1/chat", "READY")
+    try:
+        client.serving_endpoints.get("nosuch")
+    except NotFound as error:
+        assert "nosuch" in str(error)
+        return
+    raise AssertionError("an endpoint that is not there was found")
+
+
+@step
 def errors():
     try:
-        client.serving_endpoints.query(CHAT, messages=[USER_MESSAGE], temperature=9.0, stream=False)
+        client.serving_endpoints.query(CHAT, messages=[USER_MESSAGE], temperature=9.0)
     except InvalidParameterValue as error:
         assert "temperature" in str(error)
         return

@@ -1,7 +1,7 @@
 # /// script
 # dependencies = ["mlflow-skinny>=3"]
 # ///
-"""MLflow's deployments client for Databricks: predict, and predict as a stream."""
+"""MLflow's deployments client for Databricks, as its own examples use it: predict, as a stream too, list and get."""
 
 import os
 
@@ -21,7 +21,7 @@ TOOL = {"type": "function", "function": {"name": "weather", "description": "It."
 
 @step
 def invocations_chat():
-    done = client.predict(endpoint=CHAT, inputs={**SAY, "stream": False})
+    done = client.predict(endpoint=CHAT, inputs=SAY)
     expect_text(done["choices"][0]["message"]["content"], "Good morning.")
 
 
@@ -37,13 +37,13 @@ def invocations_chat_stream():
 @step
 def invocations_chat_tools():
     request = {"messages": [{"role": "user", "content": WEATHER}], "tools": [TOOL], "tool_choice": "required"}
-    done = client.predict(endpoint=CHAT, inputs={**SAY, **request, "stream": False})
+    done = client.predict(endpoint=CHAT, inputs={**SAY, **request})
     assert done["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "weather"
 
 
 @step
 def invocations_completions():
-    done = client.predict(endpoint=CHAT, inputs={"prompt": "say: Good", "max_tokens": 200, "stream": False})
+    done = client.predict(endpoint=CHAT, inputs={"prompt": "say: Good", "max_tokens": 200})
     expect_text(done["choices"][0]["text"], "Good")
 
 
@@ -53,9 +53,27 @@ def invocations_embeddings():
 
 
 @step
+def endpoints():
+    found = {one["name"]: one["task"] for one in client.list_endpoints()}
+    assert (found[CHAT], found[EMBEDDER]) == ("llm/v1/chat", "llm/v1/embeddings")
+    assert client.get_endpoint(endpoint=CHAT).name == CHAT
+
+
+@step
+def endpoints_unknown():
+    for unknown in (lambda: client.get_endpoint(endpoint="nosuch"), lambda: client.delete_endpoint(endpoint=CHAT)):
+        try:
+            unknown()
+        except Exception as error:
+            assert "nosuch" in str(error) or "DELETE" in str(error), error
+        else:
+            raise AssertionError("an endpoint that is not there was found, or one was deleted")
+
+
+@step
 def errors():
     try:
-        client.predict(endpoint=CHAT, inputs={**SAY, "temperature": 9, "stream": False})
+        client.predict(endpoint=CHAT, inputs={**SAY, "temperature": 9})
     except Exception as error:
         assert "temperature" in str(error)
         return

@@ -39,6 +39,7 @@ def expect_text(text, expected):
     assert text.strip() == expected if OBEDIENT else text, text
 
 
-def finish(package):
-    print("version", package, version(package), flush=True)
+def finish(package, versions=""):
+    """The last line; ``versions`` where there are several, or the package is not installed."""
+    print("version", package, versions or version(package), flush=True)
     sys.exit(bool(failed))

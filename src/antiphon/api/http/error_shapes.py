@@ -102,7 +102,10 @@ def _failed(error: ApiError, output: dict[str, object]) -> object:
     }
 
 
-DATABRICKS_ERRORS = ErrorShape(body=databricks_error)
+DATABRICKS_ERRORS = ErrorShape(body=databricks_error, statuses={413: 400, 415: 400})
+"""A status that the provider's SDK does not know passes for a 500 there, which MLflow repeats for minutes."""
+ENDPOINT_ERRORS = ErrorShape(body=databricks_error, statuses={405: 404})
+"""Of the management API, for which the same holds: what cannot be done is not there."""
 
 OF_DIALECT: Mapping[str, ErrorShape] = MappingProxyType(
     {

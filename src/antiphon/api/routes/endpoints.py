@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from antiphon.api.context import Context
-from antiphon.api.http.error_shapes import DATABRICKS_ERRORS
+from antiphon.api.http.error_shapes import ENDPOINT_ERRORS
 from antiphon.api.wires import Wire
 from antiphon.errors import NotFoundError, Position, near
 from antiphon.wire.endpoints import ServingEndpoint, ServingEndpointList, serving_endpoint
@@ -56,5 +56,5 @@ def _json(value: object) -> Response:
     return Response(encode(value), media_type="application/json")
 
 
-SERVING_ENDPOINTS = Wire(name="serving-endpoints", routes=_routes, places=(PLACE,), errors=DATABRICKS_ERRORS)
+SERVING_ENDPOINTS = Wire(name="serving-endpoints", routes=_routes, places=(PLACE,), errors=ENDPOINT_ERRORS)
 """MLflow's client lists them with a slash at the end, the SDK without."""
