@@ -60,7 +60,14 @@ async def test_what_is_neither_a_text_nor_a_list_is_refused(fields: dict[str, An
 
 async def test_the_body_of_its_client_is_taken_as_it_is() -> None:
     """What `APIClient.chat_completions_v1` says of its own accord, the oldest and the newest."""
-    always = {"temperature": 0.7, "top_p": 1.0, "n": 1, "presence_penalty": 0.0, "frequency_penalty": 0.0, "user": None}
+    always: dict[str, Any] = {
+        "temperature": 0.7,
+        "top_p": 1.0,
+        "n": 1,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "user": None,
+    }
     oldest = {"stop": False, "stream": False, "session_id": -1, "ignore_eos": False, "max_tokens": 512}
     newest = {
         "logprobs": False, "top_logprobs": 0, "stop": None, "stream": False, "ignore_eos": False, "top_k": 40,

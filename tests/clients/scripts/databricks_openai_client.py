@@ -35,9 +35,7 @@ def chat():
 def chat_stream():
     for options, at_end in ((None, True), ({"include_usage": True}, False)):
         chunks = list(client.chat.completions.create(**REQUEST, stream=True, stream_options=options))
-        expect_text(
-            "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning."
-        )
+        expect_text("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
         assert [bool(chunk.choices) for chunk in chunks if chunk.usage] == [at_end]
 
 

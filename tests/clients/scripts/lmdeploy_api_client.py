@@ -7,12 +7,18 @@ import logging
 import os
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 
 from steps import BASE, CHAT, MORNING, expect_text, finish, step
 
-RELEASES = sorted(Path(os.environ["LMDEPLOY_CLIENTS"]).iterdir(), key=lambda folder: folder.name.split(".", 2)[:2])
+RELEASES = sorted(
+    Path(os.environ["LMDEPLOY_CLIENTS"]).iterdir(), key=lambda path: [int(part) for part in path.name.split(".")[:3]]
+)
+CANNOT_STREAM_COMPLETIONS = "0.0.14"
+"""It reads the end of such a stream as JSON, of its own server too."""
+SESSIONS = count(1)
 SAY = [{"role": "user", "content": MORNING}]
 
 utils = ModuleType("lmdeploy.utils")
@@ -25,7 +31,9 @@ def client_of(release):
     spec = spec_from_file_location(f"client_{release.name.replace('.', '_')}", file)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.APIClient(f"{BASE}/lmdeploy")
+    client = module.APIClient(f"{BASE}/lmdeploy")
+    client.release = release.name
+    return client
 
 
 def content(outputs, *, stream):
@@ -48,14 +56,14 @@ def chat(client):
 
 
 def completions(client):
-    for stream in (False, True):
+    for stream in (False, True) if client.release != CANNOT_STREAM_COMPLETIONS else (False,):
         asked = client.completions_v1(model=CHAT, prompt="say: Good", max_tokens=200, stream=stream)
         expect_text("".join(choice["text"] for output in asked for choice in output["choices"]), "Good")
 
 
 def interactive(client):
     """Two turns, of which the second has the first as its history, until the session is ended."""
-    id = 10**9 + len(client.chat_completions_v1_url) + hash(client) % 10**6
+    id = next(SESSIONS)
     for prompt in (MORNING, SAY):
         for stream in (False, True):
             outputs = list(client.chat_interactive_v1(prompt, stream=stream, request_output_len=200))

@@ -10,7 +10,7 @@ from antiphon.api.context import Context
 from antiphon.api.http.error_shapes import ENDPOINT_ERRORS
 from antiphon.api.wires import Wire
 from antiphon.errors import NotFoundError, Position, near
-from antiphon.wire.endpoints import ServingEndpoint, ServingEndpointList, serving_endpoint
+from antiphon.wire.endpoints import ServingEndpoint, ServingEndpointList, Task, serving_endpoint
 from antiphon.wire.json import encode
 
 PLACE = "/api/2.0/serving-endpoints"
@@ -39,7 +39,7 @@ class ServingEndpoints:
     def _endpoint(self, name: str) -> ServingEndpoint:
         loaded = self._source.loaded.get(name)
         embeds = name == self._source.embedding or (loaded is not None and loaded.embedding is not None)
-        task = "llm/v1/embeddings" if embeds else "llm/v1/chat"
+        task: Task = "llm/v1/embeddings" if embeds else "llm/v1/chat"
         return serving_endpoint(name, task, created=self._source.created(name))
 
 
