@@ -79,6 +79,17 @@ async def test_the_body_of_its_client_is_taken_as_it_is() -> None:
         assert got.json["choices"][0]["message"]["content"] == "Hello"
 
 
+@pytest.mark.parametrize("task", [{"prompt": "Hi"}, {"messages": "Hi"}], ids=["completion", "chat"])
+async def test_of_two_limits_the_newer_name_counts(task: dict[str, Any]) -> None:
+    path = "/lmdeploy/v1/completions" if "prompt" in task else PATH
+    for fields, tokens in (
+        ({"max_tokens": 4, "max_completion_tokens": 2}, 2),
+        ({"max_tokens": 2, "max_completion_tokens": 4}, 4),
+        ({"max_tokens": 3, "max_completion_tokens": None}, 3),
+    ):
+        assert (await ask(HELLO, path, **task, **fields)).json["usage"]["completion_tokens"] == tokens
+
+
 async def test_a_stop_that_is_true_ends_a_sessions_answer_and_a_false_one_is_none() -> None:
     engine = scripted(ids("word " * 1500), delay=0.001)
     application = app(engine)

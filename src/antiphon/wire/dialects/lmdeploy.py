@@ -15,7 +15,10 @@ REASONS = {**OPENAI_REASON, "abort": FinishReason.CANCELLED, "error": FinishReas
 
 
 def respelled(body: bytes) -> bytes:
-    """``messages`` may be one text, a user's; ``stop`` false is how its first clients requested no stop."""
+    """``messages`` may be one text, a user's; ``stop`` false is how its first clients requested no stop.
+
+    Of two limits ``max_completion_tokens`` counts: its last clients send 16 for it with every completion.
+    """
     try:
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
@@ -25,6 +28,8 @@ def respelled(body: bytes) -> bytes:
         changes["messages"] = [{"role": "user", "content": fields["messages"]}]
     if bytes(fields.get("stop", b"")) == b"false":
         changes["stop"] = None
+    if {"max_tokens", "max_completion_tokens"} <= {name for name, value in fields.items() if bytes(value) != b"null"}:
+        changes |= {"max_tokens": fields["max_completion_tokens"], "max_completion_tokens": None}
     return encode({**fields, **changes}) if changes else body
 
 
