@@ -25,6 +25,7 @@ GOOD: Mapping[str, Fields] = {
     TEXT: {"prompt": "Hi"},
     RESPONSES: {"input": "Hi"},
     INTERACTIVE: {"prompt": "Hi"},
+    "/v1/encode": {"input": "Hi"},
     "/v1/tokenize": {"prompt": "Hi"},
     "/v1/detokenize": {"tokens": [1]},
     "/v1/render": {"messages": [USER]},
