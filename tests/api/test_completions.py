@@ -199,9 +199,9 @@ def test_a_prompt_without_room_is_an_error_or_gets_an_empty_answer(base: str) ->
 
 
 @pytest.mark.spec("DBX-94", "DBX-102", "DBX-86")
-def test_the_databricks_dialect_streams_appends_and_counts_prompts() -> None:
+def test_a_stream_of_the_databricks_dialect_appends_and_counts_prompts() -> None:
     with running(app(scripted(ids("b", END)), dialect=DATABRICKS)) as base:
-        events = complete(base, ["a", "c"], echo=True, suffix="!", n=2).events
+        events = complete(base, ["a", "c"], stream=True, echo=True, suffix="!", n=2).events
         assert events.pop() == "[DONE]"
         assert "usage" not in events[0]
         assert events[-1]["usage"]["completion_tokens"] == 4 * len(ids("b", END))
