@@ -276,7 +276,8 @@ async def test_where_no_call_may_be_the_grammar_has_none() -> None:
 
 async def test_a_call_that_may_not_be_is_given_as_text_where_nothing_constrains_the_reply() -> None:
     reply = await ask(model(CALL, constrained=False), tool_choice=ToolChoice("none"))
-    assert [(message.is_call, message.text) for message in reply.messages] == [(False, '{"a": 1}')]
+    words = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
+    assert [(message.is_call, message.text) for message in reply.messages] == [(False, words)]
     assert reply.reason is FinishReason.STOP_EOS
     assert [incident.code for incident in reply.incidents] == ["call_not_allowed"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -89,9 +90,16 @@ def ids(tokenizer: ByteTokenizer, text: str) -> list[int]:
     return sampled
 
 
-def ask(text: str = "What is the weather in Tokyo?", *tools: FunctionTool) -> TurnRequest:
+QUESTION = "What is the weather in Tokyo?"
+
+
+def ask(text: str = QUESTION, *tools: FunctionTool) -> TurnRequest:
     specs = tuple(tool.spec for tool in tools)
     return TurnRequest(conversation=Conversation((Message(role=Role.USER, text=text),), tools=specs))
+
+
+def offering(*functions: Callable[..., Any]) -> TurnRequest:
+    return ask(QUESTION, *map(FunctionTool, functions))
 
 
 async def run(rounds: Rounds) -> list[RoundEvent]:
@@ -121,7 +129,8 @@ async def test_the_weather_example_of_both_specifications_runs_to_its_answer(mad
     assert messages[-1].text == "Sunny, 20 degrees."
     call, reply = (next(m for m in messages if m.is_call), next(m for m in messages if m.role is Role.TOOL))
     assert call.text == '{"location": "Tokyo"}'
-    assert call.call_id == reply.call_id == ("wx1" if envelope else "call_0")
+    assert call.call_id == reply.call_id
+    assert call.call_id == "wx1" if envelope else re.fullmatch(r"call_[0-9A-Za-z]{16}", call.call_id or "")
     second = decode(tokenizer, engine.requests[1][0])
     assert '"temperature": 20' in second, "the result is in the next prompt"
     assert ("Ask the tool." in second) == (made is not chatml), "the open turn's reasoning stays"
@@ -154,8 +163,12 @@ async def test_a_caller_s_own_function_goes_back_to_the_caller_once_ours_are_ans
         """Runs here."""
         return "mine"
 
+    def theirs() -> str:
+        """Runs elsewhere."""
+        return "never"
+
     served, engine = model(chatml(), lambda prompt, number: reply)
-    rounds = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(ours)]))
+    rounds = Rounds(await prepare_turn(served, offering(ours, theirs)), Router([FunctionTool(ours)]))
     events = await run(rounds)
     assert [e.result.text(envelope=False) for e in events if isinstance(e, ToolEnded)] == ["mine"]
     assert isinstance(events[-1], TurnEnded)
@@ -183,11 +196,12 @@ async def test_two_calls_of_one_turn_are_answered_in_the_order_of_the_calls_what
     both = "".join(f'<tool_call>{{"name": "{n}", "arguments": {{}}}}</tool_call>' for n in ("slow", "fast"))
     replies = [both + "<|im_end|>", "done<|im_end|>"]
     served, _ = model(chatml(), lambda prompt, number: replies[number])
-    rounds = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(slow), FunctionTool(fast)]))
+    rounds = Rounds(await prepare_turn(served, offering(slow, fast)), Router([FunctionTool(slow), FunctionTool(fast)]))
     events = await run(rounds)
     assert [e.result.text(envelope=False) for e in events if isinstance(e, ToolEnded)] == ["fast", "slow"]
     results = [m for m in rounds.request.conversation.messages if m.role is Role.TOOL]
-    assert [(m.call_id, m.text) for m in results] == [("call_0", "slow"), ("call_1", "fast")]
+    calls = [m.call_id for m in rounds.request.conversation.messages if m.is_call]
+    assert [(m.call_id, m.text) for m in results] == [(calls[0], "slow"), (calls[1], "fast")]
 
 
 @pytest.mark.spec("OCM-158")
@@ -198,7 +212,8 @@ async def test_a_call_that_breaks_its_schema_is_given_back_so_that_the_model_can
         "ok<|im_end|>",
     ]
     served, _ = model(chatml(), lambda prompt, number: replies[number])
-    rounds = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(get_current_weather)]))
+    plan = await prepare_turn(served, offering(get_current_weather))
+    rounds = Rounds(plan, Router([FunctionTool(get_current_weather)]))
     ended = [e.result for e in await run(rounds) if isinstance(e, ToolEnded)]
     assert [result.ok for result in ended] == [False, True]
     assert ended[0].error is not None
@@ -214,7 +229,8 @@ async def test_a_model_that_calls_for_ever_is_stopped_with_a_clear_finish() -> N
         """Counts."""
         return 1
 
-    events = await run(Rounds(await prepare_turn(served, ask()), Router([FunctionTool(loop)]), RoundLimits(rounds=5)))
+    plan = await prepare_turn(served, offering(loop))
+    events = await run(Rounds(plan, Router([FunctionTool(loop)]), RoundLimits(rounds=5)))
     assert len(engine.requests) == 5
     assert [e.code for e in events if isinstance(e, Incident)] == ["tool_rounds_exceeded"]
     assert isinstance(events[-1], TurnEnded)
@@ -229,7 +245,8 @@ async def test_the_time_for_all_tools_of_a_request_is_limited() -> None:
         await asyncio.Event().wait()
 
     served, _ = model(chatml(), lambda prompt, number: replies[number])
-    rounds = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(wait)]), RoundLimits(tool_seconds=0.05))
+    plan = await prepare_turn(served, offering(wait))
+    rounds = Rounds(plan, Router([FunctionTool(wait)]), RoundLimits(tool_seconds=0.05))
     events = await run(rounds)
     assert any(isinstance(e, ToolCancelled) for e in events)
     assert rounds.request.conversation.messages[-1].text == "late"
@@ -252,7 +269,7 @@ async def test_calls_beside_each_other_use_up_the_time_for_all_tools_once() -> N
         return "waited"
 
     router = Router([FunctionTool(wait)], clock=lambda: now)
-    events = await run(Rounds(await prepare_turn(served, ask()), router, RoundLimits(tool_seconds=60)))
+    events = await run(Rounds(await prepare_turn(served, offering(wait)), router, RoundLimits(tool_seconds=60)))
     results = [event.result for event in events if isinstance(event, ToolEnded)]
     assert [(result.ok, result.seconds) for result in results] == [(True, 40), (True, 40), (True, 0)]
 
@@ -268,7 +285,7 @@ async def test_closing_the_rounds_stops_the_engine_and_the_tools() -> None:
             stopped.set()
 
     served, engine = model(chatml(), lambda p, n: '<tool_call>{"name": "wait", "arguments": {}}</tool_call><|im_end|>')
-    steps = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(wait)])).steps()
+    steps = Rounds(await prepare_turn(served, offering(wait)), Router([FunctionTool(wait)])).steps()
     async for step in steps:
         if isinstance(step.events[0], ToolStarted):
             break
@@ -308,7 +325,7 @@ async def test_a_thousand_turns_of_failing_tools_end_with_every_call_answered_on
     while turns < 1000:
         served, engine = model(chatml(), say)
         limits = RoundLimits(rounds=dice.randint(1, 6), tool_seconds=0.05)
-        rounds = Rounds(await prepare_turn(served, ask()), router, limits)
+        rounds = Rounds(await prepare_turn(served, offering(flaky)), router, limits)
         events = await run(rounds)
         turns += len(engine.requests)
         messages = rounds.request.conversation.messages
@@ -335,7 +352,7 @@ async def test_tools_never_get_what_was_thought() -> None:
     )
     replies = [first, "<|channel|>final<|message|>ok<|return|>"]
     served, _ = model(harmony(), lambda prompt, number: replies[number])
-    events = await run(Rounds(await prepare_turn(served, ask()), Router([FunctionTool(note)])))
+    events = await run(Rounds(await prepare_turn(served, offering(note)), Router([FunctionTool(note)])))
     assert seen == ["open"]
     assert [e.text for e in events if isinstance(e, TextDelta)][-1:] != []
     assert all(e.result.call.channel != Channel.ANALYSIS for e in events if isinstance(e, ToolEnded))
@@ -410,11 +427,14 @@ async def test_two_calls_of_one_turn_under_one_id_are_both_answered() -> None:
 
 async def test_a_second_conversation_of_a_session_gets_no_result_of_the_first() -> None:
     tool, router = FunctionTool(number), Router([FunctionTool(number)])
+    ids: set[str] = set()
     for n in (1, 2):
         served, _ = model(harmony(), in_turn(after_role(harmony, numbered(harmony, n, "")), last(harmony)))
         rounds = Rounds(await prepare_turn(served, ask("Say it.", tool)), router, session="chat")
         (ended,) = [event.result for event in await run(rounds) if isinstance(event, ToolEnded)]
-        assert (ended.call.call_id, ended.text(envelope=False)) == ("call_0", f"number {n}")
+        assert ended.text(envelope=False) == f"number {n}"
+        ids.add(ended.call.call_id)
+    assert len(ids) == 2, "no two conversations have an id in common"
 
 
 async def test_the_time_of_earlier_rounds_is_taken_from_that_for_all_tools() -> None:
@@ -433,7 +453,7 @@ async def test_the_time_of_earlier_rounds_is_taken_from_that_for_all_tools() -> 
     replies = [*(f"<tool_call>{call}</tool_call><|im_end|>" for call in calls), "done<|im_end|>"]
     served, _ = model(chatml(), lambda prompt, round: replies[round])
     router = Router([FunctionTool(work), FunctionTool(wait)], clock=lambda: now)
-    plan = await prepare_turn(served, ask())
+    plan = await prepare_turn(served, offering(work, wait))
     ended = []
     async with aclosing(run_rounds(plan, router, limits=RoundLimits(tool_seconds=600))) as events:
         async for event in events:
@@ -451,14 +471,15 @@ async def test_one_call_of_a_request_can_be_cancelled_and_the_model_reads_so() -
 
     replies = ['<tool_call>{"name": "wait", "arguments": {}}</tool_call><|im_end|>', "done<|im_end|>"]
     served, _ = model(chatml(), lambda prompt, round: replies[round])
-    rounds = Rounds(await prepare_turn(served, ask()), Router([FunctionTool(wait)]), session="s")
+    rounds = Rounds(await prepare_turn(served, offering(wait)), Router([FunctionTool(wait)]), session="s")
     events: list[RoundEvent] = []
     async with aclosing(rounds.steps()) as steps:
         async for step in steps:
             events += step.events
             if isinstance(step.events[0], ToolStarted):
-                assert rounds.cancel(step.events[0].call.call_id, "not needed")
+                cancelled = step.events[0].call.call_id
+                assert rounds.cancel(cancelled, "not needed")
                 assert not rounds.cancel("call_7")
-    assert [e for e in events if isinstance(e, ToolCancelled)] == [ToolCancelled("call_0", "not needed")]
+    assert [e for e in events if isinstance(e, ToolCancelled)] == [ToolCancelled(cancelled, "not needed")]
     assert [m.text for m in rounds.request.conversation.messages][-1] == "done"
     assert '"E-TOOL-CANCELLED"' in rounds.request.conversation.messages[-2].text

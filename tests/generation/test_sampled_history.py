@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.conversation import Conversation, Message, MessageEnded, Role
+from antiphon.conversation import Conversation, Message, MessageEnded, Role, ToolSpec
 from antiphon.engines import EngineEnd, ScriptedEngine, Step
 from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
@@ -90,7 +90,7 @@ def test_harmony_keeps_the_reasoning_before_a_call_and_the_call_id_for_id(
     reply = ids(CHANNEL, "analysis", MESSAGE) + thought + ids(END, START, "assistant", " to=functions.f", CHANNEL)
     reply += ids("commentary", " ", CONSTRAIN, "json", MESSAGE) + arguments + ids(CALL)
     speaker = model(harmony(TOKENIZER.controls))
-    conversation = Conversation((Message(role=Role.USER, text="in the end"),))
+    conversation = Conversation((Message(role=Role.USER, text="in the end"),), tools=(ToolSpec("f"),))
     prompt, messages = answered(speaker, conversation, reply)
     result = Message(role=Role.TOOL, name="functions.f", recipient="assistant", call_id=messages[-1].call_id, text="4")
     after, _ = answered(speaker, conversation.add(*messages, result), [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -46,6 +47,7 @@ FORMAT = template_format(
     replies=QWEN,
 )  # fmt: skip
 HI = Conversation((Message(role=Role.USER, text="Hi"),))
+WITH_TOOLS = replace(HI, tools=(ToolSpec("f"), ToolSpec("g")))
 PROMPT = len("user\nHi\nassistant\n") + 3
 
 
@@ -64,12 +66,14 @@ def model(engine: ScriptedEngine) -> Model:
     return Model(name="m", engine=engine, tokenizer=TOKENIZER, format=FORMAT)
 
 
-async def turn(reply: Sequence[int], *, chunk: int = 1, context: int = 8192, **fields: Any) -> Reply:
+async def turn(
+    reply: Sequence[int], *, chunk: int = 1, context: int = 8192, conversation: Conversation = HI, **fields: Any
+) -> Reply:
     engine = ScriptedEngine(
         reply, chunk=chunk, context=context, end_ids=frozenset({TOKENIZER.controls[EOS]}),
         token_bytes=lambda id: piece if isinstance(piece := TOKENIZER.piece(id), bytes) else b"?",
     )  # fmt: skip
-    plan = await prepare_turn(model(engine), TurnRequest(conversation=HI, **fields))
+    plan = await prepare_turn(model(engine), TurnRequest(conversation=conversation, **fields))
     (answer,) = await collect(run_turn(plan))
     assert engine.running == 0
     return answer
@@ -96,22 +100,23 @@ async def test_the_first_token_of_an_answer_has_its_log_probability_too() -> Non
 
 
 async def test_hidden_tokens_have_no_log_probabilities_to_show() -> None:
-    answer = await turn(ids(THINK, "hmm", UNTHINK, "open", *call("f"), END), logprobs=0, chunk=4)
+    reply = ids(THINK, "hmm", UNTHINK, "open", *call("f"), END)
+    answer = await turn(reply, conversation=WITH_TOOLS, logprobs=0, chunk=4)
     assert b"".join(entry.data for entry in answer.logprobs) == b"open"
 
 
 @pytest.mark.parametrize("chunk", [1, 100])
 async def test_without_parallel_calls_the_turn_ends_at_its_first_call(chunk: int) -> None:
     reply = ids(*call("f"), *call("g"), END)
-    both = await turn(reply, chunk=chunk)
-    one = await turn(reply, chunk=chunk, parallel_tool_calls=False)
+    both = await turn(reply, chunk=chunk, conversation=WITH_TOOLS)
+    one = await turn(reply, chunk=chunk, conversation=WITH_TOOLS, parallel_tool_calls=False)
     assert [message.recipient for message in both.messages] == ["functions.f", "functions.g"]
     assert [message.recipient for message in one.messages] == ["functions.f"]
     assert both.reason is one.reason is FinishReason.TOOL_CALL
 
 
 async def test_a_call_cut_by_the_limit_ends_for_length_and_not_as_a_call() -> None:
-    answer = await turn(ids(*call("f", '{"a": 1}'), END), max_tokens=35)
+    answer = await turn(ids(*call("f", '{"a": 1}'), END), conversation=WITH_TOOLS, max_tokens=35)
     assert answer.reason is FinishReason.LENGTH_OUTPUT
     assert answer.messages[-1].text.startswith('{"')
 
@@ -138,13 +143,33 @@ async def test_a_limit_of_nothing_says_nothing_and_needs_no_engine() -> None:
     assert (text(answer), answer.reason) == ("", FinishReason.LENGTH_OUTPUT)
 
 
-async def test_call_ids_go_on_from_the_conversation_s() -> None:
-    before = Message(role=Role.ASSISTANT, recipient="functions.f", channel="commentary", call_id="call_0", text="{}")
-    result = Message(role=Role.TOOL, name="functions.f", recipient="assistant", call_id="call_0", text="1")
+ID = re.compile(r"call_[0-9A-Za-z]{16}")
+
+
+async def called(conversation: Conversation = WITH_TOOLS, **fields: Any) -> list[str]:
+    """The ids of the calls of all choices, of which each makes two."""
     engine = ScriptedEngine(ids(*call("f"), *call("f"), END))
-    plan = await prepare_turn(model(engine), TurnRequest(conversation=HI.add(before, result)))
-    (answer,) = await collect(run_turn(plan))
-    assert [message.call_id for message in answer.messages] == ["call_1", "call_2"]
+    request = TurnRequest(conversation=conversation, **fields)
+    answers = await collect(run_turn(await prepare_turn(model(engine), request)), request.n)
+    found = [str(message.call_id) for answer in answers for message in answer.messages]
+    assert len(found) == 2 * request.n
+    assert all(map(ID.fullmatch, found))
+    return found
+
+
+async def test_no_two_calls_of_any_requests_or_choices_have_one_id() -> None:
+    found = [id for _ in range(20) for id in await called(n=3)]
+    assert len(set(found)) == len(found)
+
+
+async def test_the_ids_of_one_request_are_the_same_however_often_it_is_read_and_none_of_them_is_taken() -> None:
+    first = await called(call_key="k")
+    assert await called(call_key="k") == first
+    before = [
+        Message(role=Role.ASSISTANT, recipient="functions.f", channel="commentary", call_id=id, text="{}")
+        for id in (first[0], (await called(WITH_TOOLS.add(HI.messages[0]), call_key="k"))[1])
+    ]
+    assert not {*first} & {*await called(WITH_TOOLS.add(*before), call_key="k")}
 
 
 def test_an_engine_that_gives_text_is_read_like_one_that_gives_ids() -> None:

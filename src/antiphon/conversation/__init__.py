@@ -17,7 +17,7 @@ from .events import (
 )
 from .loss import Loss, LossKind
 from .message import Channel, End, Intent, Message, OpaquePart, Part, Role, TextPart
-from .tools import FUNCTIONS, JsonSchema, ResponseFormat, ToolChoice, ToolNamespace, ToolSpec, recipients_of
+from .tools import FUNCTIONS, JsonSchema, ResponseFormat, ToolChoice, ToolNamespace, ToolSpec, is_named, recipients_of
 from .visibility import DebugCapability, require_visible, visible_to_user
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "TurnEnded",
     "Usage",
     "described",
+    "is_named",
     "recipients_of",
     "require_visible",
     "visible_to_user",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 JsonSchema = dict[str, Any] | bool
@@ -53,10 +54,25 @@ class ToolNamespace:
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
-    """``names`` narrows ``mode`` to some tools: one name for a named tool, several for allowed_tools."""
+    """``names`` narrows ``mode`` to some tools, by their names or recipients; ``browser`` is all of that namespace.
+
+    ``once``: a tool was named, and is called exactly once.
+    """
 
     mode: Literal["auto", "none", "required"] = "auto"
     names: tuple[str, ...] = ()
+    once: bool = False
+
+    def allows(self, recipient: str) -> bool:
+        """Whether the tool, where it is offered, may be called."""
+        if self.mode == "none":
+            return False
+        return not self.names or any(map(partial(is_named, recipient), self.names))
+
+
+def is_named(recipient: str, name: str) -> bool:
+    """Whether ``name`` is the recipient's: qualified, a function's without its namespace, or a server's namespace."""
+    return recipient in (name, f"{FUNCTIONS}.{name}") or (name != FUNCTIONS and recipient.startswith(f"{name}."))
 
 
 @dataclass(frozen=True, slots=True)

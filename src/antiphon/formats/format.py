@@ -114,12 +114,15 @@ class Format(Protocol):
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
         response_format: ResponseFormat | None = None,
+        calls: Collection[str] | None = None,
     ) -> Parser:
         """A reader for one reply to ``prompt``, whose tail decides where the reply begins (inside a think tag, say).
 
         ``tools`` are those that were offered, a server's own by their recipients (``python``): a format with loose
         headers reads a bare name by them, and one without types in its replies the arguments by their schemas.
         ``response_format`` is what the answer must be: text in quotes before a call is prose unless JSON is requested.
+        ``calls`` are the recipients that the reply may call (None: any): what it writes as a call of another is text,
+        behind an incident (`formats.offered_calls`).
         ``strict`` raises `ParseError` where the default repairs and reports an `Incident`.
         """
 

@@ -77,6 +77,7 @@ class RawFormat:
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
         response_format: ResponseFormat | None = None,
+        calls: Collection[str] | None = None,
     ) -> RawParser:
         return RawParser(self.stops, spelled=self._spelled, strict=strict)
 

@@ -1,32 +1,51 @@
-"""Ids of the calls of a reply: unique in the conversation, whatever the model wrote (OCM-65, OCM-87)."""
+"""Ids of the calls of a reply: random, so that no two conversations share one (OCM-65, OCM-87).
+
+The key of the request is random, and the ids follow from it: who plans the reply and who reads it find the same ones.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
+from string import ascii_letters, digits
 
 from antiphon.conversation import End, Message, Role
 
 from .request import TurnRequest
 
+CALLS = 4
+"""Calls at most in one constrained reply; the ids of their frames are given by us, in order."""
 LONGEST = 256
 """Characters of an id of the model's own."""
+_CHARACTERS = digits + ascii_letters
+_LENGTH = 16
+"""Characters of the random part: 95 bits."""
 
 
-def free_ids(request: TurnRequest, prefix: str) -> Iterator[str]:
-    """Ids in document order, none of them in the conversation yet."""
+def free_ids(request: TurnRequest, choice: int = 0) -> Iterator[str]:
+    """Ids for the calls of a choice, in their order; none of them is in the conversation yet."""
     taken, first = _taken(request), sum(message.is_call for message in request.conversation.messages)
-    return (id for id in (f"{prefix}{number}" for number in count(first)) if id not in taken)
+    return (id for id in (_id(request.call_key, choice, number) for number in count(first)) if id not in taken)
+
+
+def _id(key: str, choice: int, number: int) -> str:
+    value, characters = int.from_bytes(hashlib.sha256(f"{key} {choice} {number}".encode()).digest()), ""
+    for _ in range(_LENGTH):
+        value, place = divmod(value, len(_CHARACTERS))
+        characters += _CHARACTERS[place]
+    return f"call_{characters}"
 
 
 class CallIds:
-    """Gives each call of one choice its id; each choice has its own."""
+    """Ids of the calls of one choice. Each choice has its own, also where one grammar names those of the first."""
 
     def __init__(self, request: TurnRequest, choice: int) -> None:
-        prefix = request.call_prefix if request.n == 1 else f"{request.call_prefix}{choice}_"
         self._taken = _taken(request)
-        self._free = free_ids(request, prefix)
+        self._free = free_ids(request, choice)
+        if choice:
+            self._taken |= set(islice(free_ids(request), CALLS))
 
     def identified(self, message: Message) -> Message:
         """A call under the model's own id where that is new and can be read, else under the next free one.

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -84,12 +84,15 @@ class ReplyCompiler:
         Errors: `RequestError` for a schema, a pattern or a choice of tools that no grammar can enforce, with its place.
         """
         format, tail = (self._format, spell(tuple(prompt[-4:]))[-TAIL:]) if raw is None else (raw, None)
-        key = (domain, tail, msgspec.json.encode(shape))
+        alike = replace(shape, call_ids=("",) * len(shape.call_ids))
+        key = (domain, tail, msgspec.json.encode(alike))
         if continues:
             return await self._compile(format, shape, prompt)
         known = self._known.pop(key, None)
         if known is None or known.is_used_up:
             known = _Known(await self._compile(format, shape, prompt))
+        if any(id in known.grammar.lark for id in shape.call_ids):
+            return known.grammar  # The ids of this reply's calls are in it: it is for no other reply.
         known.uses += 1
         self._known[key] = known
         while len(self._known) > self._capacity:

@@ -13,7 +13,7 @@ from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, 
 from antiphon.errors import EngineError, RequestError
 from antiphon.grammar import ReplyShape
 
-from .call_ids import free_ids
+from .call_ids import CALLS, free_ids
 from .departure import Departure
 from .mask_watch import MaskWatch
 from .model import Model
@@ -24,9 +24,6 @@ if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
 
 log = logging.getLogger("antiphon.generation")
-
-CALLS = 4
-"""Calls at most in one constrained reply; the ids of their frames are given by us, in order."""
 
 
 async def prepare_turn(model: Model, request: TurnRequest, *, most: int | None = None, off_loop: bool = False) -> Plan:
@@ -78,21 +75,26 @@ def shape_of(draft: Draft) -> ReplyShape:
         tools=conversation.tools,
         builtins=conversation.builtins,
         tool_choice=request.tool_choice,
-        parallel=request.parallel_tool_calls,
+        parallel=not request.one_call,
         response_format=conversation.response_format or ResponseFormat(),
-        call_ids=tuple(islice(free_ids(request, request.call_prefix), CALLS)),
+        call_ids=tuple(islice(free_ids(request), CALLS)),
         max_reasoning=draft.model.thinking_budget,
     )
 
 
 def _needs_grammar(draft: Draft) -> bool:
-    """There are tools, or none may be called, or the answer has a form, or replies of the format have channels."""
+    """There are tools or were, or none may be called, or the answer has a form, or replies of the format have channels.
+
+    A model that reads of calls goes on to call, also where it is offered nothing any more.
+    """
     request = draft.request
     if request.requires_grammar:
         return True
     if request.ignore_eos or request.raw is not None:
         return False
-    return bool(request.conversation.tools) or request.tool_choice.mode == "none" or draft.format.framed
+    conversation = request.conversation
+    called = any(message.is_call for message in conversation.messages)
+    return bool(conversation.offered) or called or request.tool_choice.mode == "none" or draft.format.framed
 
 
 def guard_of(plan: Plan) -> ReplyGuard | None:

@@ -56,7 +56,11 @@ class Draft:
         """A reader for one choice, which begins where the prompt's tail says."""
         asked = self.request.conversation
         return self.format.parser(
-            reply_as=Role.ASSISTANT, prompt=self.prompt, tools=asked.offered, response_format=asked.response_format
+            reply_as=Role.ASSISTANT,
+            prompt=self.prompt,
+            tools=asked.offered,
+            response_format=asked.response_format,
+            calls=self.request.calls,
         )
 
 

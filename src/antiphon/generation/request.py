@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 
-from antiphon.conversation import Conversation, ToolChoice
+from antiphon.conversation import Conversation, ToolChoice, recipients_of
 from antiphon.errors import RequestError
 from antiphon.formats import NO_OPINION, HistoryPolicy, SamplingDefaults
 from antiphon.formats.raw import RawFormat
@@ -74,8 +76,18 @@ class TurnRequest:
     """Is given each error of planning before it is raised: a wire sets its own names of parameters, and its hints."""
     best_effort: bool = False
     """An engine that takes no grammars may try without; otherwise such a request is refused."""
-    call_prefix: str = "call_"
-    """Ids of calls that the model gave none: this and the call's number in the conversation (resolution A-O12)."""
+    call_key: str = field(default_factory=partial(secrets.token_hex, 16), compare=False, repr=False)
+    """What the ids of the reply's calls are made of, where the model gives none (`generation.call_ids`)."""
+
+    @property
+    def calls(self) -> frozenset[str]:
+        """The recipients that the reply may call: those that are offered and that the choice allows."""
+        return frozenset(filter(self.tool_choice.allows, recipients_of(self.conversation.offered)))
+
+    @property
+    def one_call(self) -> bool:
+        """The reply ends at its first call."""
+        return self.tool_choice.once or not self.parallel_tool_calls
 
     @property
     def stated(self) -> SamplingDefaults:

@@ -147,10 +147,14 @@ class Rounds:
                 yield event
 
     def _grow(self, messages: Sequence[Message]) -> None:
-        """The reply is history now; a call that was required was made, and the model is free to answer."""
+        """The reply is history now; a call that was required was made, and the model is free to answer.
+
+        The one call of a tool that was named is the only one.
+        """
         choice = self.request.tool_choice
         called = any(message.is_call for message in messages)
-        free = ToolChoice("auto", choice.names) if choice.mode == "required" and called else choice
+        free = ToolChoice("none") if choice.once else ToolChoice("auto", choice.names)
+        free = free if choice.mode == "required" and called else choice
         conversation = self.request.conversation.add(*messages)
         self.request = replace(self.request, conversation=conversation, tool_choice=free)
 

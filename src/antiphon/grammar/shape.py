@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from antiphon.conversation import ResponseFormat, ToolChoice, ToolNamespace, ToolSpec, described
+from antiphon.conversation import ResponseFormat, ToolChoice, ToolNamespace, ToolSpec, described, is_named
 from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control
 
@@ -43,21 +43,25 @@ class ReplyShape:
         """The tools that this reply may call. Error: `RequestError` for a choice that cannot be met."""
         if self.tool_choice.mode == "none":
             return ()
-        names = self.tool_choice.names
-        known = {name for tool in self.tools for name in (tool.name, tool.recipient)}
-        for name in names:
-            if name not in known:
+        builtin = self._builtin_recipients
+        offered = (*(tool.recipient for tool in self.tools), *builtin)
+        for name in self.tool_choice.names:
+            if not any(is_named(recipient, name) for recipient in offered):
                 raise RequestError(
                     f"tool_choice names the unknown tool {name!r}",
                     position=Position(path="tool_choice"),
                     hint="Name one of the tools of this request.",
                 )
-        allowed = tuple(t for t in self.tools if not names or t.name in names or t.recipient in names)
-        if self.must_call and not allowed:
+        allowed = tuple(tool for tool in self.tools if self.tool_choice.allows(tool.recipient))
+        if self.must_call and not allowed and not any(map(self.tool_choice.allows, builtin)):
             raise RequestError(
                 "tool_choice requires a call, and there are no tools", position=Position(path="tool_choice")
             )
         return allowed
+
+    @property
+    def _builtin_recipients(self) -> tuple[str, ...]:
+        return tuple(recipient for namespace in self.builtins for recipient in described(namespace).recipients)
 
     @property
     def must_call(self) -> bool:
@@ -74,12 +78,7 @@ class ReplyShape:
         return Json(arguments_schema(tool.parameters, path), path, strict=tool.strict is True, avoid=avoid)
 
     def builtin_calls(self, avoid: tuple[Control | str, ...] = ()) -> list[tuple[str, Json | None]]:
-        """The recipients of the server's own that a reply may call, and a call's arguments; None for free text (code).
-
-        ``tool_choice`` is about the request's tools: only one that names some of them rules these out.
-        """
-        if self.tool_choice.names:
-            return []
+        """The server's own recipients that a reply may call, and a call's arguments; None for free text (code)."""
         calls: list[tuple[str, Json | None]] = []
         for i, namespace in enumerate(map(described, self.builtins)):
             calls += [(recipient, None) for recipient in namespace.recipients if not namespace.tools]
@@ -87,7 +86,7 @@ class ReplyShape:
                 path = f"builtins[{i}].tools[{k}]"
                 arguments = Json(arguments_schema(tool.parameters, path), path, avoid=avoid)
                 calls.append((f"{namespace.name}.{tool.name}", arguments))
-        return calls
+        return [call for call in calls if self.tool_choice.allows(call[0])]
 
     def _place(self, tool: ToolSpec) -> int:
         return next(i for i, offered in enumerate(self.tools) if offered is tool)

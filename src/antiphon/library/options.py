@@ -76,8 +76,6 @@ def _settings(options: ChatOptions, tools: Sequence[ToolSpec]) -> dict[str, Any]
         fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
     if (choice := options.get("tool_choice")) is not None:
         fields["tool_choice"] = _choice(choice, tools)
-        # Who names a tool wants one call of it: a function that acts must not act twice.
-        fields["parallel_tool_calls"] = not fields["tool_choice"].names
     return fields
 
 
@@ -86,7 +84,7 @@ def _choice(given: str, tools: Sequence[ToolSpec]) -> ToolChoice:
         case "auto" | "none" | "required":
             return ToolChoice(given)
         case name if name in {called for tool in tools for called in (tool.name, tool.recipient)}:
-            return ToolChoice("required", (name,))
+            return ToolChoice("required", (name,), once=True)
     raise RequestError(
         f"tool_choice: no tool is named {given[:64]!r}.",
         code="invalid_value",

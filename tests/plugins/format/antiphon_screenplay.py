@@ -64,6 +64,7 @@ class Screenplay:
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
         response_format: ResponseFormat | None = None,
+        calls: Collection[str] | None = None,
     ) -> Reader:
         return Reader(strict=strict)
 

@@ -20,6 +20,7 @@ from antiphon.conversation import (
 )
 from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults
 from antiphon.formats.history import drop_before
+from antiphon.formats.offered_calls import offered_calls
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
@@ -115,6 +116,7 @@ class Harmony:
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
         response_format: ResponseFormat | None = None,
+        calls: Collection[str] | None = None,
         spelled: bool = False,
     ) -> Parser:
         """A reader for one reply, or for a whole conversation when ``reply_as`` is None.
@@ -128,7 +130,9 @@ class Harmony:
             reader = StrictParser(reply_as, dialect=self.dialect, prefix=prefix)
         else:
             reader = HarmonyParser(reply_as, tools=tools, prefix=prefix)
-        return LiteralParser(reader, report=not self.literal) if self.literal or spelled else reader
+        if self.literal or spelled:
+            reader = LiteralParser(reader, report=not self.literal)
+        return offered_calls(reader, calls, strict=strict)
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
         """The grammar of a reply: at most one call, at which inference stops (HAR-42)."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from antiphon.conversation import Channel, Conversation, End, Message, ResponseFormat, Role, ToolSpec
-from antiphon.formats.format import HistoryPolicy, SamplingDefaults
+from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults
 from antiphon.formats.history import drop_before
+from antiphon.formats.offered_calls import offered_calls
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece, spell
 
@@ -70,12 +71,14 @@ class OpenChatML:
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
         response_format: ResponseFormat | None = None,
-    ) -> ReplyParser:
+        calls: Collection[str] | None = None,
+    ) -> Parser:
         """A reader of one reply. ``strict`` raises `ParseError` where the default reports an `Incident`."""
         opened = self._open_frame(prompt)
         if not opened and reply_as is not None:
             opened = list(self._opened(reply_as))
-        return ReplyParser(opened, speaker=reply_as or Role.ASSISTANT, spelled=not self.controls, strict=strict)
+        reader = ReplyParser(opened, speaker=reply_as or Role.ASSISTANT, spelled=not self.controls, strict=strict)
+        return offered_calls(reader, calls, strict=strict)
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
         """What a reply may be; one call at most, at which inference stops."""

@@ -38,9 +38,15 @@ class ReplyFormat:
         strict: bool = False,
         tools: Collection[ToolSpec | str] = (),
         response_format: ResponseFormat | None = None,
+        calls: Collection[str] | None = None,
     ) -> Parser:
         return DescriptionParser(
-            self._described(bool(tools)), prompt=prompt, tools=tools, response_format=response_format, strict=strict
+            self._described(bool(tools)),
+            prompt=prompt,
+            tools=tools,
+            response_format=response_format,
+            calls=calls,
+            strict=strict,
         )
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:

@@ -28,7 +28,6 @@ from antiphon.tokens import Control
 from .counts import Counts
 from .ids import IdReader
 from .logprobs import PendingLogprobs
-from .no_calls import without_calls
 from .stops import StopStrings
 
 CUT = (EngineEnd.LENGTH_OUTPUT, EngineEnd.LENGTH_CONTEXT)
@@ -50,7 +49,7 @@ class ChoiceReader:
         """Every id of the choice, where the turn is remembered."""
         self._collects_ids = plan.request.remembered
         self._returned = 0
-        self._plain = not plan.request.stop and plan.request.tool_choice.mode != "none"
+        self._plain = not plan.request.stop
         self._end_ids = _foreign_ends(plan)
         self._stop_ids = _requested_ends(plan)
         self._stopped = False
@@ -127,14 +126,11 @@ class ChoiceReader:
 
     @property
     def _called_alone(self) -> bool:
-        return self._called and not self._plan.request.parallel_tool_calls
+        return self._called and self._plan.request.one_call
 
     def _pass(self, events: Sequence[ParserEvent]) -> list[Event]:
         """Parser events on their way out: log probabilities put to their text, stop strings looked for."""
-        request, noted = self._plan.request, list[ParserEvent]()
-        if request.tool_choice.mode == "none":
-            builtin = (namespace.name for namespace in request.conversation.builtins)
-            events = list(without_calls(events, builtin, position=self.counts.completion))
+        noted: list[ParserEvent] = []
         for event in events:
             if self._called_alone:
                 break

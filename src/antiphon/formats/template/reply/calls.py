@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from antiphon.conversation import End
+from antiphon.formats.offered_calls import NOT_ALLOWED
 
 from .arguments import ArgumentsWriter
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import JsonScan
 from .marks import Marks
-from .messages import Messages, call_header
+from .messages import Messages, call_header, recipient_of
 from .source import Reading, Source
 from .typed import Schema
 from .values import ValueReader
@@ -28,14 +29,24 @@ _FENCE = Marks(("```json", "```"))
 class Malformed(Exception):
     """What was read is no call, and nothing of it was made a message."""
 
+    code = "malformed_call"
+
+
+class NotAllowed(Malformed):
+    """A call of what may not be called."""
+
+    code = NOT_ALLOWED
+
 
 class _Call:
     """One call on its way into a message: it begins when its name is known, and what came before waits.
 
-    ``waits``: until all of it is there, because its id comes last.
+    ``waits``: until all of it is there, because its id comes last. ``allowed``: the recipients that it may have.
     """
 
-    def __init__(self, source: Source, messages: Messages, *, waits: bool = False) -> None:
+    def __init__(
+        self, source: Source, messages: Messages, allowed: Collection[str] | None, *, waits: bool = False
+    ) -> None:
         self.name: str | None = None
         self.call_id: str | None = None
         self.begun = False
@@ -43,6 +54,7 @@ class _Call:
         self.extra: list[str] = []
         self._source = source
         self._messages = messages
+        self._allowed = allowed
         self._waits = waits
         self._waiting: list[str] = []
 
@@ -66,10 +78,12 @@ class _Call:
                 self._messages.delta(text)
 
     def named(self, text: object) -> None:
-        """The name, without the quotes that some models add. Raises `Malformed` for what is none."""
+        """The name, without the quotes that some models add. Raises `Malformed` for what is none, or not allowed."""
         name = str(text).strip().strip("\"'").strip()
         if not NAME.match(name):
             raise Malformed
+        if self._allowed is not None and not self.begun and recipient_of(name) not in self._allowed:
+            raise NotAllowed
         self.name = name
         if self._waiting and not self._waits:
             self.begin()
@@ -83,9 +97,17 @@ class _Call:
 
 
 class CallReader:
-    """Reads calls of one form from a source into messages."""
+    """Reads calls of one form from a source into messages. ``allowed``: the recipients of calls; None: any."""
 
-    def __init__(self, source: Source, messages: Messages, schemas: dict[str, Schema], decode: Callable[[str], str]):
+    def __init__(
+        self,
+        source: Source,
+        messages: Messages,
+        schemas: dict[str, Schema],
+        decode: Callable[[str], str],
+        allowed: Collection[str] | None = None,
+    ) -> None:
+        self._allowed = allowed
         self._source = source
         self._messages = messages
         self._schemas = schemas
@@ -128,9 +150,8 @@ class CallReader:
 
     def _object(self, form: CompiledForm) -> Reading[None]:
         names = form.members
-        call = _Call(
-            self._source, self._messages, waits=names is not None and bool(names.call_id) and not names.id_first
-        )
+        waits = names is not None and bool(names.call_id) and not names.id_first
+        call = _Call(self._source, self._messages, self._allowed, waits=waits)
         try:
             yield from self._members(form, call)
             if call.name is None or (form.bare and not call.has_arguments):
@@ -216,7 +237,7 @@ class CallReader:
 
     def _tagged(self, form: CompiledForm) -> Reading[None]:
         late = bool(form.id_behind.literals)
-        call = _Call(self._source, self._messages, waits=late)
+        call = _Call(self._source, self._messages, self._allowed, waits=late)
         for slot in form.slots:
             yield from self._slot(slot, call)
         if call.name is None:

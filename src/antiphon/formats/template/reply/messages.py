@@ -21,11 +21,16 @@ FINAL = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
 ANALYSIS = Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS)
 
 
+def recipient_of(name: str) -> str:
+    """Whom a call by this name is addressed to."""
+    return name if name.startswith("functions.") else f"functions.{name}"
+
+
 def call_header(name: str, call_id: str | None) -> Message:
     """The header of a call's message, which is addressed to the tool."""
     return Message(
         role=Role.ASSISTANT,
-        recipient=name if name.startswith("functions.") else f"functions.{name}",
+        recipient=recipient_of(name),
         channel=Channel.COMMENTARY,
         content_type="json",
         call_id=call_id,

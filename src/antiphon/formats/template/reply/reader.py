@@ -8,7 +8,7 @@ from antiphon.conversation import End, ParserEvent, ResponseFormat, ToolSpec
 from antiphon.errors import ParseError
 from antiphon.tokens import Control, Piece
 
-from .calls import CallReader, Malformed
+from .calls import CallReader, Malformed, NotAllowed
 from .compiled import CompiledDescription, CompiledForm, Role
 from .json_text import JsonAnswer
 from .marks import SYMBOL
@@ -24,6 +24,7 @@ class DescriptionParser:
     A mark that the vocabulary has as a control counts only as that control, never when the model spells it out; one
     that it lacks is text inside a string of arguments, and of an answer that is JSON. Blanks beside a mark are its own.
     ``tools`` are those offered, with their schemas where they are known; ``response_format`` is what was requested.
+    What looks like a call of none of ``calls`` is text as it stands, marks and all.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class DescriptionParser:
         prompt: Sequence[Piece] = (),
         tools: Collection[ToolSpec | str] = (),
         response_format: ResponseFormat | None = None,
+        calls: Collection[str] | None = None,
         strict: bool = False,
     ) -> None:
         self.ended: str | None = None
@@ -40,7 +42,8 @@ class DescriptionParser:
         self._alphabet = description.alphabet
         self._source = Source()
         self._messages = Messages(strict=False)
-        self._calls = CallReader(self._source, self._messages, arguments_of(tools), self._alphabet.decode)
+        self._calls = CallReader(self._source, self._messages, arguments_of(tools), self._alphabet.decode, calls)
+        self._no_calls = calls is not None and not calls
         free = response_format is None or not response_format.is_json
         self._json_begins = "{" if tools and free else '"[{'
         """How an answer begins that is JSON: words before a call may stand in quotes or brackets."""
@@ -166,9 +169,8 @@ class DescriptionParser:
         """An end, what says nothing, or what has no place here."""
         if Role.END in roles:
             self._end(mark)
-        elif Role.CALL_CLOSE in roles and self._quoting:
+        elif self._quoting:
             self._say(self._alphabet.decode(mark))
-            self._quoting = False
         elif Role.CALL_CLOSE in roles or Role.LAYOUT in roles:
             self._switch(reasoning=False)
         else:
@@ -199,8 +201,11 @@ class DescriptionParser:
                 raise Malformed
             yield from self._bare_list(form) if form.listed else self._calls.read(form)
             self._source.recorded()
-        except Malformed:
-            self._say(self._alphabet.decode(self._source.recorded()))
+        except Malformed as fault:
+            text = self._source.recorded()
+            if isinstance(fault, NotAllowed):
+                self._messages.incident(fault.code, self._source.position - len(text), text)
+            self._say(self._alphabet.decode(text))
 
     def _bare_list(self, form: CompiledForm) -> Reading[None]:
         """Calls between brackets that nothing else marks."""
@@ -222,8 +227,8 @@ class DescriptionParser:
         try:
             yield from self._calls_of(mark)
             self._source.recorded()
-        except Malformed:
-            self._not_call(self._source.recorded(), blanks, reasoning=was_reasoning)
+        except Malformed as fault:
+            self._not_call(fault.code, self._source.recorded(), blanks, reasoning=was_reasoning)
 
     def _calls_of(self, mark: str) -> Reading[None]:
         forms = self._description.forms_of(mark)
@@ -264,11 +269,14 @@ class DescriptionParser:
             yield from self._calls.read(form)
             self._source.record()
 
-    def _not_call(self, text: str, blanks: str, *, reasoning: bool) -> None:
-        """What looked like a call and is none is said where it stands; cut off before its name, it says nothing."""
+    def _not_call(self, code: str, text: str, blanks: str, *, reasoning: bool) -> None:
+        """What looked like a call and is none is said where it stands.
+
+        Cut off before its name, it says nothing, unless there is nothing to call.
+        """
         decoded = self._alphabet.decode(text)
-        self._messages.incident("malformed_call", self._source.position - len(text), decoded)
-        if not self._source.last:
+        self._messages.incident(code, self._source.position - len(text), decoded)
+        if not self._source.last or self._no_calls or code == NotAllowed.code:
             self._reasoning, self._after_mark, self._quoting = reasoning, False, True
             self._say(blanks + decoded)
 

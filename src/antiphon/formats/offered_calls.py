@@ -1,0 +1,71 @@
+"""A call of what was not offered is no call: its text is read as an answer.
+
+For formats whose calls are messages like any other. One that marks calls by words of its own gives these back as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from antiphon.conversation import Channel, End, Incident, Message, MessageEnded, MessageStarted, ParserEvent, TextDelta
+from antiphon.errors import ParseError, Position
+from antiphon.tokens import Piece
+
+from .format import Parser
+
+NOT_ALLOWED = "call_not_allowed"
+
+
+def offered_calls(parser: Parser, calls: Collection[str] | None, *, strict: bool = False) -> Parser:
+    """The parser, of whose calls only those to the recipients ``calls`` are calls; None: all of them."""
+    return parser if calls is None else OfferedCalls(parser, calls, strict=strict)
+
+
+class OfferedCalls:
+    """A `Parser` over another. ``strict`` raises `ParseError` for a call that is not allowed."""
+
+    def __init__(self, parser: Parser, calls: Collection[str], *, strict: bool) -> None:
+        self._parser = parser
+        self._calls = frozenset(calls)
+        self._strict = strict
+        self._position = 0
+
+    @property
+    def ended(self) -> str | None:
+        return self._parser.ended
+
+    def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
+        pieces = list(pieces)
+        events = self._parser.feed(pieces)
+        self._position += sum(len(piece) if isinstance(piece, str) else 1 for piece in pieces)
+        if len(events) == 1 and isinstance(events[0], TextDelta):
+            return events  # Nearly every piece of nearly every reply.
+        return [passed for event in events for passed in self._passed(event)]
+
+    def close(self) -> list[ParserEvent]:
+        return [passed for event in self._parser.close() for passed in self._passed(event)]
+
+    def _passed(self, event: ParserEvent) -> Iterator[ParserEvent]:
+        match event:
+            case MessageStarted(message) if self._is_refused(message):
+                yield self._incident(message.recipient or "")
+                yield MessageStarted(as_answer(message))
+            case MessageEnded(message) if self._is_refused(message):
+                yield MessageEnded(as_answer(message))
+            case _:
+                yield event
+
+    def _is_refused(self, message: Message) -> bool:
+        return message.is_call and message.recipient not in self._calls
+
+    def _incident(self, recipient: str) -> Incident:
+        if self._strict:
+            position = Position(offset=self._position)
+            raise ParseError(f"{recipient[:80]!r} may not be called", code=NOT_ALLOWED, position=position)
+        return Incident(NOT_ALLOWED, self._position, recipient)
+
+
+def as_answer(call: Message) -> Message:
+    """The text of a call as the answer that it is where nobody takes the call."""
+    end = End.END if call.end is End.CALL else call.end
+    return Message(role=call.role, channel=Channel.FINAL, text=call.text, end=end)
