@@ -10,6 +10,7 @@ from starlette.routing import Route
 from antiphon.api import Limits
 from antiphon.api.openapi import document
 from kit.api import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted
+from kit.call_ids import CALL_ID
 
 HELLO = ids("Hello, wörld", END)
 
@@ -86,16 +87,15 @@ def test_tool_calls_stream_with_one_index_id_and_name_each_and_arguments_byte_fo
         chunks = [event["choices"][0] for event in chat(base, tools=tools, stream=True).events[:-1]]
     assert whole["finish_reason"] == chunks[-1]["finish_reason"] == "tool_calls"
     assert whole["message"]["content"] == "Let me look."
-    assert [(call["id"], call["type"], call["function"]) for call in whole["message"]["tool_calls"]] == [
-        ("call_0", "function", {"name": "weather", "arguments": first}),
-        ("call_1", "function", {"name": "count", "arguments": second}),
+    assert [(call["type"], call["function"]) for call in whole["message"]["tool_calls"]] == [
+        ("function", {"name": "weather", "arguments": first}),
+        ("function", {"name": "count", "arguments": second}),
     ]
     deltas = [call for chunk in chunks for call in chunk["delta"].get("tool_calls", ())]
     begun = [delta for delta in deltas if "id" in delta]
-    assert [(delta["index"], delta["id"], delta["function"]["name"]) for delta in begun] == [
-        (0, "call_0", "weather"),
-        (1, "call_1", "count"),
-    ]
+    assert [(delta["index"], delta["function"]["name"]) for delta in begun] == [(0, "weather"), (1, "count")]
+    given = [call["id"] for call in (*whole["message"]["tool_calls"], *begun)]
+    assert len({*filter(CALL_ID.fullmatch, given)}) == 4, "each call of each answer has an id of its own"
     assert all(delta["function"]["arguments"] == "" for delta in begun)
     assert all(set(delta) == {"index", "function"} for delta in deltas if "id" not in delta)
     for index, arguments in enumerate((first, second)):
@@ -104,10 +104,9 @@ def test_tool_calls_stream_with_one_index_id_and_name_each_and_arguments_byte_fo
 
 def test_arguments_cut_by_the_limit_are_delivered_and_the_reason_is_length() -> None:
     reply = ids(*call("weather", '{"city": "Z"}'), END)
+    limit, tools = len(ids(*call("weather", '{"city"'))) - 2, [{"type": "function", "function": {"name": "weather"}}]
     with running(app(reply)) as base:
-        choice = chat(base, max_completion_tokens=len(ids(*call("weather", '{"city"'))) - 2, max_tokens=1000).json[
-            "choices"
-        ][0]
+        choice = chat(base, tools=tools, max_completion_tokens=limit, max_tokens=1000).json["choices"][0]
     assert choice["finish_reason"] == "length"
     assert choice["message"]["content"] is None
     assert choice["message"]["tool_calls"][0]["function"]["arguments"] == '{"city"'

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from antiphon.tokens import Piece
 from kit.api import END as CHATML_END
 from kit.api import THINK, UNTHINK, call, ids, post_in_process, scripted
+from kit.call_ids import numbered
 from kit.responses import (
     CALL,
     CHANNEL,
@@ -52,7 +53,7 @@ SHELL: dict[str, Any] = {"type": "custom", "name": "shell", "description": "Runs
 
 def without_ids(value: Any) -> Any:
     """Two responses differ in their ids, and in nothing else."""
-    return json.loads(re.sub(r"_[0-9a-f]{24}", "_…", json.dumps(value)))
+    return json.loads(re.sub(r"_[0-9a-f]{24}", "_…", json.dumps(numbered(value))))
 
 
 def accumulated(events: list[Any]) -> list[Any]:

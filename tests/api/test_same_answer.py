@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.api import CALL, END, THINK, UNCALL, UNTHINK, app, call, ids, in_process, scripted
+from kit.call_ids import numbered
 
 TEXTS = st.text(alphabet=st.sampled_from('ab \n{}"é漢🜂<|>/'), min_size=1, max_size=12)
 ARGUMENTS = st.dictionaries(st.sampled_from("xyz"), TEXTS, max_size=2).map(json.dumps)
@@ -68,6 +69,7 @@ def collected(answer: dict[str, Any]) -> dict[str, Any]:
     stop=st.one_of(st.none(), st.lists(st.text(alphabet="ab é", min_size=1, max_size=3), max_size=3)),
     parallel=st.booleans(),
     expose=st.booleans(),
+    offered=st.sampled_from([["look"], ["other"], []]),
 )
 async def test_a_stream_and_a_whole_answer_agree(
     replies: list[list[int]],
@@ -76,8 +78,10 @@ async def test_a_stream_and_a_whole_answer_agree(
     stop: list[str] | None,
     parallel: bool,
     expose: bool,
+    offered: list[str],
 ) -> None:
     fields: dict[str, Any] = {"n": len(replies), "max_tokens": limit, "stop": stop, "parallel_tool_calls": parallel}
+    fields["tools"] = [{"type": "function", "function": {"name": name}} for name in offered]
     usage = {"stream": True, "stream_options": {"include_usage": True}}
     one, other = (
         app(scripted(lambda prompt, sampling, choice: replies[choice], chunk=cut), expose_reasoning=expose)
@@ -87,4 +91,6 @@ async def test_a_stream_and_a_whole_answer_agree(
     streamed = await in_process(other, **fields, **usage)
     assert (whole.status, streamed.status) == (200, 200), (whole.body, streamed.body)
     assert streamed.events[-1] == "[DONE]"
-    assert assembled(streamed.events[:-1]) == collected(whole.json)
+    assert numbered(assembled(streamed.events[:-1])) == numbered(collected(whole.json))
+    calls = [call for choice in collected(whole.json)["choices"] for call in choice["calls"]]
+    assert all(name in offered for _, name, _ in calls)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from antiphon.conversation import Event, MessageEnded, MessageStarted
 from antiphon.formats import Format
-from antiphon.generation import Meter, Plan, StepEvents, TurnRequest, turns_of
+from antiphon.generation import Meter, Plan, StepEvents, turns_of
 from antiphon.generation.meter import Deadline
 from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.chat.schema import ChatRequest
@@ -26,16 +26,6 @@ class ServerToolUse:
 
     offer: Offer
     session: str
-
-    def added_to(self, turn: TurnRequest) -> TurnRequest:
-        """The turn with these tools beside the caller's."""
-        conversation = turn.conversation
-        names = {spec.name for spec in self.offer.specs}
-        for i, tool in enumerate(conversation.tools):
-            if tool.name in names:
-                raise refused(f"tools[{i}].function.name", f"{tool.name!r} is a tool of this server.")
-        tools = (*conversation.tools, *self.offer.specs)
-        return replace(turn, conversation=replace(conversation, tools=tools, builtins=self.offer.builtins))
 
     async def steps(self, plan: Plan, meter: Meter, deadline: Deadline) -> AsyncGenerator[StepEvents[Event], None]:
         """The events of all turns as the client sees them: calls that run here, and their results, are left out."""

@@ -40,6 +40,9 @@ def command(
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same answer.")] = None,
     tools: ToolsOption = None,
     mcp: McpOption = None,
+    tool_choice: Annotated[
+        str | None, typer.Option(help="auto, none, required, or the tool to call once, by its qualified name.")
+    ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -48,7 +51,7 @@ def command(
         config, model=model, format=format, chat_template=chat_template, tools__names=tools, tools__mcp=mcp
     )
     pull_missing(loaded.config)
-    settings = Answers(temperature=temperature, max_tokens=max_tokens, seed=seed)
+    settings = Answers(temperature=temperature, max_tokens=max_tokens, seed=seed, tool_choice=tool_choice)
     talk = Talk(answers=settings).with_system(system or "")
 
     async def run() -> None:

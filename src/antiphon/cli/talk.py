@@ -18,10 +18,12 @@ from antiphon.conversation import (
     MessageStarted,
     Role,
     TextDelta,
+    ToolChoice,
     TurnEnded,
 )
 from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, run_rounds
 from antiphon.tools import Toolbox, ToolCancelled, ToolEnded, ToolStarted
+from antiphon.wire.choosing import chosen_tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ class Answers:
     temperature: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
+    tool_choice: str | None = None
+    """A mode, or the name of a tool, which is called once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +107,27 @@ async def answering(partner: Partner, talk: Talk) -> AsyncGenerator[RoundEvent, 
         offer = partner.toolbox.offered(builtins=model.format.framed)
         conversation, router = replace(conversation, tools=offer.specs, builtins=offer.builtins), offer.router
     request = TurnRequest(
-        conversation=conversation, temperature=how.temperature, max_tokens=how.max_tokens, seed=how.seed
+        conversation=conversation,
+        temperature=how.temperature,
+        max_tokens=how.max_tokens,
+        seed=how.seed,
+        tool_choice=_choice(how.tool_choice, conversation),
     )
     async with aclosing(run_rounds(await prepare_turn(model, request), router, session="chat")) as events:
         async for event in events:
             yield event
+
+
+def _choice(given: str | None, conversation: Conversation) -> ToolChoice:
+    """Raises `RequestError` for a tool that is not there."""
+    match given:
+        case None:
+            return ToolChoice()
+        case "auto" | "none" | "required":
+            return ToolChoice(given)
+    return ToolChoice(
+        "required", chosen_tools(given, "tool_choice", (), conversation.tools, conversation.builtins), once=True
+    )
 
 
 def messages_of(events: Iterable[RoundEvent]) -> tuple[Message, ...]:

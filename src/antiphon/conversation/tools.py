@@ -72,7 +72,9 @@ class ToolChoice:
 
 def is_named(recipient: str, name: str) -> bool:
     """Whether ``name`` is the recipient's: qualified, a function's without its namespace, or a server's namespace."""
-    return recipient in (name, f"{FUNCTIONS}.{name}") or (name != FUNCTIONS and recipient.startswith(f"{name}."))
+    if recipient in (name, f"{FUNCTIONS}.{name}"):
+        return True
+    return recipient.startswith(f"{name}.") and not f"{name}.".startswith(f"{FUNCTIONS}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def _needs_grammar(draft: Draft) -> bool:
     if request.ignore_eos or request.raw is not None:
         return False
     conversation = request.conversation
-    called = any(message.is_call for message in conversation.messages)
+    called = not request.any_call and any(message.is_call for message in conversation.messages)
     return bool(conversation.offered) or called or request.tool_choice.mode == "none" or draft.format.framed
 
 

@@ -76,12 +76,16 @@ class TurnRequest:
     """Is given each error of planning before it is raised: a wire sets its own names of parameters, and its hints."""
     best_effort: bool = False
     """An engine that takes no grammars may try without; otherwise such a request is refused."""
+    any_call: bool = False
+    """The tools stand in the words of the messages, as a transcript has them: whatever the model calls is a call."""
     call_key: str = field(default_factory=partial(secrets.token_hex, 16), compare=False, repr=False)
     """What the ids of the reply's calls are made of, where the model gives none (`generation.call_ids`)."""
 
     @property
-    def calls(self) -> frozenset[str]:
-        """The recipients that the reply may call: those that are offered and that the choice allows."""
+    def calls(self) -> frozenset[str] | None:
+        """The recipients that the reply may call: those that are offered and that the choice allows; None: any."""
+        if self.any_call and self.tool_choice.mode != "none":
+            return None
         return frozenset(filter(self.tool_choice.allows, recipients_of(self.conversation.offered)))
 
     @property

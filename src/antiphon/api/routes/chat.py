@@ -10,7 +10,7 @@ import msgspec
 
 from antiphon.api.context import Context
 from antiphon.api.post import Post, PostRoute
-from antiphon.api.server_tools import ServerToolUse, server_tools
+from antiphon.api.server_tools import server_tools
 from antiphon.api.session import SessionTurn, session_turn
 from antiphon.conversation import Message
 from antiphon.generation import Draft, Model, plan_turn
@@ -36,10 +36,11 @@ class ChatCompletions(PostRoute):
             session = await self._session(wire, post.exchange.owner, stack)
             tenant = post.tenant.asking(affinity=session.affinity if session else None)
             earlier = session.history if session else ()
-            reading = Reading(context.dialect, context.limits, context.today, tenant, earlier, stream)
             tools = server_tools(context, wire, model.format, session=id)
+            offer = tools.offer if tools else None
+            reading = Reading(context.dialect, context.limits, context.today, tenant, earlier, stream, offer)
             more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
-            draft = await post.off_loop(lambda: _draft(wire, model, reading, tools), more=more)
+            draft = await post.off_loop(lambda: _draft(wire, model, reading), more=more)
             taken = draft.request.conversation.settings.template_kwargs
             post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
             head = _head(wire, draft, context, id, earlier)
@@ -57,10 +58,8 @@ class ChatCompletions(PostRoute):
         return await stack.enter_async_context(turn)
 
 
-def _draft(wire: ChatRequest, model: Model, reading: Reading, tools: ServerToolUse | None) -> Draft:
-    turn = to_turn(wire, reading)
-    offered = turn if tools is None else tools.added_to(turn)
-    return plan_turn(model, offered, most=reading.dialect.prompt_limit(model.context))
+def _draft(wire: ChatRequest, model: Model, reading: Reading) -> Draft:
+    return plan_turn(model, to_turn(wire, reading), most=reading.dialect.prompt_limit(model.context))
 
 
 def _head(wire: ChatRequest, draft: Draft, context: Context, id: str, earlier: Sequence[Message]) -> AnswerHead:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from antiphon.config import Limits
@@ -17,6 +17,8 @@ from antiphon.conversation import (
 from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import TurnRequest
 from antiphon.tenancy import NOBODY, Tenant
+from antiphon.tools import Offer
+from antiphon.wire.choosing import chosen_tools
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
 from antiphon.wire.fields import session_name
@@ -39,7 +41,7 @@ class Reading:
     """How a request is read: by which dialect, within which limits, on which day, for whom.
 
     ``earlier`` frames are the history of a session, to which the request's messages are added. ``stream``: whether
-    the answer is streamed, as its route found out.
+    the answer is streamed, as its route found out. ``server``: the server's tools that are offered beside the caller's.
     """
 
     dialect: Dialect
@@ -48,6 +50,7 @@ class Reading:
     tenant: Tenant = NOBODY
     earlier: tuple[Message, ...] = ()
     stream: bool = False
+    server: Offer | None = None
 
 
 def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
@@ -61,8 +64,10 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         raise refused("messages", f"there are {len(wire.messages)} messages; at most {limits.max_messages} are read.")
     if wire.n is not None and not 1 <= wire.n <= limits.max_n:
         raise refused("n", f"{wire.n} choices; from 1 to {limits.max_n} are possible.")
-    tools = _tools(wire.tools or [], dialect)
-    choice = _tool_choice(wire, tools)
+    own, server = _tools(wire.tools or [], reading), reading.server
+    tools, builtins = (*own, *(server.specs if server else ())), server.builtins if server else ()
+    choice = _tool_choice(wire, own, server)
+    nothing = choice.mode == "none"
     effort = wire.reasoning_effort
     turn = TurnRequest(
         conversation=Conversation(
@@ -75,7 +80,8 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
                     in_order=dialect.tools_answer_in_order,
                 ),
             ),
-            tools=() if choice.mode == "none" else tools,
+            tools=() if nothing else tools,
+            builtins=() if nothing else builtins,
             settings=Settings(
                 reasoning_effort=ReasoningEffort(effort) if effort else None,
                 current_date=reading.today,
@@ -144,13 +150,19 @@ def _fixed_length(wire: ChatRequest) -> bool:
     return bool(wire.min_tokens) and most is not None and (wire.min_tokens or 0) >= most
 
 
-def _tools(tools: list[Tool], dialect: Dialect) -> tuple[ToolSpec, ...]:
+def _tools(tools: list[Tool], reading: Reading) -> tuple[ToolSpec, ...]:
+    """The caller's own; none of them has the name of a tool of the server's."""
+    dialect = reading.dialect
     if dialect.max_tools is not None and len(tools) > dialect.max_tools:
         raise refused("tools", f"there are {len(tools)} tools; at most {dialect.max_tools} are possible.")
-    return read_tools(tools)
+    own, served = read_tools(tools), {spec.name for spec in reading.server.specs} if reading.server else set()
+    for i, tool in enumerate(own):
+        if tool.name in served:
+            raise refused(f"tools[{i}].function.name", f"{tool.name!r} is a tool of this server.")
+    return own
 
 
-def _tool_choice(wire: ChatRequest, tools: tuple[ToolSpec, ...]) -> ToolChoice:
+def _tool_choice(wire: ChatRequest, own: tuple[ToolSpec, ...], server: Offer | None) -> ToolChoice:
     """Resolution X-23: auto where there are tools, else none, which needs no word of its own: nothing can be called."""
     match wire.tool_choice:
         case None:
@@ -161,20 +173,18 @@ def _tool_choice(wire: ChatRequest, tools: tuple[ToolSpec, ...]) -> ToolChoice:
             choice = ToolChoice(mode)
         case ToolChoiceObject() as chosen:
             choice = _chosen(chosen)
-    if not tools:
+    specs, builtins = (server.specs, server.builtins) if server else ((), ())
+    if not (own or specs or builtins):
         raise refused("tool_choice", "there are no tools to choose from.")
-    known = {tool.name for tool in tools}
-    for name in choice.names:
-        if name not in known:
-            raise refused("tool_choice", f"no tool is named {name[:64]!r}.")
-    return choice
+    names = [one for name in choice.names for one in chosen_tools(name, "tool_choice", own, specs, builtins)]
+    return replace(choice, names=tuple(dict.fromkeys(names)))
 
 
 def _chosen(choice: ToolChoiceObject) -> ToolChoice:
     if choice.type == "function":
         if choice.function is None:
             raise refused("tool_choice.function", "must name a tool.", code="missing_required_parameter")
-        return ToolChoice("required", (choice.function.name,))
+        return ToolChoice("required", (choice.function.name,), once=True)
     if choice.allowed_tools is None:
         raise refused("tool_choice.allowed_tools", "must list tools.", code="missing_required_parameter")
     allowed = choice.allowed_tools

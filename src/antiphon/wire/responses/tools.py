@@ -10,6 +10,7 @@ import msgspec
 
 from antiphon.conversation import FUNCTIONS, ToolChoice, ToolNamespace, ToolSpec
 from antiphon.tools import Offer, Router
+from antiphon.wire.choosing import chosen_tools
 from antiphon.wire.definitions import NAME, read_function
 from antiphon.wire.errors import refused
 
@@ -169,20 +170,22 @@ def _chosen(choice: ResponsesToolChoice, tools: Tools) -> ToolChoice:
     single = ChosenTool(
         type=choice.type, name=choice.name, namespace=choice.namespace, server_label=choice.server_label
     )
-    return ToolChoice("required", tuple(_names(single, tools, "tool_choice")))
+    return ToolChoice("required", tuple(_names(single, tools, "tool_choice")), once=True)
 
 
 def _names(tool: ChosenTool, tools: Tools, path: str) -> Iterator[str]:
     """What the model calls a chosen tool by; several for a namespace or a server."""
     if tool.type in ("function", "custom"):
         name = f"{tool.namespace}.{tool.name}" if tool.namespace else tool.name or ""
-        if name not in tools.offers:
-            raise refused(f"{path}.name" if tool.name else path, f"no tool is named {name[:64]!r}.")
-        yield name
+        own = [spec for spec in tools.specs if spec.name in tools.offers]
+        served = [spec for spec in tools.specs if spec.recipient in tools.served]
+        yield from chosen_tools(name, f"{path}.name" if tool.name else path, own, served, tools.builtins)
         return
     namespace = _NAMESPACES.get("web_search" if tool.type.startswith("web_search") else tool.type)
     label = tool.server_label if tool.type == "mcp" else namespace
     found = [r for r in sorted(tools.served) if r.startswith((f"{FUNCTIONS}.{label}__", f"{label}.")) or r == label]
+    if tool.type == "mcp" and tool.name is not None:
+        found = [recipient for recipient in found if recipient == f"{FUNCTIONS}.{label}__{tool.name}"]
     if tool.type == "namespace":
         found = [name for name in tools.offers if name.startswith(f"{tool.name}.")]
     if not found:

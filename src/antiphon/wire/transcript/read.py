@@ -43,6 +43,7 @@ def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = 
         max_tokens=settings.max_tokens,
         stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
         tenant=tenant,
+        any_call=True,
     )
     return TranscriptRequest(request, header.model, header.capabilities.streaming)
 
