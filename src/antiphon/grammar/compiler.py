@@ -8,7 +8,7 @@ engine's release of llguidance and the model's own vocabulary, up to its first m
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -135,19 +135,34 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
         refuse_markers(node.schema, spelled, node.path)
         return exclude_controls(engine, node.path) if any(map(SPELLING.match, spelled)) else engine
 
-    text = lark(
-        grammar,
-        controls=vocabulary.controls,
-        end_ids=vocabulary.end_ids,
-        engine_schema=shown,
-    )
-    if len(text) > limits.text:
-        raise RequestError(f"tools and response format together make a grammar of more than {limits.text} characters")
-    start = LLMatcher(vocabulary.tokens, text, log_level=0)
+    text, start = _started(lambda finite: _text(grammar, vocabulary, shown, finite=finite), vocabulary, limits)
     _check(start, leaves(grammar), FaultFinder(vocabulary.tokens, shown))
     by_path = {schema.path: schema for schema in schemas.values()}
     digest = hashlib.sha256(text.encode()).hexdigest()
     return CompiledGrammar(text, digest, vocabulary.tokens, start, by_path, limits.mask_seconds)
+
+
+def _text(grammar: Grammar, vocabulary: Vocabulary, shown: Callable[[Json], JsonSchema], *, finite: bool) -> str:
+    return lark(
+        grammar,
+        controls=vocabulary.controls,
+        end_ids=vocabulary.end_ids,
+        engine_schema=shown,
+        finite=finite,
+    )
+
+
+def _started(written: Callable[[bool], str], vocabulary: Vocabulary, limits: Limits) -> tuple[str, LLMatcher]:
+    """The grammar whose numbers end; where it does not compile, with JSON left to the engine, which combines more."""
+    text = written(True)
+    if len(text) <= limits.text:
+        start = LLMatcher(vocabulary.tokens, text, log_level=0)
+        if not first_fault(start):
+            return text, start
+    text = written(False)
+    if len(text) > limits.text:
+        raise RequestError(f"tools and response format together make a grammar of more than {limits.text} characters")
+    return text, LLMatcher(vocabulary.tokens, text, log_level=0)
 
 
 def _check(start: LLMatcher, parts: Sequence[Json | Regex | NamedRules], finder: FaultFinder) -> None:

@@ -93,7 +93,7 @@ class FaultFinder:
 
     def _fault(self, leaf: Json | Regex | NamedRules) -> str:
         self._left -= 1
-        text = lark(leaf, controls={}, end_ids=(), engine_schema=self._shown_or_itself(leaf))
+        text = lark(leaf, controls={}, end_ids=(), engine_schema=self._shown_or_itself(leaf), finite=False)
         return first_fault(LLMatcher(self._tokens, text, log_level=0))
 
     def _shown_or_itself(self, leaf: Json | Regex | NamedRules) -> Callable[[Json], JsonSchema]:

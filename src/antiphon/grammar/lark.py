@@ -48,6 +48,7 @@ from .grammar import (
     Regex,
     Repeat,
 )
+from .json_values import JsonWriter, digits_of
 from .key_values import KeyValuesWriter
 from .spelling import Pieces
 from .text import NOT_BLANK, not_first, quote, quoted, text_without
@@ -62,12 +63,14 @@ def lark(
     controls: Mapping[Control, int],
     end_ids: Collection[int],
     engine_schema: Callable[[Json], JsonSchema] = lambda node: node.schema,
+    finite: bool = True,
 ) -> str:
     """The grammar as Lark text for a vocabulary with ``controls`` and the model's ``end_ids``.
 
     ``engine_schema`` gives the schema that the engine is to be shown for a `Json` (see `antiphon.grammar.schema`).
+    ``finite``: numbers have no more digits than readers hold (`.json_values`); else JSON is left to the engine.
     """
-    writer = _Writer(controls, end_ids, engine_schema)
+    writer = _Writer(controls, end_ids, engine_schema, finite=finite)
     start = writer.expression(grammar)
     return "\n".join([HEADER, f"start: {start}", *writer.rules, ""])
 
@@ -76,8 +79,14 @@ class _Writer:
     """Writes expressions; what needs a name of its own becomes a rule, equal bodies one rule."""
 
     def __init__(
-        self, controls: Mapping[Control, int], end_ids: Collection[int], engine_schema: Callable[[Json], JsonSchema]
+        self,
+        controls: Mapping[Control, int],
+        end_ids: Collection[int],
+        engine_schema: Callable[[Json], JsonSchema],
+        *,
+        finite: bool,
     ) -> None:
+        self._finite = finite
         self._controls = controls
         self._end = f"<[{','.join(map(str, sorted(end_ids)))}]>" if end_ids else '""'
         self._engine_schema = engine_schema
@@ -138,7 +147,10 @@ class _Writer:
 
     def _value(self, node: Json | KeyValues) -> str:
         if isinstance(node, Json):
-            return self.json(self._engine_schema(node), spaced=node.spaced)
+            engine = self._engine_schema(node)
+            if not self._finite:
+                return self.json(engine, spaced=node.spaced)
+            return JsonWriter(self, engine, digits=digits_of(node.schema), spaced=node.spaced).text()
         return KeyValuesWriter(self, node.spelling, node.json).arguments(self._engine_schema(node.json))
 
     def _id(self, control: Control | str | None) -> int | None:

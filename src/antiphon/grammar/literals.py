@@ -13,8 +13,9 @@ from typing import Any
 from antiphon.conversation import JsonSchema
 from antiphon.tokens import Control
 
+from .json_values import JsonWriter
 from .kinds import of_type, target, types_of
-from .rules import Part, Rules, sequence
+from .rules import Part, Rules, listed_items, sequence
 from .text import any_text, quoted
 
 MOST_COUNTED = 256
@@ -149,7 +150,7 @@ class LiteralWriter:
                 return self._object(node, where)
             case _:
                 bounds = {key: value for key, value in of_type(node, name).items() if key in (*_NUMBERS, "type")}
-                return self._rules.json(bounds)
+                return JsonWriter(self._rules, bounds).text()
 
     def _reference(self, reference: str, where: str) -> str:
         return self._rules.recursive(
@@ -159,7 +160,8 @@ class LiteralWriter:
 
     def _anything(self) -> str:
         item = self.anything()
-        simple = [self.string({}), self._rules.json({"type": "number"}), *map(self._style.word, (True, False, None))]
+        number = JsonWriter(self._rules, {"type": "number"}).text()
+        simple = [self.string({}), number, *map(self._style.word, (True, False, None))]
         listed = self._bracketed("[]", sequence(self._rules, [], more=self._part(item)))
         members = sequence(self._rules, [], more=self._part(f"{self._any_name()} {self._style.colon} {item}"))
         return f"({' | '.join([*simple, listed, self._bracketed('{}', members)])})"
@@ -171,7 +173,7 @@ class LiteralWriter:
         prefix = [self.value(part, f"{where}.prefixItems[{i}]") for i, part in enumerate(node.get("prefixItems", ()))]
         item = self.value(node.get("items", True), f"{where}.items")
         least, most = int(node.get("minItems", 0)), node.get("maxItems")
-        return self._bracketed("[]", _listed(prefix, item, least, most, self._style.comma))
+        return self._bracketed("[]", listed_items(prefix, item, least, most, self._style.comma))
 
     def _object(self, node: dict[str, Any], where: str) -> str | None:
         parts = []
@@ -254,22 +256,3 @@ def _any_of(ways: Sequence[str | None]) -> str | None:
 
 def _joined(items: Sequence[str | None], comma: str) -> str:
     return f" {comma} ".join(item for item in items if item is not None)
-
-
-def _listed(prefix: Sequence[str | None], item: str | None, least: int, most: int | None, comma: str) -> str:
-    """The items of an array: a prefix, each part only behind the one before, then any number of ``item``."""
-    room = None if most is None else max(0, int(most) - len(prefix))
-    inside = ""
-    if item is not None and room != 0:
-        first = max(0, least - len(prefix))
-        inside = f"({comma} {item}){{{first},{'' if room is None else room}}}"
-        if not prefix:
-            rest = f"({comma} {item}){{{max(0, least - 1)},{'' if most is None else int(most) - 1}}}"
-            return f"({item} {rest}){'' if least else '?'}"
-    for i, part in reversed(list(enumerate(prefix))):
-        if part is None or (most is not None and i >= most):
-            inside = ""
-            continue
-        inside = f"{comma if i else ''} {part} {inside}".strip()
-        inside = inside if i < least else f"({inside})?"
-    return inside

@@ -65,3 +65,22 @@ def sequence(rules: Rules, parts: Sequence[Part], *, more: Part | None = None) -
     if not begins:
         return ""
     return f"({' | '.join(begins)}){'' if any(part.required for part in parts) else '?'}"
+
+
+def listed_items(prefix: Sequence[str | None], item: str | None, least: int, most: int | None, comma: str) -> str:
+    """The items of an array: a prefix, each part only behind the one before, then any number of ``item``."""
+    room = None if most is None else max(0, int(most) - len(prefix))
+    inside = ""
+    if item is not None and room != 0:
+        first = max(0, least - len(prefix))
+        inside = f"({comma} {item}){{{first},{'' if room is None else room}}}"
+        if not prefix:
+            rest = f"({comma} {item}){{{max(0, least - 1)},{'' if most is None else int(most) - 1}}}"
+            return f"({item} {rest}){'' if least else '?'}"
+    for i, part in reversed(list(enumerate(prefix))):
+        if part is None or (most is not None and i >= most):
+            inside = ""
+            continue
+        inside = f"{comma if i else ''} {part} {inside}".strip()
+        inside = inside if i < least else f"({inside})?"
+    return inside
