@@ -22,6 +22,7 @@ from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import gguf_tokenizer
 from kit.api import serving
+from kit.call_ids import CALL_ID
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -82,8 +83,9 @@ async def both(client: openai.AsyncOpenAI, **fields: Any) -> Any:
     return whole
 
 
-def _call_of(call: Any) -> tuple[str, str, str]:
-    return call.id, call.function.name, call.function.arguments
+def _call_of(call: Any) -> tuple[str, str]:
+    assert CALL_ID.fullmatch(call.id)
+    return call.function.name, call.function.arguments
 
 
 async def test_chat_answers_are_parsed_into_the_callers_class(client: openai.AsyncOpenAI) -> None:
@@ -172,3 +174,28 @@ async def test_an_answer_reasons_first_where_its_schema_does(client: openai.Asyn
     assert {name: list(found[name]) for name in objects} == {
         "summary": ["answer", "reasoning"], "step": ["reasoning", "answer"]
     }  # fmt: skip
+
+
+class City(BaseModel):
+    """Free numbers, which a small model does not end by itself."""
+
+    name: str = Field(max_length=20)
+    population: int
+    area: float
+    height: float = Field(ge=0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_number_ends(client: openai.AsyncOpenAI, seed: int) -> None:
+    asked: Any = [{"role": "user", "content": "Tell me about Bern: its population, area and height."}]
+    fields: dict[str, Any] = {"temperature": 1.0, "seed": seed, "max_tokens": 160}
+    answer = await client.chat.completions.parse(model="smollm2", messages=asked, response_format=City, **fields)
+    assert answer.choices[0].message.parsed is not None
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_named_tool_is_called_exactly_once(client: openai.AsyncOpenAI, seed: int) -> None:
+    fields: dict[str, Any] = {"temperature": 1.0, "seed": seed, "max_tokens": 60, "tools": TOOLS, "tool_choice": NAMED}
+    answer = await client.chat.completions.create(model="smollm2", messages=PARIS, **fields)
+    calls: Any = answer.choices[0].message.tool_calls
+    assert [call.function.name for call in calls] == ["Clock"]

@@ -142,7 +142,7 @@ async def test_allowed_tools_are_the_only_ones_that_are_called(stream: bool) -> 
     tools, allowed = [tool("f"), tool("g")], [tool("g")]
     choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": allowed}}
     for called, expected in (("f", None), ("g", "g")):
-        reply = [CALL, f'\n{{"name": "{called}", "arguments": {{}}}}\n', UNCALL, END]
+        reply: list[Piece] = [CALL, f'\n{{"name": "{called}", "arguments": {{}}}}\n', UNCALL, END]
         application, _ = app("template", reply, constrained=True)
         got = await in_process(application, tools=tools, tool_choice=choice, stream=stream)
         if expected is None:
@@ -155,7 +155,7 @@ async def test_allowed_tools_are_the_only_ones_that_are_called(stream: bool) -> 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("choice", [{"type": "function", "function": {"name": "f"}}])
 async def test_a_named_tool_is_called_exactly_once(choice: dict[str, Any], stream: bool) -> None:
-    once = [CALL, '\n{"name": "f", "arguments": {}}\n', UNCALL]
+    once: list[Piece] = [CALL, '\n{"name": "f", "arguments": {}}\n', UNCALL]
     application, _ = app("template", [*once, "\n", *once, END], constrained=True, chunk=500)
     got = await in_process(application, tools=[tool("f"), tool("g")], tool_choice=choice, stream=stream)
     assert b"grammar_broken" in got.body, "the grammar has no second call"

@@ -168,7 +168,7 @@ class JsonWriter:
 
 def digits_of(schema: JsonSchema) -> int:
     """The digits of the longest bound in a schema, and of the longest integer that readers hold at least."""
-    longest, todo = DIGITS, [schema]
+    longest, todo = DIGITS, list[Any]([schema])
     while todo:
         match todo.pop():
             case dict() as node:
