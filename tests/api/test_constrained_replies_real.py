@@ -199,3 +199,15 @@ async def test_a_named_tool_is_called_exactly_once(client: openai.AsyncOpenAI, s
     answer = await client.chat.completions.create(model="smollm2", messages=PARIS, **fields)
     calls: Any = answer.choices[0].message.tool_calls
     assert [call.function.name for call in calls] == ["Clock"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_an_answer_is_whole_at_its_limit_where_the_request_says_so(client: openai.AsyncOpenAI, seed: int) -> None:
+    asked: Any = [{"role": "user", "content": "Tell me about Bern: its population, area and height."}]
+    schema = {"type": "json_schema", "json_schema": {"name": "city", "schema": City.model_json_schema()}}
+    fields: dict[str, Any] = {"temperature": 1.0, "seed": seed, "response_format": schema, "max_tokens": 32 + seed}
+    extra = {"finish": "always"}
+    answer = await client.chat.completions.create(model="smollm2", messages=asked, extra_body=extra, **fields)
+    assert City.model_validate_json(answer.choices[0].message.content or "")
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens <= 32 + seed

@@ -114,8 +114,8 @@ async def test_a_grammar_that_leads_nowhere_is_the_schemas_fault_and_not_the_eng
     """The engine takes a step between bounds for what no number meets, once it has begun the number."""
     schema = '{"type": "number", "minimum": 0.3, "maximum": 0.35, "multipleOf": 0.1}'
     text = f'%llguidance {{}}\nstart: "[" number <[{END}]>\nnumber: %json {schema}\n'
-    tokens = Vocabulary(TOKENIZER, {END}).tokens
-    grammar = CompiledGrammar(text, "", tokens, LLMatcher(tokens, text, log_level=0), {})
+    vocabulary = Vocabulary(TOKENIZER, {END})
+    grammar = CompiledGrammar(text, "", vocabulary, LLMatcher(vocabulary.tokens, text, log_level=0), {})
     asked = TurnRequest(conversation=replace(HI, response_format=ResponseFormat("json_object")))
     plan = replace(await prepare_turn(model("[0.3]"), asked), constraint=grammar)
     with pytest.raises(RequestError) as caught:

@@ -10,11 +10,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
-from antiphon.errors import EngineError, RequestError
+from antiphon.errors import EngineError, Position, RequestError
 from antiphon.grammar import ReplyShape
 
 from .call_ids import CALLS, free_ids
 from .departure import Departure
+from .finish import Finisher
 from .mask_watch import MaskWatch
 from .model import Model
 from .plan import Draft, Plan, compiler_of, plan_turn
@@ -44,11 +45,19 @@ async def constrain(draft: Draft) -> Plan:
     """
     try:
         constraint = await _compiled(draft)
+        ending = await _ending(draft, constraint)
     except RequestError as error:
         draft.request.reword(error)
         raise
     return Plan(
-        draft.model, draft.request, draft.prompt, draft.prompt_ids, draft.sampling, constraint, prefix=draft.prefix
+        draft.model,
+        draft.request,
+        draft.prompt,
+        draft.prompt_ids,
+        draft.sampling,
+        constraint,
+        ending,
+        prefix=draft.prefix,
     )
 
 
@@ -65,6 +74,26 @@ async def _compiled(draft: Draft) -> CompiledGrammar | None:
         domain=draft.request.tenant.domain(),
         raw=draft.request.raw,
     )
+
+
+async def _ending(draft: Draft, compiled: CompiledGrammar | None) -> tuple[int, ...] | None:
+    if draft.request.finish is None or compiled is None:
+        return None
+    return await asyncio.to_thread(_shortest, draft, compiled)
+
+
+def _shortest(draft: Draft, compiled: CompiledGrammar) -> tuple[int, ...]:
+    """The shortest whole reply. Raises `RequestError` where it does not fit into the limit."""
+    most = draft.sampling.max_tokens
+    ending = compiled.ending(compiled.matcher(), most)
+    if ending is None:
+        raise RequestError(
+            f"max_tokens is {most}, and no whole answer was found that is so short",
+            code="invalid_value",
+            position=Position(path="max_tokens"),
+            hint="Allow more tokens, or leave out finish.",
+        )
+    return ending
 
 
 def shape_of(draft: Draft) -> ReplyShape:
@@ -112,6 +141,9 @@ class ReplyGuard:
         self._watch = MaskWatch(compiled.mask_seconds, path=self._constrained_by)
         self._ids: list[int] = []
         self._reword = plan.request.reword
+        ending = plan.ending
+        self.finisher = None if ending is None else Finisher(compiled, plan.sampling.max_tokens, ending)
+        """What ends the reply at its limit, where the request says that it is to be whole there."""
 
     def follow(self, ids: Sequence[int]) -> None:
         """Raises `Departure` at the first id that the grammar does not allow; it knows the error to raise instead.

@@ -72,6 +72,8 @@ class Plan(Draft):
     """
 
     constraint: CompiledGrammar | None
+    ending: tuple[int, ...] | None = None
+    """The shortest whole reply, where one is to be whole at its limit."""
 
     def __post_init__(self) -> None:
         request = self.request
@@ -279,6 +281,7 @@ def check_request(model: Model, request: TurnRequest) -> None:
     _check_stops(request.stop)
     _check_stop_ids(model, request.stop_token_ids)
     _refuse_unconstrained(model, request)
+    _check_finish(model, request)
     _check_logit_bias(model, request)
     for name in sorted(info.unsupported):
         if getattr(request, name, None):
@@ -323,6 +326,21 @@ def _check_scored(model: Model, request: TurnRequest) -> None:
                 position=Position(path=name),
                 hint='Leave error_behavior "truncate" out.',
             )
+
+
+def _check_finish(model: Model, request: TurnRequest) -> None:
+    """That a reply which is to be whole at its limit can be followed by its grammar."""
+    if request.finish is None:
+        return
+    position = Position(path="finish")
+    if compiler_of(model, request) is None:
+        what = f"the engine {model.engine.info.name!r}" if request.raw is None else "a raw prompt"
+        raise UnsupportedError(
+            f"finish cannot be honoured by {what}: no grammar constrains the reply", position=position
+        )
+    if request.logprobs is not None:
+        hint = "The model did not sample the ending, so it has no log probabilities."
+        raise UnsupportedError("finish cannot be honoured together with logprobs", position=position, hint=hint)
 
 
 def _check_stops(stops: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from typing import Literal
 
 from antiphon.conversation import Conversation, ToolChoice, recipients_of
 from antiphon.errors import RequestError
@@ -76,6 +77,8 @@ class TurnRequest:
     """Is given each error of planning before it is raised: a wire sets its own names of parameters, and its hints."""
     best_effort: bool = False
     """An engine that takes no grammars may try without; otherwise such a request is refused."""
+    finish: Literal["always"] | None = None
+    """``always``: a constrained reply is whole at its limit, by the shortest ending (`generation.finish`)."""
     any_call: bool = False
     """The tools stand in the words of the messages, as a transcript has them: whatever the model calls is a call."""
     call_key: str = field(default_factory=partial(secrets.token_hex, 16), compare=False, repr=False)

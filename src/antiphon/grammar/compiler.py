@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import assert_never
 
 import llguidance
@@ -19,6 +20,7 @@ from antiphon.conversation import JsonSchema
 from antiphon.errors import RequestError
 from antiphon.tokens import Control, Tokenizer
 
+from .ending import ClosingTokens
 from .faults import FaultFinder, first_fault, refusal
 from .following import Matcher
 from .grammar import (
@@ -51,11 +53,18 @@ class Vocabulary:
         self.controls = tokenizer.controls
         self.end_ids = frozenset(end_ids)
         self.size = tokenizer.size
+        tokens = _Tokens(tokenizer)
+        self._texts = tokens.tokens[: tokenizer.size]
         self.tokens = LLTokenizer(
-            llguidance.TokenizerWrapper(_Tokens(tokenizer)),
+            llguidance.TokenizerWrapper(tokens),
             n_vocab=tokenizer.size + 1,
             eos_token=tokenizer.size,
         )
+
+    @cached_property
+    def closing(self) -> ClosingTokens:
+        """The tokens by which replies are closed; made when it is first read, in a tenth of a second."""
+        return ClosingTokens(self._texts, self.controls.values(), self.end_ids)
 
 
 class _Tokens:
@@ -87,7 +96,7 @@ class CompiledGrammar:
 
     lark: str
     digest: str
-    tokens: LLTokenizer
+    vocabulary: Vocabulary
     start: LLMatcher
     schemas: Mapping[str, CompiledSchema]
     mask_seconds: float = LIMITS.mask_seconds
@@ -102,7 +111,11 @@ class CompiledGrammar:
 
     def alone(self) -> Matcher:
         """A new matcher that shares nothing, as an engine has one. It is compiled anew, which takes milliseconds."""
-        return Matcher(LLMatcher(self.tokens, self.lark, log_level=0))
+        return Matcher(LLMatcher(self.vocabulary.tokens, self.lark, log_level=0))
+
+    def ending(self, matcher: Matcher, most: int) -> tuple[int, ...] | None:
+        """The ids that end the reply that ``matcher`` follows: as few as a search finds, ``most`` at most."""
+        return self.vocabulary.closing.ending(matcher, most)
 
     @property
     def spent(self) -> bool:
@@ -139,7 +152,7 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
     _check(start, leaves(grammar), FaultFinder(vocabulary.tokens, shown))
     by_path = {schema.path: schema for schema in schemas.values()}
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return CompiledGrammar(text, digest, vocabulary.tokens, start, by_path, limits.mask_seconds)
+    return CompiledGrammar(text, digest, vocabulary, start, by_path, limits.mask_seconds)
 
 
 def _text(grammar: Grammar, vocabulary: Vocabulary, shown: Callable[[Json], JsonSchema], *, finite: bool) -> str:

@@ -33,6 +33,7 @@ def sampled(turn: TurnRequest, wire: SamplingFields | ResponsesRequest) -> TurnR
         frequency_penalty=wire.frequency_penalty,
         repetition_penalty=wire.repetition_penalty,
         stop_token_ids=frozenset(wire.stop_token_ids or ()),
+        finish=wire.finish,
     )
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .names.translate import GenerationFields
 
 
 class SamplingFields(GenerationFields, kw_only=True):
-    """How tokens are chosen, and where the answer stops; null is the model's own choice."""
+    """How tokens are chosen, and where the answer stops; null is the model's own choice.
+
+    ``finish``: a constrained answer is whole at its limit.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
@@ -18,3 +23,4 @@ class SamplingFields(GenerationFields, kw_only=True):
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
+    finish: Literal["always"] | None = None

@@ -55,6 +55,7 @@ class ChoiceReader:
         self._stopped = False
         self.messages: list[Message] = []
         """Those that ended."""
+        self._finisher = guard.finisher if guard is not None else None
         self._open: Message | None = None
         self._called = False
         self.over = False
@@ -63,6 +64,8 @@ class ChoiceReader:
         """The events of one step; nothing after the choice is over."""
         if self.over:
             return []
+        if self._finisher is not None:
+            step = self._finisher.fitted(step)
         if step.cached_tokens is not None:
             self.counts.cached = step.cached_tokens
         if self._guard is not None:
@@ -185,9 +188,10 @@ class ChoiceReader:
         """From what was read first, from the engine's word second (P-08)."""
         if self._cut:
             return FinishReason.STOP_SEQUENCE
-        if self._called_alone:
+        finished = self._finisher is not None and self._finisher.ended
+        if self._called_alone and not finished:
             return FinishReason.TOOL_CALL
-        if self._parser.ended is None and end in CUT:
+        if finished or (self._parser.ended is None and end in CUT):
             full = len(self._plan.prompt_ids) + self.counts.completion >= self._plan.model.context
             return FinishReason.LENGTH_CONTEXT if full else FinishReason.LENGTH_OUTPUT
         return FinishReason.TOOL_CALL if self._called else FinishReason.STOP_EOS

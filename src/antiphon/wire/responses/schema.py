@@ -120,6 +120,7 @@ class ResponsesRequest(TokensRequest, kw_only=True):
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
+    finish: Literal["always"] | None = None
     top_logprobs: int | None = None
     return_token_ids: bool | None = None
     explain_prefix: bool | None = None
