@@ -59,10 +59,11 @@ class OfferedCalls:
         return message.is_call and message.recipient not in self._calls
 
     def _incident(self, recipient: str) -> Incident:
+        found = Incident(NOT_ALLOWED, self._position, recipient)
         if self._strict:
-            position = Position(offset=self._position)
-            raise ParseError(f"{recipient[:80]!r} may not be called", code=NOT_ALLOWED, position=position)
-        return Incident(NOT_ALLOWED, self._position, recipient)
+            position = Position(offset=found.position)
+            raise ParseError(f"{recipient[:80]!r} may not be called", code=found.code, position=position)
+        return found
 
 
 def as_answer(call: Message) -> Message:
