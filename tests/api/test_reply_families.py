@@ -12,6 +12,7 @@ import pytest
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from kit.api import in_process, running
+from kit.call_ids import numbered
 from kit.family_server import ASK, SOURCES, Family, FreeEngine, family
 
 ARGUMENTS: dict[str, Any] = {
@@ -103,7 +104,7 @@ def seen(choice: Any) -> dict[str, Any]:
 def test_the_official_client_sees_the_message_streamed_and_not(spoken: tuple[Family, str], chunk: int) -> None:
     family, reply = spoken
     with running(family.app(reply, chunk=chunk, expose_reasoning=True)) as base, client_of(base) as client:
-        whole, parts = seen(asked(client)), seen(streamed(client))
+        whole, parts = numbered(seen(asked(client))), numbered(seen(streamed(client)))
     assert whole == parts
     calls = calling(family.name)["tool_calls"]
     assert whole["finish"] == "tool_calls"

@@ -80,6 +80,10 @@ INSIDE: dict[str, tuple[Any, str]] = {
     "of a choice": ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, ""),
     "by a reference": ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/m"}},
                                                       "m": {"type": "number"}}}, "["),
+    "in what leads back to itself": ({"$ref": "#/$defs/a", "$defs": {
+        "a": {"anyOf": [{"$ref": "#/$defs/b"}, {"type": "number"}]},
+        "b": {"type": "array", "items": {"$ref": "#/$defs/a"}},
+    }}, "[["),
     "in any object": ({"type": "object"}, '{"x":[{"y":'),
     "anything": (True, ""),
 }  # fmt: skip

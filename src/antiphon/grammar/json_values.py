@@ -14,7 +14,7 @@ from typing import Any
 
 from antiphon.conversation import JsonSchema
 
-from .kinds import TYPES, target
+from .kinds import TYPES, definition, target
 from .number_text import DIGITS, Bounds, integers, numbers
 from .rules import Part, Rules, listed_items, sequence
 from .text import quote, quoted
@@ -44,6 +44,7 @@ class JsonWriter:
         self._spaced = spaced
         self._comma, self._colon = (quoted(", "), quoted(": ")) if spaced else (quoted(","), quoted(":"))
         self._endless: dict[int, bool] = {}
+        self._asked: set[int] = set()
 
     def text(self) -> str:
         """An expression of the whole."""
@@ -55,7 +56,7 @@ class JsonWriter:
         if node is True or not node.keys() - _DEFINITIONS:
             return self._rules.recursive(("json", self._digits, self._spaced), self._anything)
         given = node.keys() - _DEFINITIONS
-        if given == {"$ref"}:
+        if given == {"$ref"} and definition(node["$ref"], self._root) is not None:
             return self._reference(node["$ref"])
         if given == {"anyOf"}:
             return f"({' | '.join(map(self._value, node['anyOf']))})"
@@ -140,10 +141,15 @@ class JsonWriter:
         """Whether a value may hold a number that the schema does not name itself."""
         if not isinstance(node, dict):
             return node
-        if id(node) not in self._endless:
-            self._endless[id(node)] = False  # what leads back to itself holds what else is there
-            self._endless[id(node)] = self._holds(node)
-        return self._endless[id(node)]
+        known = self._endless.get(id(node))
+        if known is not None or id(node) in self._asked:
+            return bool(known)  # what leads back to itself holds what else is there
+        self._asked.add(id(node))
+        holds = self._holds(node)
+        self._asked.discard(id(node))
+        if holds or not self._asked:
+            self._endless[id(node)] = holds
+        return holds
 
     def _holds(self, node: dict[str, Any]) -> bool:
         if "enum" in node or "const" in node:

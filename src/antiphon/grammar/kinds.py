@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 from antiphon.conversation import JsonSchema
 
@@ -27,10 +28,16 @@ def resolved(node: JsonSchema, root: JsonSchema) -> JsonSchema:
 
 def target(reference: str, root: JsonSchema) -> JsonSchema:
     """The definition that a reference leads to; anything, where it leads nowhere."""
+    found = definition(reference, root)
+    return True if found is None else found
+
+
+def definition(reference: str, root: JsonSchema) -> JsonSchema | None:
+    """The same; None where the reference leads nowhere in ``root``."""
     node: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:
-        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
-    return node if isinstance(node, dict | bool) else True
+        node = node.get(unquote(step).replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node if isinstance(node, dict | bool) else None
 
 
 def types_of(node: JsonSchema, root: JsonSchema, depth: int = 0) -> tuple[str, ...]:
