@@ -7,7 +7,6 @@ choice (a name, a word), or any token will do. So few tokens are tried at each p
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Collection, Iterator, Sequence
 
 from .following import Matcher
@@ -18,8 +17,8 @@ TRIED = 3
 """How many tokens are tried at each place of a way."""
 FEW = 64
 """So many allowed tokens are all looked at; of more, those that close something."""
-SECONDS = 0.25
-"""Of processor time for one search."""
+LONGEST = 512
+"""Tokens of an ending that is looked for: some hundredths of a second for a hundred of them."""
 _BRACKETS = re.compile(rb"[}\]]+\n?")
 _QUOTES = re.compile(rb"[\"'][}\]]*\n?")
 _MARKS = (b"</", b"<", b"[", b"\n")
@@ -58,11 +57,10 @@ class ClosingTokens:
         if matcher.accepting:
             return ()
         ways: list[tuple[tuple[int, ...], Matcher]] = [((), matcher)]
-        end = time.thread_time() + SECONDS
-        for _ in range(most):
+        for _ in range(min(most, LONGEST)):
             longer = list(self._longer(ways))
             done = next((ids for ids, after in longer if after.accepting), None)
-            if done is not None or not longer or time.thread_time() > end:
+            if done is not None or not longer:
                 return done
             ways = longer[:WAYS]
         return None
