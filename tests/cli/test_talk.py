@@ -43,6 +43,12 @@ def test_one_question_gets_one_answer_and_nothing_else_on_stdout(home: Path) -> 
     assert (done.returncode, done.stdout) == (0, "Bonjour <b>monde</b>.\n")
 
 
+@pytest.mark.parametrize(("choice", "said"), [("none", ""), ("auto", ""), ("shout", "no tool is named 'shout'")])
+def test_a_tool_choice_is_a_mode_or_a_tool_that_is_there(home: Path, choice: str, said: str) -> None:
+    done = antiphon("chat", "Hello?", "--tool-choice", choice, home=home)
+    assert (done.returncode == 0, said in done.stderr) == (not said, True)
+
+
 def test_an_answer_as_json_has_messages_usage_and_reason(home: Path) -> None:
     answer = json.loads(antiphon("chat", "Hello?", "--json", home=home).stdout)
     assert answer["text"] == "Bonjour <b>monde</b>."

@@ -29,7 +29,7 @@ CHAT: Samples = {
     "tools": {"tools": [TOOL]}, "tools, strict": {"tools": [STRICT]},
     "tool_choice": {"tools": [TOOL], "tool_choice": "required"},
     "parallel_tool_calls": {"tools": [TOOL], "parallel_tool_calls": False}, "server_tools": {"server_tools": True},
-    "finish": {"finish": "always", "response_format": {"type": "json_object"}, "max_tokens": 64},
+    "finish": {"finish": "always"},
     "response_format": {"response_format": {"type": "json_object"}}, "reasoning_effort": {"reasoning_effort": "low"},
     "chat_template_kwargs": {"chat_template_kwargs": {"loud": 1}}, "error_behavior": {"error_behavior": "truncate"},
     "add_generation_prompt": {"add_generation_prompt": True},
