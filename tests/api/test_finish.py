@@ -127,6 +127,10 @@ async def test_what_cannot_be_promised_is_refused_by_name(fields: dict[str, Any]
     assert (got.status, got.error["param"], got.error["code"]) == (400, "finish", "unsupported_parameter")
 
 
-async def test_raw_completions_cannot_promise_it() -> None:
-    got = await post_in_process(app(WHOLE), "/v1/completions", prompt="Hi", finish="always", max_tokens=8)
-    assert (got.status, got.error["param"]) == (400, "finish")
+async def test_completions_have_it_too() -> None:
+    fields: dict[str, Any] = {"prompt": "Hi", "structured_outputs": {"json": CITY}, "max_tokens": 80}
+    got = await post_in_process(app(WHOLE), "/v1/completions", **fields, finish="always")
+    assert got.status == 200, got.body
+    choice = got.json["choices"][0]
+    assert list(json.loads(choice["text"])) == REQUIRED
+    assert choice["finish_reason"] == "length"

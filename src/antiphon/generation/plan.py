@@ -334,10 +334,8 @@ def _check_finish(model: Model, request: TurnRequest) -> None:
         return
     position = Position(path="finish")
     if compiler_of(model, request) is None:
-        what = f"the engine {model.engine.info.name!r}" if request.raw is None else "a raw prompt"
-        raise UnsupportedError(
-            f"finish cannot be honoured by {what}: no grammar constrains the reply", position=position
-        )
+        what = f"the engine {model.engine.info.name!r}, which takes no grammar"
+        raise UnsupportedError(f"finish cannot be honoured by {what}", position=position)
     if request.logprobs is not None:
         hint = "The model did not sample the ending, so it has no log probabilities."
         raise UnsupportedError("finish cannot be honoured together with logprobs", position=position, hint=hint)
