@@ -86,6 +86,7 @@ RESPONSES: Samples = {
 }  # fmt: skip
 
 INTERACTIVE: Samples = {
+    "finish": {"finish": "always"},
     "prompt": {}, "model": {}, "session_id": {"session_id": "t"}, "interactive_mode": {"interactive_mode": True},
     "stream": {"stream": True}, "cancel": {"session_id": "t", "cancel": True},
     "request_output_len": {"request_output_len": 9},

@@ -47,6 +47,7 @@ def read_interactive(
         stop=_stops(wire.stop),
         ignore_eos=wire.ignore_eos,
         stop_token_ids=frozenset(wire.stop_token_ids or ()),
+        finish=wire.finish,
         tenant=tenant,
     )
 

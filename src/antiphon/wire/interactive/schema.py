@@ -34,6 +34,7 @@ class InteractiveRequest(GenerationFields, kw_only=True):
     seed: int | None = None
     ignore_eos: bool = False
     stop_token_ids: list[int] | None = None
+    finish: Literal["always"] | None = None
     response_format: ResponseFormatObject | None = None
 
 
