@@ -25,7 +25,7 @@ from antiphon.wire.names.constraints import READERS
 from antiphon.wire.names.table import KNOWN, KnownName
 from antiphon.wire.responses.schema import ResponsesRequest
 from kit.api import Got, post_in_process
-from kit.obliging import ObligingEngine, obliging
+from kit.obliging import ObligingEngine, chatting_and_embedding, obliging
 
 HI = [{"role": "user", "content": "Hi"}]
 CHAT, TEXT, RESPONSES, INTERACTIVE = (
@@ -231,6 +231,21 @@ async def test_what_cannot_be_honoured_is_refused_by_its_name(place: Server) -> 
         for nothing in (None, [], {}, "", *row.neutral):
             taken = await place.post(**{row.name: nothing})
             assert taken.status == 200, (row.name, nothing, taken.body)
+
+
+@pytest.mark.parametrize(
+    ("route", "fields"),
+    [("/v1/embeddings", {"model": "minilm", "input": "Hi"}), ("/tokenize", {"model": "smollm2", "prompt": "Hi"})],
+)
+async def test_what_changes_what_is_read_is_refused_where_nothing_is_written_too(
+    route: str, fields: dict[str, Any]
+) -> None:
+    app = chatting_and_embedding()
+    for name in ("truncate_prompt_tokens", "lora", "num_ctx"):
+        got = await post_in_process(app, route, **{**fields, name: 5})
+        assert got.status == 400, got.body
+        assert f"{name} cannot be honoured" in got.body.decode()
+        assert (await post_in_process(app, route, **{**fields, name: None})).status == 200
 
 
 @pytest.mark.parametrize(("route", "dialect"), [place for place in PLACES[:8] if place != (TEXT, "mindie")])

@@ -7,9 +7,10 @@ from typing import Literal
 import msgspec
 
 from antiphon.wire.completions.schema import Prompt
+from antiphon.wire.names.translate import PromptFields
 
 
-class EmbeddingRequest(msgspec.Struct, kw_only=True):
+class EmbeddingRequest(PromptFields, kw_only=True):
     """The body of POST /v1/embeddings. ``instruction`` precedes every input, one blank between."""
 
     input: Prompt

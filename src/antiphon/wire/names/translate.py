@@ -56,7 +56,11 @@ class Names:
             raise
 
 
-class GenerationFields(msgspec.Struct, kw_only=True):
+class PromptFields(msgspec.Struct, kw_only=True):
+    """The base of requests that give a model something to read: known names that nothing here can do are refused."""
+
+
+class GenerationFields(PromptFields, kw_only=True):
     """The base of requests for text, in which other servers' names are read too."""
 
 
@@ -77,6 +81,8 @@ class Translation:
             made._translate(foreign, known)
         else:
             made._note(foreign, known)
+            if issubclass(kind, PromptFields):
+                made._refuse(foreign, known)
         made._look_within()
         return made
 
@@ -87,6 +93,11 @@ class Translation:
             if (row := KNOWN.get(name)) is not None and row.use != "constraint":
                 self._apply(row, known)
         self._constrain(known)
+
+    def _refuse(self, foreign: list[str], known: frozenset[str]) -> None:
+        for name in foreign:
+            if (row := KNOWN.get(name)) is not None and row.use == "refused":
+                self._apply(row, known)
 
     def _note(self, unknown: list[str], known: frozenset[str]) -> None:
         """Unknown names are told of. Raises `RequestError` for one that is a known one, misspelt."""

@@ -8,9 +8,10 @@ import msgspec
 
 from antiphon.conversation.json import MessageJson
 from antiphon.wire.chat.schema import AnswerMessage, ChatMessage, ChatRequest, Tool
+from antiphon.wire.names.translate import PromptFields
 
 
-class TokenizeRequest(msgspec.Struct, kw_only=True):
+class TokenizeRequest(PromptFields, kw_only=True):
     """A text as ``prompt``, or a chat as ``messages`` (vLLM's two forms).
 
     With ``add_special_tokens`` false, a prompt that is nothing but a token that ``/tokenizer_info`` names is its id:
