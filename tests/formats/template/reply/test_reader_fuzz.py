@@ -46,6 +46,21 @@ def test_a_reply_is_read_alike_at_every_cut_and_nothing_is_lost(name: str, data:
         assert not any(isinstance(event, Incident) for event in whole)
 
 
+@pytest.mark.parametrize("name", [name for name, description in DESCRIPTIONS.items() if description.calls])
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_call_that_breaks_off_anywhere_is_read_alike_in_one_piece_and_by_character(name: str, quoted: bool) -> None:
+    """``quoted``: the key too, which some models do and their templates do not."""
+    text = spelled(written(DESCRIPTIONS[name], calls=[("f", {"a": "word000", "b": 1}), ("f", {})]))
+    pairs = DESCRIPTIONS[name].calls[0].pairs
+    if quoted and pairs is not None:
+        quote = pairs.quote or '"'
+        text = text.replace("a:", f"{quote}a{quote}:")
+    for end in range(1, len(text)):
+        whole, ended = read(name, 0, [ANCHOR], [text[:end]])
+        other, other_ended = read(name, 0, [ANCHOR], list(text[:end]))
+        assert (messages(other), other_ended) == (messages(whole), ended), text[:end]
+
+
 @pytest.mark.parametrize("text", ["word ", "é", '"', "\\", "'", "<", "\n", ", ", "{"])
 @pytest.mark.parametrize("name", ["hermes", "xml-parameter", "gemma4", "pythonic", "invoke, nested", "typed", "solar"])
 def test_twice_the_reply_takes_twice_the_steps(name: str, text: str) -> None:
@@ -57,9 +72,12 @@ def test_twice_the_reply_takes_twice_the_steps(name: str, text: str) -> None:
 def begun_call(name: str) -> str:
     """A reply up to the middle of a call's first argument."""
     calls = [("f", {"a": "word000"})]
-    parts = written(DESCRIPTIONS[name], calls=calls)
-    text = "".join(part.text if isinstance(part, Markup) else part for part in parts)
+    text = spelled(written(DESCRIPTIONS[name], calls=calls))
     return text[: text.index("word000")]
+
+
+def spelled(parts: Sequence[str | Markup]) -> str:
+    return "".join(part.text if isinstance(part, Markup) else part for part in parts)
 
 
 def counted(name: str, reply: Sequence[Piece]) -> int:

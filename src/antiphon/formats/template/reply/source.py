@@ -130,13 +130,23 @@ class Source:
     def skip(self, literal: str) -> Reading[bool]:
         """Takes blanks and the literal where it follows; where not, the blanks alone."""
         yield from self.after_blanks()
-        while True:
-            ahead = self.text[self.at : self.at + len(literal)]
+        return (yield from self.skip_exactly(literal))
+
+    def skip_exactly(self, literal: str) -> Reading[bool]:
+        """Takes the literal where it is next."""
+        found = yield from self.follows(literal)
+        if found:
+            self.take(self.at + len(literal))
+        return found
+
+    def follows(self, literal: str) -> Reading[bool]:
+        """Whether the literal is next; it stays."""
+        while literal.startswith(ahead := self.text[self.at : self.at + len(literal)]):
             if ahead == literal:
-                self.take(self.at + len(literal))
                 return True
-            if not literal.startswith(ahead) or not (yield from self.more()):
+            if not (yield from self.more()):
                 return False
+        return False
 
     def put_back(self, mark: str) -> None:
         """What was just taken is read again."""
@@ -157,12 +167,3 @@ class Source:
             if not (yield from self.more()):
                 return ""
         return ""
-
-    def skip_exactly(self, literal: str) -> Reading[None]:
-        """Takes the literal where it is next."""
-        while literal and literal.startswith(ahead := self.text[self.at : self.at + len(literal)]):
-            if ahead == literal:
-                self.take(self.at + len(literal))
-                return
-            if not (yield from self.more()):
-                return

@@ -41,9 +41,8 @@ class ValueReader:
             if char == self._pairs.separator:
                 self._source.take(self._source.at + 1)
             elif not self._pairs.key:
-                return bool(
-                    _KEY.match(char) or self._source.text.startswith(self._pairs.quote or "\0", self._source.at)
-                )
+                quoted = bool(self._pairs.quote) and (yield from self._source.follows(self._pairs.quote))
+                return quoted or bool(_KEY.match(char))
             else:
                 mark = yield from self._source.ahead(self._pairs.key_marks)
                 if mark and mark != self._pairs.key:
