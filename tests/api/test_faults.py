@@ -56,7 +56,11 @@ def test_a_full_disk_ends_every_stream_with_what_is_wrong_and_goes_by(base: str)
         assert told["error"]["code"] == "store_full"
         assert done == "[DONE]"
 
-        for whole in (respond(base), respond(base, {"background": True}), chat(base, session_id="s")):
+        *_, told, done = chat(base, store=True, stream=True).events
+        assert (told["error"]["code"], done) == ("store_full", "[DONE]")
+
+        wholes = respond(base), respond(base, {"background": True}), chat(base, session_id="s"), chat(base, store=True)
+        for whole in wholes:
             assert (whole.status, whole.error["code"]) == (507, "store_full")
             assert whole.headers["x-should-retry"] == "false"
             assert "store.db" not in whole.error["message"]
@@ -66,6 +70,7 @@ def test_a_full_disk_ends_every_stream_with_what_is_wrong_and_goes_by(base: str)
         assert respond(base, {"store": False}).status == 200
         assert events_of(respond(base, {"store": False, "stream": True}))[-1]["type"] == "response.completed"
     assert respond(base).status == 200
+    assert request(base, "GET", "/v1/chat/completions").json["data"] == []
     assert chat(base, session_id="s", sequence_start=True).status == 200
     assert chat(base, session_id="s", sequence_start=False).status == 200
 

@@ -78,6 +78,23 @@ class OwnersShout(DescribedTool):
         return ToolOutput(content=f"a call of {call.owner}")
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_stored_is_the_one_answer_after_our_tools(toolbox: Toolbox, stream: bool) -> None:
+    engine = replies(call_shout("hi"), final("It said HI."))
+    with running(app(engine, tools=toolbox)) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="x") as client:
+        request: Any = {"model": "small", "messages": [{"role": "user", "content": "x"}], "store": True}
+        request["extra_body"] = {"server_tools": ["shout"]}
+        if stream:
+            id = list(client.chat.completions.create(**request, stream=True))[-1].id
+        else:
+            id = client.chat.completions.create(**request).id
+        (stored,) = client.chat.completions.list()
+    assert (stored.id, stored.choices[0].message.content) == (id, "It said HI.")
+    assert stored.choices[0].message.tool_calls is None
+    assert stored.usage is not None
+    assert stored.usage.prompt_tokens == sum(len(prompt) for prompt, *_ in engine.requests)
+
+
 def test_a_tool_knows_whose_request_it_serves() -> None:
     secret, alice = new_key("alice")
     engine = replies((*call("shout", "{}"), END), final("Noted."))

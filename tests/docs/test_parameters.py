@@ -58,7 +58,7 @@ async def test_what_an_engine_cannot_honour_is_refused_by_its_name(info: EngineI
 
 
 @pytest.mark.parametrize(
-    "fields", [{"store": False}, {"best_of": 1}, {"functions": []}, {"min_tokens": 8, "n_predict": 8}], ids=str
+    "fields", [{"background": False}, {"best_of": 1}, {"functions": []}, {"min_tokens": 8, "n_predict": 8}], ids=str
 )
 async def test_a_value_of_a_refused_field_that_can_be_honoured_is_taken(fields: dict[str, object]) -> None:
     app = SERVERS.of(next(kinds()).best)

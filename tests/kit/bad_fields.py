@@ -85,7 +85,6 @@ UNSUPPORTED: list[tuple[dict[str, Any], str]] = [
     ({"audio": {"voice": "x"}}, "audio"),
     ({"web_search_options": {"x": 1}}, "web_search_options"),
     ({"best_of": 10**9}, "best_of"),
-    ({"store": True}, "store"),
     ({"min_tokens": 5}, "min_tokens"),
     ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
 ]

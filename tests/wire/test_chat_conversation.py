@@ -20,7 +20,7 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import RenderError, RequestError
-from antiphon.wire.chat.conversation import read_chat, write_chat, write_messages
+from antiphon.wire.chat.conversation import read_chat, read_turn_request, write_chat, write_messages
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}, "strict": True}}
@@ -148,3 +148,12 @@ TURN = st.one_of(
 @given(st.lists(TURN, min_size=1, max_size=6))
 def test_texts_and_reasoning_come_back(messages: list[dict[str, Any]]) -> None:
     assert write_messages(read_chat(messages).messages) == messages
+
+
+def test_a_chat_without_a_server_stores_nothing() -> None:
+    assert read_chat({**BODY, "store": True}) == read_chat(BODY)
+    assert read_turn_request({**BODY, "store": False}) == read_turn_request(BODY)
+    with pytest.raises(RequestError) as caught:
+        read_turn_request({**BODY, "store": True})
+    assert caught.value.code == "unsupported_parameter"
+    assert "store" in caught.value.message

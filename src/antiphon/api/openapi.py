@@ -11,6 +11,12 @@ from antiphon.config import Limits
 from antiphon.version import __version__
 from antiphon.wire.bounds import bound
 from antiphon.wire.chat.schema import ChatChunk, ChatCompletion, ChatRequest
+from antiphon.wire.chat.stored import (
+    ChatCompletionList,
+    ChatCompletionUpdate,
+    DeletedChatCompletion,
+    StoredChatCompletion,
+)
 from antiphon.wire.completions.schema import Completion, CompletionRequest
 from antiphon.wire.embeddings.schema import EmbeddingList, EmbeddingRequest
 from antiphon.wire.errors import ErrorBody
@@ -30,6 +36,7 @@ from antiphon.wire.native.schema import (
 )
 from antiphon.wire.native.template_schema import CheckedTemplate, TemplateCheckRequest
 from antiphon.wire.responses.item_schema import ItemList
+from antiphon.wire.responses.listing import MOST, USUAL
 from antiphon.wire.responses.schema import (
     Conversation,
     ConversationCreate,
@@ -49,7 +56,8 @@ _KINDS = (
     TokenizerInfo,
     RenderRequest, Rendered, ParseRequest, Parsed, ErrorBody, ResponsesRequest, Response, DeletedResponse,
     TokensRequest, TokenCount, Conversation, ConversationCreate, ConversationUpdate, DeletedConversation, ItemsCreate,
-    ItemList, TemplateCheckRequest, CheckedTemplate, EncodeRequest, Encoded,
+    ItemList, TemplateCheckRequest, CheckedTemplate, EncodeRequest, Encoded, StoredChatCompletion, ChatCompletionList,
+    ChatCompletionUpdate, DeletedChatCompletion,
 )  # fmt: skip
 _REF = "#/components/schemas/{name}"
 
@@ -69,10 +77,12 @@ def document(limits: Limits) -> bytes:
                     "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
                 },
                 "/v1/chat/completions": {
+                    "get": _listed(),
                     "post": _operation(
                         "Goes on with a conversation.", ChatCompletion, body=ChatRequest, events=ChatChunk
-                    )
+                    ),
                 },
+                **_stored_chat(),
                 "/v1/chat/interactive": {"post": _interactive()},
                 "/v1/openchatml": {"post": _transcript()},
                 "/v1/completions": {
@@ -128,6 +138,41 @@ def _transcript() -> dict[str, Any]:
         "responses": {
             "200": {"description": "The transcript with the turn, or its events.", "content": content},
             "default": {"description": "An error.", "content": {"application/json": _schema(ErrorBody)}},
+        },
+    }
+
+
+def _listed() -> dict[str, Any]:
+    """The stored chat completions."""
+    operation = _operation("Stored completions.", ChatCompletionList)
+    pairs = {"type": "object", "additionalProperties": {"type": "string"}}
+    by = {"name": "metadata", "in": "query", "style": "deepObject", "explode": True, "schema": pairs}
+    operation["parameters"] = [*_page(), {"name": "model", "in": "query", "schema": {"type": "string"}}, by]
+    return operation
+
+
+def _page() -> list[dict[str, Any]]:
+    """The part of a list that is requested."""
+    fields: dict[str, dict[str, Any]] = {
+        "after": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL},
+        "order": {"enum": ["asc", "desc"]},
+    }
+    return [{"name": name, "in": "query", "schema": schema} for name, schema in fields.items()]
+
+
+def _stored_chat() -> dict[str, Any]:
+    """One stored chat completion."""
+    return {
+        "/v1/chat/completions/{id}": {
+            "parameters": [_named("id")],
+            "get": _operation("One stored completion.", StoredChatCompletion),
+            "post": _operation("Changes its metadata.", StoredChatCompletion, body=ChatCompletionUpdate),
+            "delete": _operation("Deletes it.", DeletedChatCompletion),
+        },
+        "/v1/chat/completions/{id}/messages": {
+            "parameters": [_named("id")],
+            "get": {**_operation("What it answers.", ItemList), "parameters": _page()},
         },
     }
 

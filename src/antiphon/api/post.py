@@ -15,7 +15,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from antiphon.conversation import Event
+from antiphon.conversation import Event, Message
 from antiphon.errors import AntiphonError, Position, RequestError
 from antiphon.generation import Draft, Model, StepEvents, TimeLimits, check_visible, constrain
 from antiphon.generation.together import drive_all
@@ -134,10 +134,12 @@ class Post:
         *,
         session: SessionTurn | None = None,
         tools: ServerToolUse | None = None,
+        keep: Keep | None = None,
     ) -> None:
         """Constrains the drafts, runs them when it is this request's turn and sends what ``writer`` makes of them.
 
-        Choices are numbered draft by draft. ``session`` keeps the turn of the one draft, ``tools`` answers its calls.
+        Choices are numbered draft by draft. ``session`` keeps the turn of the one draft, ``tools`` answers its calls;
+        ``keep`` is awaited before a session's.
         Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, before anything is sent.
         """
         self._check_prompts(drafts)
@@ -148,7 +150,8 @@ class Post:
         if tools is not None:
             sources = [partial(tools.steps, plans[0], meter)]
         slots = plans[0].model.engine.info.slots
-        run = self.driver(sources, at_once=slots // n, keep=session.keeper(plans[0]) if session else None)
+        kept = in_order(keep, session.keeper(plans[0]) if session else None)
+        run = self.driver(sources, at_once=slots // n, keep=kept)
         work = session.work if session else Work()
         async with session.admitted(self.admitted()) if session else self.admitted():
             await self.deliver(run, writer, work)
@@ -262,6 +265,18 @@ class Post:
         """What the client gets of an internal error; the log has the rest."""
         FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
         return INTERNAL
+
+
+def in_order(first: Keep | None, second: Keep | None) -> Keep | None:
+    """Both, the second once the first has stored what it stores."""
+    if first is None or second is None:
+        return first or second
+
+    async def keep(messages: Sequence[Message]) -> None:
+        await first(messages)
+        await second(messages)
+
+    return keep
 
 
 def _nothing(written: None) -> None:

@@ -1,4 +1,4 @@
-"""Opens what a configuration says about the storage of sessions, responses and conversations."""
+"""Opens what a configuration says about the storage of sessions, responses, conversations and chat completions."""
 
 from __future__ import annotations
 

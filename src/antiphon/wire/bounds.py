@@ -22,6 +22,12 @@ from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
 Schema = dict[str, Any]
 NULL: Schema = {"type": "null"}
 _GENERATING = frozenset({"ChatRequest", "RenderRequest", "CompletionRequest", "ResponsesRequest", "InteractiveRequest"})
+PAIRS: Schema = {
+    "maxProperties": MAX_METADATA,
+    "propertyNames": {"maxLength": MAX_KEY},
+    "additionalProperties": {"type": "string", "maxLength": MAX_VALUE},
+}
+"""What a caller stores with an object of its own."""
 
 
 def _one_of(*names: str, kinds: tuple[str, ...]) -> Schema:
@@ -62,6 +68,10 @@ WHOLE: dict[str, Schema] = {
         "if": {"properties": {"type": {"const": "refusal"}}, "required": ["type"]},
         "then": _there("refusal"),
         "else": _there("text"),
+    },
+    "ChatRequest": {
+        "if": {"properties": {"store": {"const": True}}, "required": ["store"]},
+        "then": {"properties": {"metadata": PAIRS}},
     },
     "Tool": {"allOf": [_there("function"), {"properties": {"type": {"const": "function"}}}]},
 }
@@ -121,14 +131,8 @@ def _common(limits: Limits) -> dict[str, Schema]:
 def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
     """By the request, and in it by the field."""
     ids = {"items": {"type": "integer", "minimum": 0}}
-    pairs = {
-        "maxProperties": MAX_METADATA,
-        "propertyNames": {"maxLength": MAX_KEY},
-        "additionalProperties": {"type": "string", "maxLength": MAX_VALUE},
-    }
     chat: dict[str, Schema] = {
         "best_of": {"minimum": 1, "maximum": 1},
-        "store": {"enum": [False, None]},
     }
     return {
         "ChatRequest": chat,
@@ -147,10 +151,11 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
         "ResponsesRequest": {
             "max_output_tokens": {"minimum": 1},
             "max_tool_calls": {"minimum": 0},
-            "metadata": pairs,
+            "metadata": PAIRS,
         },
-        "ConversationCreate": {"metadata": pairs},
-        "ConversationUpdate": {"metadata": pairs},
+        "ChatCompletionUpdate": {"metadata": PAIRS},
+        "ConversationCreate": {"metadata": PAIRS},
+        "ConversationUpdate": {"metadata": PAIRS},
         "DetokenizeRequest": {"tokens": ids},
         "ParseRequest": {"ids": ids, "prompt_ids": ids},
         "TemplateCheckRequest": {"template": {"maxLength": MAX_TEMPLATE}, "controls": {"maxItems": MAX_CONTROLS}},

@@ -235,7 +235,7 @@ def errors():
         (openai.NotFoundError, {"model": "large"}),
         (openai.BadRequestError, {"temperature": -1}),
         (openai.BadRequestError, {"max_tokens": "many"}),
-        (openai.BadRequestError, {"store": True}),
+        (openai.BadRequestError, {"store": "yes"}),
     ):
         try:
             client.chat.completions.create(**{"model": CHAT, "messages": SAY, **fields})

@@ -24,7 +24,7 @@ SWEEP = 3600.0
 MUCH = 2**18
 """Characters of items that take long to write or to read."""
 
-Stored = TypeVar("Stored", bound=msgspec.Struct)
+Stored = TypeVar("Stored")
 Result = TypeVar("Result")
 
 
@@ -95,7 +95,7 @@ class Archive:
 
         When this returned, a crash does not lose them. ``stored`` None: the response itself is not stored.
         """
-        await self._sweep()
+        await self.sweep()
         writes = [] if stored is None else [await self._response(owner, stored, inputs, outputs)]
         if conversation:
             writes.append(await self._added(owner, conversation, added))
@@ -111,13 +111,13 @@ class Archive:
         return Write(Key("response", owner, stored.response.id), record, entries)
 
     async def response(self, owner: str, id: str) -> StoredResponse:
-        record = await self._record(Key("response", owner, id))
+        record = await self.record(Key("response", owner, id))
         if record is None:
             raise NotFoundError(f"There is no response {id[:80]!r}.", position=Position(path="response_id"))
-        return _json(record.value, StoredResponse)
+        return from_json(record.value, StoredResponse)
 
     async def has(self, owner: str, id: str) -> bool:
-        return await self._record(Key("response", owner, id)) is not None
+        return await self.record(Key("response", owner, id)) is not None
 
     async def finished(self, owner: str, id: str) -> Response:
         """A stored response that nobody makes any more; failed where the server stopped, or died, while it did."""
@@ -129,7 +129,7 @@ class Archive:
 
     async def delete_response(self, owner: str, id: str) -> None:
         """Deletes a damaged one too."""
-        with _damaged():
+        with even_damaged():
             await self.response(owner, id)
         await self.store.delete(Key("response", owner, id))
 
@@ -151,10 +151,10 @@ class Archive:
 
     async def _earlier(self, owner: str, id: str) -> StoredResponse:
         key = Key("response", owner, id)
-        record = await self._record(key)
+        record = await self.record(key)
         if record is None:
             raise _unusable(id, "is not stored here", code="previous_response_not_found")
-        stored = _json(record.value, StoredResponse)
+        stored = from_json(record.value, StoredResponse)
         if stored.response.status in ("queued", "in_progress"):
             raise _unusable(id, "is not finished yet", code="previous_response_not_finished")
         if stored.conversation:
@@ -172,17 +172,17 @@ class Archive:
 
     async def conversation(self, owner: str, id: str) -> tuple[dict[str, str], int]:
         """Its metadata, and when it was made."""
-        record = await self._record(Key("conversation", owner, id))
+        record = await self.record(Key("conversation", owner, id))
         if record is None:
             raise NotFoundError(f"There is no conversation {id[:80]!r}.", position=Position(path="conversation"))
-        return _json(record.value, StoredConversation).metadata, int(record.created)
+        return from_json(record.value, StoredConversation).metadata, int(record.created)
 
     async def update_conversation(self, owner: str, id: str, metadata: dict[str, str]) -> None:
         await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), self.clock()))
 
     async def delete_conversation(self, owner: str, id: str) -> None:
         """Deletes a damaged one too."""
-        with _damaged():
+        with even_damaged():
             await self.conversation(owner, id)
         await self.store.delete(Key("conversation", owner, id))
 
@@ -192,7 +192,7 @@ class Archive:
         stored = await self._entries(Key("conversation", owner, id))
         gone = {entry.gone for entry in stored if entry.gone}
         size = sum(len(message) for entry in stored for message in entry.messages)
-        entries = await _off_loop(lambda: [_unpacked(entry) for entry in stored if not entry.gone], size)
+        entries = await off_loop(lambda: [_unpacked(entry) for entry in stored if not entry.gone], size)
         return [entry for entry in entries if not entry.id or entry.id not in gone]
 
     async def add_items(self, owner: str, id: str, entries: Sequence[Entry]) -> None:
@@ -229,7 +229,7 @@ class Archive:
         finally:
             self._busy.discard(key)
 
-    async def _sweep(self) -> None:
+    async def sweep(self) -> None:
         """Deletes what expired, at most once in ``SWEEP`` seconds."""
         now = self.steady()
         if self._confirmed.settled and now - self._swept >= SWEEP:
@@ -240,18 +240,18 @@ class Archive:
         """Whether a record that lives so long expired, by a clock that does not jump."""
         return self._confirmed.expired(record.expires, lifetime)
 
-    async def _record(self, key: Key) -> Record | None:
+    async def record(self, key: Key) -> Record | None:
         """None where it expired, too; the sweep deletes it."""
         record = await self.store.get(key)
         return None if record is None or self.expired(record, self.lifetime) else record
 
     async def _entries(self, key: Key) -> list[StoredEntry]:
         stored = await self.store.entries(key)
-        return await _off_loop(lambda: [_entry(one) for one in stored], sum(map(len, stored)))
+        return await off_loop(lambda: [_entry(one) for one in stored], sum(map(len, stored)))
 
 
 @contextmanager
-def _damaged() -> Iterator[None]:
+def even_damaged() -> Iterator[None]:
     """What is damaged is there, as far as deleting goes."""
     try:
         yield
@@ -260,7 +260,8 @@ def _damaged() -> Iterator[None]:
             raise
 
 
-def _json(stored: bytes, kind: type[Stored]) -> Stored:
+def from_json(stored: bytes, kind: type[Stored]) -> Stored:
+    """What was stored as JSON. Raises `StoreError` where it cannot be read."""
     try:
         return msgspec.json.decode(stored, type=kind)
     except msgspec.DecodeError as error:
@@ -281,10 +282,10 @@ def _packed(entry: Entry, *, output: bool) -> bytes:
 
 async def _all_packed(entries: Sequence[Entry], *, output: bool) -> list[bytes]:
     size = sum(len(message.text) for entry in entries for message in entry.messages)
-    return await _off_loop(lambda: [_packed(entry, output=output) for entry in entries], size)
+    return await off_loop(lambda: [_packed(entry, output=output) for entry in entries], size)
 
 
-async def _off_loop(work: Callable[[], Result], size: int) -> Result:
+async def off_loop(work: Callable[[], Result], size: int) -> Result:
     """The result of ``work`` on ``size`` characters; of many, beside the event loop."""
     return work() if size <= MUCH else await asyncio.to_thread(work)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import msgspec
 
+from antiphon.api.chat.record import CompletionRecord, check_stored
 from antiphon.api.context import Context
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.server_tools import server_tools
 from antiphon.api.session import SessionTurn, session_turn
 from antiphon.conversation import Message
 from antiphon.generation import Draft, Model, plan_turn
+from antiphon.wire.chat.listing import completion_id
 from antiphon.wire.chat.messages import place_of
 from antiphon.wire.chat.read import Reading, check_begins, to_turn
 from antiphon.wire.chat.schema import ChatRequest
@@ -23,15 +24,16 @@ from antiphon.wire.prompt_notes import notes_of
 
 
 class ChatCompletions(PostRoute):
-    """Goes on with a conversation, or with a session's."""
+    """Goes on with a conversation, or with a session's; the completion is stored where the request has ``store``."""
 
     async def answer(self, post: Post) -> None:
         context = self._context
         wire = await post.read(ChatRequest)
         check_begins(wire)
+        check_stored(wire)
         stream = post.streams(wire.stream)
         model = await post.model(wire.model)
-        id = f"chatcmpl-{secrets.token_hex(12)}"
+        id = completion_id(context.clock())
         async with AsyncExitStack() as stack:
             session = await self._session(wire, post.exchange.owner, stack)
             tenant = post.tenant.asking(affinity=session.affinity if session else None)
@@ -43,9 +45,12 @@ class ChatCompletions(PostRoute):
             draft = await post.off_loop(lambda: _draft(wire, model, reading), more=more)
             taken = draft.request.conversation.settings.template_kwargs
             post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
-            head = _head(wire, draft, context, id, earlier)
-            writer = ChatWriter(head, _shape(wire, draft, post), post.form)
-            await post.answer([draft], writer, session=session, tools=tools)
+            head, shape = _head(wire, draft, context, id, earlier), _shape(wire, draft, post)
+            if wire.store:
+                record = CompletionRecord(post, wire, head, shape)
+                await post.answer([draft], record, session=session, tools=tools, keep=record.keep)
+            else:
+                await post.answer([draft], ChatWriter(head, shape, post.form), session=session, tools=tools)
 
     async def _session(self, wire: ChatRequest, owner: str, stack: AsyncExitStack) -> SessionTurn | None:
         """The session that the request names, which no other request has meanwhile."""

@@ -14,13 +14,13 @@ from starlette.routing import Route
 from antiphon.api.context import Context
 from antiphon.api.http.client import read_json
 from antiphon.api.http.exchange import KEY, Exchange
-from antiphon.api.responses.listing import page_of
 from antiphon.api.responses.runs import json_response
 from antiphon.conversation import Message
 from antiphon.errors import NotFoundError, Position, RequestError
 from antiphon.wire.json import decode
 from antiphon.wire.responses.item_schema import InputItem
 from antiphon.wire.responses.items import Entry, ItemReader
+from antiphon.wire.responses.listing import page_of
 from antiphon.wire.responses.read import check_metadata
 from antiphon.wire.responses.schema import (
     Conversation,

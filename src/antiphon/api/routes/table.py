@@ -29,6 +29,7 @@ from .models import Models
 from .native import native_routes
 from .openchatml import OpenChatMLTurns
 from .responses import Responses
+from .stored_chat import StoredCompletions
 
 
 def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wire]) -> Iterator[Route]:
@@ -53,6 +54,7 @@ def _placed(context: Context, dialect: Dialect, place: str) -> list[Route]:
     return [
         *_dialect_routes(context, place),
         Route(f"{place}/{{endpoint:path}}/invocations", Invocations(context, tasks), methods=["POST"]),
+        *StoredCompletions(context).routes(place),
     ]
 
 
@@ -76,6 +78,7 @@ def _routes(context: Context, prefix: str) -> list[Route]:
     health = Health(context)
     return [
         *_dialect_routes(context, prefix),
+        *StoredCompletions(context).routes(prefix),
         *native_routes(context, prefix),
         Route(f"{prefix}/openchatml", OpenChatMLTurns(context), methods=["POST"]),
         Route(f"{prefix}/health", health.ready, methods=["GET"]),

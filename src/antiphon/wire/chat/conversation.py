@@ -45,7 +45,8 @@ def read_turn_request(body: Mapping[str, Any]) -> TurnRequest:
     Raises `RequestError` for a field that only a server can honour, or that nobody knows.
     """
     request, names = decode(encode_given(body, "messages"), ChatRequest)
-    if refused_fields := sorted({*names.ignored, *(body.keys() & SERVER_FIELDS)}):
+    stored = {"store"} if request.store else set()
+    if refused_fields := sorted({*names.ignored, *stored, *(body.keys() & SERVER_FIELDS)}):
         raise refused(refused_fields[0], "a chat without a server cannot honour it.", code="unsupported_parameter")
     with names.restored_in_errors():
         return to_turn(request, Reading(OPENAI, Limits(), stream=bool(request.stream)))

@@ -120,13 +120,13 @@ def _call(function: FunctionCall, path: str, *, call_id: str | None) -> Message:
         content_type="json",
         constrained=True,
         call_id=call_id,
-        text=_arguments(function.arguments, path),
+        text=arguments_text(function.arguments, path),
         end=End.CALL,
     )
 
 
-def _arguments(raw: msgspec.Raw, path: str) -> str:
-    """The text as the client sent it: a string's content, or an object's own spelling."""
+def arguments_text(raw: msgspec.Raw, path: str) -> str:
+    """A call's arguments as the client sent it: a string's content, or an object's own spelling."""
     data = bytes(raw)
     match data[:1]:
         case b'"':

@@ -127,7 +127,6 @@ def _check_possible(wire: ChatRequest, reading: Reading) -> None:
         "n": (session and (wire.n or 1) > 1, "A session has one history."),
         "continue_final_message": (session and wire.continue_final_message, "Not in a session."),
         "best_of": (wire.best_of is not None and wire.best_of != 1, None),
-        "store": (wire.store, "Nothing of a chat completion is stored."),
         "prompt_logprobs": (reading.stream and wire.prompt_logprobs is not None, "They come with a whole answer."),
         "min_tokens": (wire.min_tokens and not _fixed_length(wire), "Only with as large a max_tokens, or ignore_eos."),
     }

@@ -134,6 +134,7 @@ class ChatRequest(SamplingFields, kw_only=True):
     error_behavior: Literal["error", "truncate"] | None = None
     user: str | None = None
     metadata: JsonObject | None = None
+    store: bool | None = None
     prompt_cache_key: str | None = None
     cache_salt: str | None = None
     session_id: int | str | None = None
@@ -144,7 +145,6 @@ class ChatRequest(SamplingFields, kw_only=True):
     # Honoured in some of their values only: the others are refused by name (`read.py`), never ignored.
     min_tokens: int | None = None
     best_of: int | None = None
-    store: bool | None = None
 
 
 class LogprobEntry(msgspec.Struct, frozen=True):

@@ -247,11 +247,15 @@ class ChatWriter:
             answer = replace(answer, choices=choices, prompt_token_ids=opening.prompt_token_ids)
         return encode(replace(answer, prompt_logprobs=self._scored, antiphon=opening.notes))
 
+    @property
+    def over(self) -> bool:
+        """Whether all choices ended."""
+        return len(self._ends) == self._shape.n
+
     def _finished(self, index: int, end: Finished, usage: Usage | None) -> Usage | None:
         """The usage in a choice's last chunk: in some dialects all of it comes with the last choice's end."""
         self._ends[index] = end.usage
-        all_ended = len(self._ends) == self._shape.n
-        return self._usage() if self._head.usage_at_end and all_ended else usage
+        return self._usage() if self._head.usage_at_end and self.over else usage
 
     def _usage(self) -> Usage:
         return merge_usage([self._ends[index] for index in range(self._shape.n)])

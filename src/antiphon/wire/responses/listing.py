@@ -19,10 +19,7 @@ USUAL = 20
 def page_of(entries: Sequence[Entry], query: Mapping[str, str], *, newest_first: bool) -> ItemList:
     """One page: ``limit`` items (1 to 100, by default 20) after the item ``after``, in the ``order`` asc or desc."""
     items = [entry.item for entry in entries if entry.item is not None]
-    order = query.get("order", "desc" if newest_first else "asc")
-    if order not in ("asc", "desc"):
-        raise _refused("order", f"{order[:32]!r} is neither asc nor desc.")
-    if order == "desc":
+    if newest_is_first(query, usual=newest_first):
         items.reverse()
     after = query.get("after")
     if after:
@@ -30,7 +27,7 @@ def page_of(entries: Sequence[Entry], query: Mapping[str, str], *, newest_first:
         if after not in ids:
             raise _refused("after", f"there is no item {after[:80]!r}.")
         items = items[ids.index(after) + 1 :]
-    page = items[: _limit(query.get("limit"))]
+    page = items[: limit_of(query)]
     return ItemList(
         data=[msgspec.Raw(encode(item)) for item in page],
         first_id=page[0]["id"] if page else "",
@@ -39,7 +36,17 @@ def page_of(entries: Sequence[Entry], query: Mapping[str, str], *, newest_first:
     )
 
 
-def _limit(limit: str | None) -> int:
+def newest_is_first(query: Mapping[str, str], *, usual: bool) -> bool:
+    """Whether ``order`` is desc; ``usual`` where it is not there."""
+    order = query.get("order", "desc" if usual else "asc")
+    if order not in ("asc", "desc"):
+        raise _refused("order", f"{order[:32]!r} is neither asc nor desc.")
+    return order == "desc"
+
+
+def limit_of(query: Mapping[str, str]) -> int:
+    """How many are on a page."""
+    limit = query.get("limit")
     if limit is None:
         return USUAL
     if not limit.isascii() or not limit.isdecimal() or not 1 <= int(limit[:4]) <= MOST or len(limit) > 3:

@@ -1,0 +1,1 @@
+"""Chat completions that are stored: how they are recorded, found and changed."""
