@@ -105,8 +105,13 @@ def test_another_kind_of_body_is_a_415(base: str) -> None:
 def test_unknown_urls_and_methods_have_openai_s_body(base: str) -> None:
     lost = request(base, "GET", "/v1/nothing")
     assert (lost.status, lost.error["code"]) == (404, "unknown_url")
-    wrong = request(base, "GET", "/v1/chat/completions")
-    assert (wrong.status, wrong.error["code"], wrong.headers["allow"]) == (405, "method_not_allowed", "POST")
+    for method, path, allowed in (
+        ("GET", "/v1/completions", "POST"),
+        ("PUT", "/v1/chat/completions", "GET, HEAD, POST"),
+        ("PATCH", "/v1/conversations/conv_1", "DELETE, GET, HEAD, POST"),
+    ):
+        wrong = request(base, method, path)
+        assert (wrong.status, wrong.error["code"], wrong.headers["allow"]) == (405, "method_not_allowed", allowed)
     absent = request(base, "GET", "/v1/models/owner/absent")
     assert (absent.status, absent.error["code"], absent.error["param"]) == (404, "model_not_found", "model")
 

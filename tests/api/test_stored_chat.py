@@ -62,8 +62,8 @@ def stored(client: openai.OpenAI, **fields: Any) -> str:
     return str(client.chat.completions.create(**{"model": "small", "messages": SAY, "store": True, **fields}).id)
 
 
-def get(base: str, path: str = "", **headers: str) -> Got:
-    return request(base, "GET", f"{PATH}{path}", **headers)
+def get(base: str, path: str = "") -> Got:
+    return request(base, "GET", f"{PATH}{path}")
 
 
 @pytest.mark.parametrize("fields", [{}, {"n": 2, "logprobs": True, "top_logprobs": 1}, {"tools": [TOOL]}], ids=str)

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
@@ -117,6 +118,12 @@ async def _antiphon_error(request: Request, error: Exception) -> Response:
     return exchange.refusal(error)
 
 
+def _allowed(request: Request) -> str:
+    """The methods of all routes that have the request's path."""
+    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for route in routes for method in route.methods}))
+
+
 async def _http_error(request: Request, error: Exception) -> Response:
     """Starlette's own 404 and 405, in the shape of every other error."""
     assert isinstance(error, HTTPException)
@@ -124,5 +131,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
     exchange: Exchange = request.scope[KEY]
     if error.status_code == 405:
         refused = RequestError(f"{request.method} is not possible on {path}.", code="method_not_allowed")
-        return exchange.refusal(refused, allow=(error.headers or {}).get("Allow"))
+        return exchange.refusal(refused, allow=_allowed(request))
     return exchange.refusal(NotFoundError(f"Unknown URL: {request.method} {path}.", code="unknown_url"))

@@ -109,6 +109,18 @@ def chat_tools_streamed():
 
 
 @step
+def chat_stored():
+    made = client.chat.completions.create(model=CHAT, messages=SAY, store=True, metadata={"of": "steps"}, **SHORT)
+    kept = client.chat.completions.retrieve(made.id)
+    assert kept.choices == made.choices
+    assert made.id in [one.id for one in client.chat.completions.list(metadata={"of": "steps"}, model=CHAT)]
+    assert [one.content for one in client.chat.completions.messages.list(made.id)] == [MORNING]
+    assert client.chat.completions.update(made.id, metadata={"of": "none"}).metadata == {"of": "none"}
+    assert client.chat.completions.delete(made.id).deleted
+    assert made.id not in [one.id for one in client.chat.completions.list()]
+
+
+@step
 def completions():
     expect_text(client.completions.create(model=CHAT, prompt="say: Good", **SHORT).choices[0].text, "Good")
     two = client.completions.create(model=CHAT, prompt=["say: Good", "say: Good"], logprobs=1, **SHORT)
