@@ -71,6 +71,15 @@ class ChoiceReader:
         if self._guard is not None:
             self._guard.follow(step.ids)
         before = self.counts.completion
+        events, ended = self._read(step)
+        if self._collects_ids:
+            self.sampled += _ids_of(step)[: self.counts.completion - before]
+        if ended or step.end is not None:
+            events += self._finish(step.end)
+        return events if len(step.ids) < 2 else _merged(events)
+
+    def _read(self, step: Step) -> tuple[list[Event], bool]:
+        """The events of what the step says, up to what ends the reply, and whether that was met."""
         events: list[Event] = []
         if step.text is not None:
             events += self._pass(self._parser.feed(self._ids.feed_text(step.text)))
@@ -83,11 +92,7 @@ class ChoiceReader:
             read = self._feed(id)
             events += read
             ended = not (len(read) == 1 and isinstance(read[0], TextDelta)) and self._ended
-        if self._collects_ids:
-            self.sampled += _ids_of(step)[: self.counts.completion - before]
-        if ended or step.end is not None:
-            events += self._finish(step.end)
-        return events if len(step.ids) < 2 else _merged(events)
+        return events, ended
 
     def take_ids(self) -> tuple[int, ...]:
         """The ids that were read since they were taken last, where the turn is remembered."""
