@@ -73,8 +73,8 @@ async def served_to_a_reader_who_stops_and_goes_on(application: Starlette, calle
     await ready.wait()
     port = int(server.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
-    writer.write(b"GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n")
-    await reader.readuntil(b"]}")
+    writer.write(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+    await reader.readuntil(b"}")
     body = json.dumps({"messages": [{"role": "user", "content": "Go"}], "stream": True, "logprobs": True}).encode()
     head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
     writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)

@@ -252,8 +252,10 @@ def other_names() -> Iterator[Bad]:
         for name, values in constraints:
             for value in values:
                 yield wrong(path, None, **{name: value})
-        for name in ("temprature", "bad_words", "mirostat", "lora", "prompt_logprobs", "use_beam_search"):
+        for name in ("temprature", "bad_words", "mirostat", "lora", "use_beam_search"):
             yield wrong(path, name, **{name: 2})
+    for path in (RESPONSES, INTERACTIVE):
+        yield wrong(path, "prompt_logprobs", prompt_logprobs=2)
 
 
 def embeddings() -> Iterator[Bad]:

@@ -79,8 +79,9 @@ class Post:
         dialect = self.context.dialect
         body = dialect.respelled(self.body)
         wire, names = decode(body, kind)
-        check_fields(wire, names.foreign, dialect)
-        check_shapes(body, dialect)
+        with names.restored_in_errors():
+            check_fields(wire, names.foreign, dialect)
+            check_shapes(body, dialect)
         return wire, names
 
     def ignore(self, fields: Iterable[str]) -> None:

@@ -95,14 +95,16 @@ async def steps(
                         # What is noted of text is its time, here: a call for each token costs as much as reading it.
                         if not metering.last or len(events) > 1 or not isinstance(events[0], TextDelta):
                             metering.note(events, choice)
-                        yield notes.of(reader, StepEvents(choice, events, tokens))
+                        happened = StepEvents(choice, events, tokens)
+                        yield happened if notes.nothing else notes.of(reader, happened)
                     if reader.over and all(other.over for other in readers):
                         break
         for choice, reader in enumerate(readers, first_choice):
             if events := reader.close():
                 metering.note(events, choice)
                 metering.tokens[choice] = reader.counts.completion
-                yield notes.of(reader, StepEvents(choice, events, reader.counts.completion))
+                happened = StepEvents(choice, events, reader.counts.completion)
+                yield happened if notes.nothing else notes.of(reader, happened)
 
 
 async def _scored(plan: Plan) -> PromptLogprobs | None:
@@ -122,12 +124,11 @@ class _Notes:
         self._scored = scored
         self._unsent = set(range(first_choice, first_choice + plan.request.n)) if scored is not None else set[int]()
         self._request = plan.request
-        self._nothing = scored is None and not plan.request.remembered
+        self.nothing = scored is None and not plan.request.remembered
+        """So it is for nearly every request."""
 
     def of(self, reader: ChoiceReader, step: StepEvents[Event]) -> StepEvents[Event]:
         """The step with what is to be known of it."""
-        if self._nothing:  # Nearly every request.
-            return step
         if step.choice in self._unsent:
             self._unsent.remove(step.choice)
             step = step._replace(prompt=self._scored)

@@ -215,7 +215,8 @@ class ChatWriter:
         if index not in self._begun:
             self._begun.add(index)
             chunks.append(self._chunks.first(index, usage))
-        self._chunks.sampled(index, step.ids)
+        if step.ids:
+            self._chunks.sampled(index, step.ids)
         projection = self._projections[index]
         for happened in events:
             change = projection.feed(happened)

@@ -24,7 +24,8 @@ def respelled(body: bytes) -> bytes:
     except (msgspec.DecodeError, RecursionError):
         return body  # Whoever reads it next says what is wrong with it.
     changes: dict[str, object] = {}
-    if bytes(fields.get("messages", b"")).startswith(b'"'):
+    text = bytes(fields.get("messages", b""))
+    if text.startswith(b'"') and text != b'""':
         changes["messages"] = [{"role": "user", "content": fields["messages"]}]
     if bytes(fields.get("stop", b"")) == b"false":
         changes["stop"] = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from antiphon.conversation import ToolSpec
+from antiphon.conversation import JsonSchema, ToolSpec
 from antiphon.grammar import (
     Grammar,
     KeyValues,
@@ -29,6 +30,9 @@ _ID = Regex(r"[A-Za-z0-9]{9}|0|[1-9][0-9]{0,3}")
 """An id that a model gives: nine letters or digits, or a count."""
 _COUNT = Regex(r"0|[1-9][0-9]{0,3}")
 _BLANK = optional(Literal(" "))
+_MOST_TWICE = 100
+"""Properties of arguments that may be written as compact JSON too: an engine follows both forms at once, and gives up
+at 2,000 places. Larger ones have the form of the template alone."""
 
 
 class CallGrammar:
@@ -101,7 +105,8 @@ class CallGrammar:
     def _arguments(self, tool: ToolSpec) -> Grammar:
         arguments = self._shape.arguments(tool)
         if self._form.pairs is None:
-            return choice(replace(arguments, spaced=True), arguments)
+            spaced = replace(arguments, spaced=True)
+            return choice(spaced, arguments) if _properties(arguments.schema) <= _MOST_TWICE else spaced
         return KeyValues(arguments, self._spelling(self._form.pairs))
 
     def _spelling(self, pairs: Pairs) -> Spelling:
@@ -134,3 +139,18 @@ class CallGrammar:
             closes = value.after.partition("{key}")[0].strip()
             return [*self._spelled.texts(closes), *self._spelled.texts(pairs.key.strip())]
         return self._spelled.texts(value.after.strip())
+
+
+def _properties(schema: JsonSchema) -> int:
+    """How many properties a schema names, at all depths."""
+    count = 0
+    todo: list[Any] = [schema]
+    while todo:
+        match todo.pop():
+            case dict() as node:
+                named = node.get("properties")
+                count += len(named) if isinstance(named, dict) else 0
+                todo += node.values()
+            case list() as several:
+                todo += several
+    return count
