@@ -83,6 +83,15 @@ async def test_an_answer_is_whole_at_every_limit(stream: bool, chunk: int) -> No
     assert fits > 5
 
 
+async def test_a_long_answer_is_whole_at_its_limit() -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "rows", "schema": {"type": "array", "items": {"const": 7}}}}
+    reply = chatml_ids("[" + ",".join("7" * 2000) + "]", END)
+    text, reason = content(await in_process(app(reply), response_format=form, max_tokens=1501, finish="always"))
+    assert set(json.loads(text)) == {7}
+    assert 1480 < len(text) < 1502
+    assert reason == "length"
+
+
 async def test_without_it_an_answer_is_cut() -> None:
     text, reason = content(await in_process(app(WHOLE), response_format=FORM, max_tokens=60))
     assert (text, reason) == (BERN[:60], "length")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # llguidance is an extra
 
 UNKNOWN = 512
 """How long an ending is taken to be that the search does not find."""
+FAR = 2 * UNKNOWN
+"""While so many ids are left, none is looked for."""
 
 
 class Finisher:
@@ -55,6 +57,8 @@ class Finisher:
 
     def _after(self, id: int, after: Matcher) -> tuple[int, ...] | None:
         """An ending behind the id: the rest of the last one, the last one again, or another."""
+        if self._left > FAR:
+            return None
         last = self._ending
         if last and last[0] == id:
             return last[1:]
