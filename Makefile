@@ -99,7 +99,7 @@ check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) 
 fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothing undocumented
 	$(BIN)/python tests/clients/fuzz_api.py
 
-bad-requests: model ## 790 requests that no server may take, against the default model
+bad-requests: model ## 931 requests that no server may take, against the default model
 	$(BIN)/python tests/clients/bad_requests.py
 
 tenants: setup   ## what one API key can find out of another's prompts, in 2,000 tries: nothing
