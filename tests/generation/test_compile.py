@@ -33,6 +33,24 @@ async def test_one_shape_is_compiled_once_whoever_asks() -> None:
     assert await replies.compile(shaped({"type": "boolean"})) is not one
 
 
+@pytest.mark.parametrize("city", [{"type": "string"}, {"enum": ["call_first", "call_third"]}])
+async def test_the_ids_of_calls_are_those_of_each_reply(city: dict[str, Any]) -> None:
+    """Also where a client's own text spells an id: that stays."""
+    tool = ToolSpec("weather", parameters={"type": "object", "properties": {"city": city}, "required": ["city"]})
+
+    def calling(*ids: str) -> ReplyShape:
+        return ReplyShape(tools=(tool,), tool_choice=ToolChoice("required"), call_ids=ids)
+
+    replies = compiler()
+    for shape in (calling("call_first", "call_second"), calling("call_second", "call_fourth"), calling("a", "b")):
+        compiled, alone = await replies.compile(shape), await compiler().compile(shape)
+        assert compiled.lark == alone.lark
+        assert compiled.digest == alone.digest
+        assert compiled.schemas.keys() == alone.schemas.keys()
+        begins = f"<|start|>assistant to=functions.weather call_id={shape.call_ids[0]}<|".encode()
+        assert compiled.matcher().consume(list(begins)) == alone.matcher().consume(list(begins))
+
+
 async def test_a_grammar_that_many_replies_were_followed_by_is_compiled_anew() -> None:
     """What they have come to is held for all of them together."""
     replies = compiler()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -31,7 +31,10 @@ _Key = tuple[str, str | None, bytes]
 
 @dataclass(slots=True)
 class _Known:
+    """``ids`` are those of the calls of the reply it was compiled for; some formats have them in their grammar."""
+
     grammar: CompiledGrammar
+    ids: Sequence[str]
     uses: int = 0
 
     @property
@@ -90,20 +93,24 @@ class ReplyCompiler:
             return await self._compile(format, shape, prompt)
         known = self._known.pop(key, None)
         if known is None or known.is_used_up:
-            known = _Known(await self._compile(format, shape, prompt))
-        if any(id in known.grammar.lark for id in shape.call_ids):
-            return known.grammar  # The ids of this reply's calls are in it: it is for no other reply.
+            known = _Known(await self._compile(format, shape, prompt), shape.call_ids)
         known.uses += 1
         self._known[key] = known
         while len(self._known) > self._capacity:
             self._known.pop(next(iter(self._known)))
-        return known.grammar
+        others = {old: new for old, new in zip(known.ids, shape.call_ids, strict=True) if old != new}
+        if not any(id in known.grammar.lark for id in others):
+            return known.grammar
+        if any(id.encode() in key[2] for id in others):
+            return await self._compile(format, shape, prompt)  # A schema or a tool spells one of them.
+        return await self._in_time(lambda: known.grammar.renamed(others))
 
     async def _compile(self, format: Format, shape: ReplyShape, prompt: Sequence[Piece]) -> CompiledGrammar:
         vocabulary = await self.vocabulary()
-        work = asyncio.get_running_loop().run_in_executor(
-            self._threads, self._compiled, format, shape, tuple(prompt), vocabulary
-        )
+        return await self._in_time(lambda: self._compiled(format, shape, tuple(prompt), vocabulary))
+
+    async def _in_time(self, compiled: Callable[[], CompiledGrammar]) -> CompiledGrammar:
+        work = asyncio.get_running_loop().run_in_executor(self._threads, compiled)
         try:
             return await asyncio.wait_for(work, self._seconds)
         except TimeoutError:

@@ -8,8 +8,9 @@ engine's release of llguidance and the model's own vocabulary, up to its first m
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import assert_never
 
@@ -113,6 +114,13 @@ class CompiledGrammar:
         """A new matcher that shares nothing, as an engine has one. It is compiled anew, which takes milliseconds."""
         return Matcher(LLMatcher(self.vocabulary.tokens, self.lark, log_level=0))
 
+    def renamed(self, ids: Mapping[str, str]) -> CompiledGrammar:
+        """The same grammar with other texts for some that no schema of it holds; takes a few milliseconds."""
+        text = re.sub("|".join(map(re.escape, ids)), lambda found: ids[found[0]], self.lark)
+        start = LLMatcher(self.vocabulary.tokens, text, log_level=0)
+        first_fault(start)  # Its first mask is computed here, not at the first id.
+        return replace(self, lark=text, digest=_digest(text), start=start)
+
     def ending(self, matcher: Matcher, most: int) -> tuple[int, ...] | None:
         """The ids that end the reply that ``matcher`` follows: as few as a search finds, ``most`` at most."""
         return self.vocabulary.closing.ending(matcher, most)
@@ -151,8 +159,11 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
     text, start = _started(lambda finite: _text(grammar, vocabulary, shown, finite=finite), vocabulary, limits)
     _check(start, leaves(grammar), FaultFinder(vocabulary.tokens, shown))
     by_path = {schema.path: schema for schema in schemas.values()}
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return CompiledGrammar(text, digest, vocabulary, start, by_path, limits.mask_seconds)
+    return CompiledGrammar(text, _digest(text), vocabulary, start, by_path, limits.mask_seconds)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text(grammar: Grammar, vocabulary: Vocabulary, shown: Callable[[Json], JsonSchema], *, finite: bool) -> str:
