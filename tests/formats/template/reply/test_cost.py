@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,19 +34,24 @@ def parser(family: str) -> DescriptionParser:
 
 
 def calls_for(reader: DescriptionParser, pieces: Sequence[Piece]) -> int:
-    """How many functions of ours are called while the pieces come, generators counted as they are resumed."""
+    """How many functions of ours are called while the pieces come, generators counted as they are resumed.
+
+    Readers of other tests are not collected meanwhile: what ends them would count.
+    """
     called, before = 0, sys.getprofile()
 
     def see(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal called
         called += event == "call" and frame.f_code.co_filename.startswith(SOURCE)
 
+    gc.disable()
     sys.setprofile(see)
     try:
         for piece in pieces:
             reader.feed((piece,))
     finally:
         sys.setprofile(before)
+        gc.enable()
     return called
 
 

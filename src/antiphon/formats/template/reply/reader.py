@@ -311,7 +311,7 @@ class DescriptionParser:
         """What may go on the open message; what an answer that is JSON has outside its strings is read."""
         if self._reasoning or self._answer.over:
             return self._description.plain
-        return self._description.plain_in_json if self._answer.plain else None
+        return self._description.plain_in_json if self._answer.plain is not None else None
 
     def _finish(self, end: End) -> None:
         """The reply is over: by a stop, or because no more came. It has at least one message."""
