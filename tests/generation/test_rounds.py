@@ -409,7 +409,7 @@ async def test_a_call_id_that_the_model_writes_again_is_another_call_s_and_is_re
     if made is openchat:
         prompt = decode(served.tokenizer, engine.requests[-1][0])
         # A random id may begin with a short one of the model's.
-        found = [len(re.findall(rf"call_id={re.escape(id)}(?![0-9A-Za-z])", prompt)) for id in ids]
+        found = [len(re.findall(rf"call_id={re.escape(str(id))}(?![0-9A-Za-z])", prompt)) for id in ids]
         assert found == [2, 2, 2], "in the prompt too: the call and its reply"
 
 
