@@ -235,13 +235,17 @@ async def test_what_cannot_be_honoured_is_refused_by_its_name(place: Server) -> 
 
 @pytest.mark.parametrize(
     ("route", "fields"),
-    [("/v1/embeddings", {"model": "minilm", "input": "Hi"}), ("/tokenize", {"model": "smollm2", "prompt": "Hi"})],
+    [
+        ("/v1/embeddings", {"model": "minilm", "input": "Hi"}),
+        ("/tokenize", {"model": "smollm2", "prompt": "Hi"}),
+        ("/v1/encode", {"model": "smollm2", "input": "Hi"}),
+    ],
 )
 async def test_what_changes_what_is_read_is_refused_where_nothing_is_written_too(
     route: str, fields: dict[str, Any]
 ) -> None:
     app = chatting_and_embedding()
-    for name in ("truncate_prompt_tokens", "lora", "num_ctx"):
+    for name in ("truncate_prompt_tokens", "lora", "num_ctx", "normalize", "input_type"):
         got = await post_in_process(app, route, **{**fields, name: 5})
         assert got.status == 400, got.body
         assert f"{name} cannot be honoured" in got.body.decode()
@@ -350,7 +354,8 @@ async def test_a_misspelt_name_is_refused_with_the_right_one(name: str, right: s
 
 
 async def test_a_field_inside_an_object_is_told_or_refused_like_one_outside() -> None:
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {}}, "flavour": 1}, "cost": 2}
+    function: dict[str, Any] = {"name": "f", "parameters": {"properties": {}}, "flavour": 1}
+    tool = {"type": "function", "function": function, "cost": 2}
     chat = server(CHAT)
     got = await chat.post(tools=[tool], response_format={"type": "text", "shade": 3})
     assert got.status == 200
@@ -359,7 +364,7 @@ async def test_a_field_inside_an_object_is_told_or_refused_like_one_outside() ->
     assert (texts(got), got.headers["x-antiphon-ignored"]) == (["xyz"], "response_format.shade")
     got = await chat.post(output_format={"type": "json_schema", "schema": SCHEMA, "shade": 3})
     assert (got.status, got.error["param"]) == (400, "output_format.shade")
-    tool["function"]["parametres"] = {}  # type: ignore[index]
+    function["parametres"] = {}
     got = await chat.post(tools=[tool])
     assert (got.status, got.error["param"]) == (400, "tools[0].function.parametres")
     got = await post_in_process(chat.application, CHAT, messages=[{**HI[0], "images": ["x"], "conten": 1}])

@@ -167,6 +167,12 @@ _ROWS = (
     *_refused("vLLM, SGLang", "media_io_kwargs mm_processor_kwargs images_config max_dynamic_patch", hint=_TEXT),
     *_refused("vLLM, SGLang", "min_dynamic_patch video_data audio_data", hint=_TEXT),
     *_refused("SGLang", "use_audio_in_video", False, hint=_TEXT),
+    # How a text becomes a vector.
+    *_refused("vLLM, TEI", "normalize use_activation", True, hint="Vectors have the length 1."),
+    *_refused("vLLM, Voyage", "embed_dtype output_dtype", "float32", "float", hint="Use encoding_format."),
+    *_refused("vLLM", "endianness", "native", "little", hint="Vectors in base64 are little-endian."),
+    *_refused("Voyage, Jina", "output_dimension late_chunking", False, hint="Use dimensions."),
+    *_refused("NVIDIA, Cohere, TEI", "input_type prompt_name", hint="Use instruction."),
     # Which model.
     *_refused("vLLM, SGLang, llama.cpp", "lora lora_path lora_request adapters adapter_id adapter_name", hint=_OWNER),
     *_refused("Ollama", "num_ctx", hint="A model's context is its owner's choice."),

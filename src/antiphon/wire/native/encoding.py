@@ -11,13 +11,14 @@ from antiphon.tokens import Piece
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.chat.schema import ChatMessage, ChatRequest
 from antiphon.wire.errors import refused
+from antiphon.wire.names.translate import PromptFields
 
 from .read import chat_pieces, prompt_pieces
 from .schema import TokenizeRequest
 from .write import ids_of
 
 
-class EncodeRequest(msgspec.Struct, kw_only=True):
+class EncodeRequest(PromptFields, kw_only=True):
     """The body of POST /v1/encode: one text or several.
 
     ``do_preprocess`` makes each the user's message of a chat; else it is a prompt as it stands. ``add_bos`` false: a
