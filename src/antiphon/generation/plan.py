@@ -54,12 +54,12 @@ class Draft:
 
     def parser(self) -> Parser:
         """A reader for one choice, which begins where the prompt's tail says."""
-        asked = self.request.conversation
+        conversation = self.request.conversation
         return self.format.parser(
             reply_as=Role.ASSISTANT,
             prompt=self.prompt,
-            tools=asked.offered,
-            response_format=asked.response_format,
+            tools=conversation.offered,
+            response_format=conversation.response_format,
             calls=self.request.calls,
         )
 

@@ -56,5 +56,5 @@ class CompletionRecord:
         post, wire, id = self._post, self._wire, self._head.id
         head = StoredHead((self._head.model, *filter(None, [wire.model])), metadata_of(wire))
         answer = await post.off_loop(self.whole)
-        asked = await post.off_loop(lambda: encode(stored_messages(id, wire.messages)))
-        await CompletionArchive(post.context.archive).put(post.exchange.owner, id, head, answer, asked)
+        stored = await post.off_loop(lambda: encode(stored_messages(id, wire.messages)))
+        await CompletionArchive(post.context.archive).put(post.exchange.owner, id, head, answer, stored)

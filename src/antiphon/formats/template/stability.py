@@ -101,12 +101,12 @@ def _turns() -> Iterator[_Step]:
 
 def _others(arguments: Sequence[str]) -> Iterator[_Step]:
     """What differs between two requests with the same messages."""
-    asked = _talk(_ASK)
-    other_day = replace(asked, settings=replace(asked.settings, current_date=_DAYS[1]))
-    yield _Step("another day", (asked, True), (other_day, True), "date")
-    yield _Step("tools offered", (asked, True), _with_tools(_ASK), "tools")
+    turn = _talk(_ASK)
+    other_day = replace(turn, settings=replace(turn.settings, current_date=_DAYS[1]))
+    yield _Step("another day", (turn, True), (other_day, True), "date")
+    yield _Step("tools offered", (turn, True), _with_tools(_ASK), "tools")
     for name in arguments:
-        on, off = (_given(asked, name, value=value) for value in (True, False))
+        on, off = (_given(turn, name, value=value) for value in (True, False))
         yield _Step(f"{name} true or false", (on, True), (off, True), "argument")
 
 

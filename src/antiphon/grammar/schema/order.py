@@ -79,8 +79,8 @@ class AuthoredSchema:
                 yield True, node
             yield from ((False, inner) for inner in self._applied(key, node, branch))
         yield True, node
-        # What only asks comes after what says.
-        yield from ((False, asked) for asked in _schemas(node.get("if"), node.get("not")))
+        # Conditions come after what is required.
+        yield from ((False, schema) for schema in _schemas(node.get("if"), node.get("not")))
 
     def _applied(self, key: str, node: dict[str, Any], branch: Branch | None) -> Authored:
         """The schemas that a keyword applies to the same value."""
