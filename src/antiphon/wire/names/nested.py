@@ -20,6 +20,8 @@ MOST_ENTRIES = 256
 Fields = Mapping[str, msgspec.Raw]
 Structs = tuple[type[msgspec.Struct], ...]
 _ENTRIES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ def unread(fields: Fields, kind: type[msgspec.Struct]) -> Iterator[UnreadField]:
         if name in fields and name in LONG:
             yield from _beside(fields[name], types, name)
         elif name in fields:
-            yield from _within(msgspec.json.decode(fields[name]), types, name)
+            yield from _within(fields[name], types, name)
 
 
 def _beside(raw: msgspec.Raw, structs: Structs, path: str) -> Iterator[UnreadField]:
@@ -81,14 +83,15 @@ def _structs_of(type: msgspec.inspect.Type) -> Iterator[type[msgspec.Struct]]:
             yield from _structs_of(item)
 
 
-def _within(value: Any, structs: Structs, path: str) -> Iterator[UnreadField]:
-    match value:
-        case list():
-            for i, item in enumerate(value[:MOST_ENTRIES]):
+def _within(raw: msgspec.Raw, structs: Structs, path: str) -> Iterator[UnreadField]:
+    """What is no object or list is left to who reads it, and so are the texts inside: some are long."""
+    match memoryview(raw)[:1].tobytes():
+        case b"[":
+            for i, item in enumerate(_LIST.decode(raw)[:MOST_ENTRIES]):
                 yield from _within(item, structs, f"{path}[{i}]")
-        case dict():
+        case b"{":
             names = _names(structs)
-            for name, item in value.items():
+            for name, item in _OBJECT.decode(raw).items():
                 if name not in names:
                     yield UnreadField(f"{path}.{name}", name, tuple(names))
                 elif names[name]:

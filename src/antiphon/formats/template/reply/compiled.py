@@ -114,6 +114,21 @@ class CompiledForm:
         return mark in self.open if mark else not self.has_open and self._begins.match(char) is not None
 
 
+_TAIL = 4096
+"""Characters of a prompt's end that are looked at first."""
+
+
+def _last(prompt: Sequence[Piece], size: int) -> list[Piece]:
+    """The last ``size`` characters of a prompt; a control counts as one."""
+    taken: list[Piece] = []
+    for piece in reversed(prompt):
+        if size <= 0:
+            break
+        taken.append(piece if isinstance(piece, Control) else piece[-size:])
+        size -= 1 if isinstance(piece, Control) else len(piece)
+    return taken[::-1]
+
+
 class CompiledDescription:
     """Made once for a format, shared by its readers."""
 
@@ -156,8 +171,17 @@ class CompiledDescription:
         self.stops = tuple(end for end in dict.fromkeys(ends) if not self._closes(alphabet.encode(end)))
 
     def begun_by(self, prompt: Sequence[Piece]) -> str:
-        """What the prompt says of the reply, its controls as characters."""
-        return self.begun("".join(map(self._encoded, prompt)))
+        """What the prompt says of the reply, its controls as characters. Of a long one no more is read than needed."""
+        size, length = _TAIL, sum(1 if isinstance(piece, Control) else len(piece) for piece in prompt)
+        while True:
+            tail = "".join(map(self._encoded, _last(prompt, size)))
+            if size >= length or self._decides(tail):
+                return self.begun(tail)
+            size *= 16
+
+    def _decides(self, tail: str) -> bool:
+        """Whether the end of a prompt says of the reply what the whole prompt does."""
+        return self.anchor in tail and len(tail.rstrip()) >= max(map(len, self.reasoning), default=0)
 
     def _encoded(self, piece: Piece) -> str:
         if isinstance(piece, Control):
