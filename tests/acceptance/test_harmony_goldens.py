@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from antiphon.conversation import Role
-from antiphon.formats.harmony import Harmony, HarmonyParser
-from antiphon.formats.harmony.controls import END
+from antiphon.formats.harmony import Dialect, Harmony, HarmonyParser
+from antiphon.formats.harmony.controls import END, START
 from antiphon.tokens import Tokenizer, encode_pieces
-from kit.harmony_corpora import ended, events, read_strictly, render, role_of, rows
+from kit.harmony_corpora import DIALECTS, ended, events, read_strictly, render, repeated, role_of, rows
 
 UNENDED = {"test_tool_response_parsing.txt"}
 """Goldens whose last message lacks its end; they are read as such, too."""
@@ -30,3 +30,16 @@ def test_the_goldens_of_the_reference_hold(o200k: Tokenizer) -> None:
                 if row["file"] in UNENDED:
                     (message,) = ended(events(HarmonyParser(None), row["tokens"], o200k))
                     assert (message.role, message.name) == (Role.TOOL, "browser.search")
+
+
+@pytest.mark.corpus
+@pytest.mark.spec("HAR-25", "HAR-90")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_goldens_that_are_read_are_written_as_they_were(dialect: Dialect, o200k: Tokenizer) -> None:
+    harmony, start = Harmony(dialect=dialect), o200k.controls[START]
+    for row in rows("goldens/goldens"):
+        reply, open_reply = row["op"].startswith(("parse", "stream")), row["op"].endswith("for_completion")
+        opening = [start, *o200k.encode("assistant")]
+        whole = [*opening, *row["tokens"]] if reply else row["tokens"]
+        read = events(HarmonyParser(None), whole[: -len(opening)] if open_reply else whole, o200k)
+        assert repeated(harmony, ended(read), o200k) + (opening if open_reply else []) == whole, row["file"]

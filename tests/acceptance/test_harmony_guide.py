@@ -20,7 +20,8 @@ from antiphon.conversation import (
     ToolNamespace,
     ToolSpec,
 )
-from antiphon.formats.harmony import Harmony, HarmonyParser, parse_completion
+from antiphon.formats import HistoryPolicy
+from antiphon.formats.harmony import Dialect, Harmony, HarmonyParser, parse_completion
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.tokens import ControlScanner, Piece, Tokenizer, spell
 from kit.corpora import corpus_file
@@ -163,14 +164,38 @@ def test_a_result_is_a_message_under_the_name_of_its_tool(guide: Guide) -> None:
 
 
 @pytest.mark.spec("HAR-70", "HAR-90", "HAR-91")
-def test_the_reasoning_that_led_to_a_call_is_passed_on_with_its_result(guide: Guide) -> None:
+@pytest.mark.parametrize("dialect", ["a", "b"])
+def test_the_reasoning_that_led_to_a_call_is_passed_on_with_its_result(guide: Guide, dialect: Dialect) -> None:
+    conversation = WEATHER.add(*read(guide[16]), *read(guide[18], reply_as=None))
+    assert spell(tuple(Harmony(dialect=dialect).render(conversation))) == joined(guide[19])
+
+
+@pytest.mark.spec("HAR-88", "HAR-90")
+def test_a_result_that_nobody_wrote_yet_is_written_as_in_the_guide(guide: Guide) -> None:
     output = Message(role=Role.TOOL, name="functions.get_current_weather", text='{"sunny": true, "temperature": 20}')
-    conversation = WEATHER.add(*read(guide[16]), output)
-    # The guide writes this call's recipient after its channel; we write where openai-harmony does (X-47).
-    assert spell(tuple(Harmony(dialect="b").render(conversation))) == joined(guide[19]).replace(
-        "<|start|>functions.get_current_weather to=assistant<|channel|>commentary",
-        "<|start|>functions.get_current_weather<|channel|>commentary to=assistant",
-    )
+    assert prompt(WEATHER.add(*read(guide[16]), output)) == joined(guide[19])
+
+
+@pytest.mark.spec("HAR-25", "HAR-84", "HAR-90")
+@pytest.mark.parametrize("dialect", ["a", "b"])
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("fence", [3, 4, 5, 6, 7, 9, 12, 13, 14, 15, 16, 18, 19, 20, 22, 23, 24])
+def test_each_example_that_is_read_is_written_as_it_was(
+    guide: Guide, fence: int, strict: bool, dialect: Dialect
+) -> None:
+    """Each header, text and end; a prompt's open assistant is the renderer's."""
+    text, open_reply = joined(guide[fence]), "<|start|>assistant"
+    whole = text if text.startswith("<|start|>") else open_reply + text
+    harmony = Harmony(dialect=dialect)
+    parser = harmony.parser(reply_as=None, strict=strict)
+    parsed = [*parser.feed(pieces(whole.removesuffix(open_reply))), *parser.close()]
+    assert codes(parsed) == []
+    conversation = Conversation(tuple(ended(parsed)), verbatim=True)
+    if whole.endswith(open_reply):
+        written = harmony.render(conversation, history=HistoryPolicy.KEEP_ALL)
+    else:
+        written = harmony.render_for_training(conversation, history=HistoryPolicy.KEEP_ALL)
+    assert spell(tuple(written)) == whole
 
 
 @pytest.mark.spec("HAR-18", "HAR-92", "HAR-93", "HAR-94")

@@ -11,8 +11,9 @@ from antiphon.conversation import Incident, Message, MessageEnded, ParserEvent, 
 from antiphon.errors import ParseError
 from antiphon.formats import HistoryPolicy, Parser
 from antiphon.formats.harmony import Harmony, ReferenceParser, read_conversation
+from antiphon.formats.harmony.controls import ENDS
 from antiphon.formats.harmony.reference import ReferenceMessage
-from antiphon.tokens import Piece, PieceDecoder, Tokenizer
+from antiphon.tokens import Piece, PieceDecoder, Tokenizer, encode_pieces
 from kit.corpora import corpus_file
 
 Row = dict[str, Any]
@@ -79,6 +80,16 @@ def events(parser: Parser, ids: Sequence[int], tokenizer: Tokenizer, cuts: Itera
     for start, end in pairwise(borders):
         parsed += parser.feed(decoder.feed(ids[start:end]))
     return [*parsed, *parser.feed(decoder.close()), *parser.close()]
+
+
+def repeated(harmony: Harmony, messages: Iterable[Message], tokenizer: Tokenizer) -> list[int]:
+    """The messages with the ends that they had, as ids."""
+    ends = {end: control for control, end in ENDS.items()}
+    ids: list[int] = []
+    for message in messages:
+        end = [ends[message.end]] if message.end in ends else []
+        ids += encode_pieces([*harmony.messages.opened(message), *end], tokenizer)
+    return ids
 
 
 def ended(parsed: Iterable[ParserEvent]) -> list[Message]:

@@ -30,6 +30,7 @@ class MessageJson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     constrained: bool = False
     call_id: str | None = None
     intent: str | None = None
+    header: tuple[str, ...] = ()
     text: str | msgspec.UnsetType = msgspec.UNSET
     end: End | msgspec.UnsetType = msgspec.UNSET
 
@@ -55,7 +56,7 @@ DEFAULTS = {field.name: field.default for field in fields(Message) if field.name
 def message_fields(message: Message, *, complete: bool = False) -> dict[str, Any]:
     """The fields of `MessageJson` that are not their defaults; ``complete``: and ``text`` and ``end`` in any case."""
     values = {name: getattr(message, name) for name in FIELDS}
-    values["text"] = str(message.text)
+    values["text"], values["header"] = str(message.text), tuple(map(str, message.header))
     always = ("text", "end") if complete else ()
     return {name: value for name, value in values.items() if name in always or value != DEFAULTS[name]}
 

@@ -73,6 +73,9 @@ class Message:
     is for (``functions.f``, ``browser.search``, ``assistant`` …). ``channel`` None means that none was given; see
     `effective_channel`. ``constrained``: whether ``content_type`` was marked with ``<|constrain|>``.
     ``parts`` is empty for a plain text; otherwise ``text`` is the concatenation of its text parts.
+    ``header``: the header that a parser of Harmony read, its texts and the spellings of its controls by turns
+    (``("assistant", "<|channel|>", "commentary to=functions.f ", "<|constrain|>", "json")``); empty where it can be
+    written in one way only. It is written so again while it is read as these fields, and is no part of equality.
     """
 
     role: Role
@@ -86,6 +89,7 @@ class Message:
     intent: str | None = None
     end: End = End.END
     parts: tuple[Part, ...] = ()
+    header: tuple[str, ...] = field(default=(), compare=False)
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property

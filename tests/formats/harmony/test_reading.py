@@ -20,7 +20,6 @@ from antiphon.conversation import (
     TextDelta,
 )
 from antiphon.errors import ParseError
-from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import Harmony, HarmonyParser, StreamParser, TokenDeltas, parse_completion
 from antiphon.formats.harmony.controls import CALL, CONTROLS, RETURN, START
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces
@@ -270,25 +269,6 @@ def test_a_plain_answer_may_begin_with_a_tool_s_name() -> None:
     parser = Harmony().parser(tools=OFFERED)
     (message,) = ended([*parser.feed(["python is a snake", RETURN]), *parser.close()])
     assert (message.channel, message.recipient, message.text) == ("final", None, "python is a snake")
-
-
-@pytest.mark.spec("HAR-01", "HAR-10", "HAR-35")
-def test_what_the_renderer_writes_the_reader_reads() -> None:
-    messages = (
-        Message(role=Role.USER, text="go"),
-        Message(role=Role.ASSISTANT, channel="analysis", text="hm"),
-        Message(role=Role.ASSISTANT, channel="final", recipient="functions.f", content_type="json", constrained=True),
-        Message(role=Role.TOOL, name="functions.f", recipient="assistant", channel="commentary", text="1"),
-        Message(role=Role.ASSISTANT, channel="final", text="done"),
-    )
-    for harmony in (Harmony(dialect="a"), Harmony(dialect="b")):
-        conversation = Conversation(messages, verbatim=True)
-        rendered = harmony.render(conversation, reply_as=None, history=HistoryPolicy.KEEP_ALL)
-        got = read(list(rendered), None)
-        assert codes(got) == []
-        assert [(m.role, m.name, m.recipient, m.channel, m.content_type, m.text) for m in ended(got)] == [
-            (m.role, m.name, m.recipient, m.channel, m.content_type, m.text) for m in messages
-        ]
 
 
 def test_the_reader_of_a_continued_message_starts_inside_it() -> None:

@@ -72,11 +72,8 @@ def test_reasoning_preamble_and_call_are_distinguished() -> None:
 def test_the_open_turn_keeps_its_reasoning_and_a_finished_one_loses_it() -> None:
     result = Message(role=Role.TOOL, name="functions.tides", text="14:05")
     going = QUESTION.add(*read(CALLED), result)
-    assert prompt(going).endswith(
-        "<|start|>assistant<|channel|>analysis<|message|>Ask the table.<|end|>"
-        "<|start|>assistant<|channel|>commentary<|message|>One moment.<|end|>"
-        "<|start|>assistant to=functions.tides<|channel|>commentary <|constrain|>json<|message|>"
-        '{"port": "Brest"}<|call|>'
+    assert prompt(going) == (
+        f"{prompt(QUESTION)}{CALLED}"
         "<|start|>functions.tides to=assistant<|channel|>commentary<|message|>14:05<|end|><|start|>assistant"
     )
     done = going.add(*read("<|channel|>final<|message|>At 14:05.<|return|>"), Message(role=Role.USER, text="Thanks"))

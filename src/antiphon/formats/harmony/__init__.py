@@ -3,11 +3,11 @@
 from antiphon.conversation import BROWSER, PYTHON
 
 from .harmony import Harmony, harmony
+from .header_writer import Dialect
 from .json_form import read_conversation, read_message, write_conversation, write_message
 from .parser import HarmonyParser
 from .pretty import Span, spans
 from .reference import ReferenceParser
-from .render import Dialect
 from .running import RunningPrompt
 from .stream import Completion, StreamParser, TokenDeltas, parse_completion
 

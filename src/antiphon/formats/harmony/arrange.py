@@ -28,6 +28,8 @@ from antiphon.conversation import (
     described,
 )
 
+from .header_as_written import header_as_written
+
 IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
 KNOWLEDGE_CUTOFF = "2024-06"
 CHANNELS = tuple(channel.value for channel in Channel)
@@ -183,7 +185,7 @@ def _completed_call(call: Message) -> Message:
     if call.channel is None:
         builtin = (call.recipient or "").partition(".")[0] in TRAINED
         call = replace(call, channel=Channel.ANALYSIS if builtin else Channel.COMMENTARY)
-    if function and call.content_type is None:
+    if function and call.content_type is None and not header_as_written(call):
         call = replace(call, content_type="json", constrained=True)
     return call
 

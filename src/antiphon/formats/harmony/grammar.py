@@ -10,7 +10,7 @@ from antiphon.grammar import AnyText, EndOfTurn, Grammar, Repeat, ReplyShape, ch
 from antiphon.tokens import Control
 
 from .controls import CALL, CHANNEL, CONSTRAIN, CONTROLS, END, MESSAGE, RETURN, START
-from .render import Dialect
+from .header_writer import Dialect
 
 
 class HarmonyGrammar:

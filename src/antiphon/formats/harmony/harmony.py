@@ -27,10 +27,11 @@ from antiphon.tokens import Control, Piece
 from .arrange import arrange
 from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START
 from .grammar import HarmonyGrammar
+from .header_writer import Dialect
 from .literal import LiteralParser, pieces_of, spelled_out
 from .numbers import JsonText
 from .parser import HarmonyParser
-from .render import Dialect, MessageRenderer
+from .render import MessageRenderer
 from .sections import SectionWriter
 from .strict import StrictParser
 from .typescript import FullTypePrinter, TypePrinter

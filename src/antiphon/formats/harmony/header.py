@@ -84,6 +84,7 @@ class HeaderBuffer:
         self.start = start
         self.sections: list[HeaderSection] = []
         self._length = 0
+        self._skipped = False
 
     def open_section(self, control: Control) -> None:
         """Begin a section; the control counts as one character of the header's length."""
@@ -103,6 +104,7 @@ class HeaderBuffer:
         """Count a control that belongs to no header; a space stands for it, so that it separates words."""
         self.add(" ")
         self._length += 1
+        self._skipped = True
 
     def take(self) -> str:
         """Return the text, and empty the buffer."""
@@ -114,6 +116,19 @@ class HeaderBuffer:
     def room(self) -> int:
         """How many characters the header may still grow by; negative when it is too long."""
         return _LIMIT - self._length
+
+    def written(self, role: Role) -> tuple[str, ...]:
+        """The texts and the spellings of the controls between them, from the author on (`Message.header`).
+
+        ``role`` is the one in the prompt. Empty for a header without its start, or with a control that belongs to none.
+        """
+        if self.start is HeaderStart.MISSING or self._skipped:
+            return ()
+        lead = role.value if self.start is HeaderStart.IN_PROMPT else ""
+        sections = self.sections
+        if sections and sections[0].control == START:
+            lead, sections = lead + sections[0].text, sections[1:]
+        return lead, *(piece for section in sections for piece in (section.control.spelling, section.text))
 
     @property
     def text(self) -> str:

@@ -14,6 +14,7 @@ from antiphon.tokens import Control, Piece
 from .controls import END, ENDOFTEXT, ENDS, START
 from .events import ReplyEvents
 from .header import Header, HeaderBuffer, HeaderStart, offered_names
+from .header_as_written import remembered
 from .header_reader import BLANK, HeaderReader
 from .machine import TRANSITIONS, UNEXPECTED, HarmonyAction, HarmonyState
 
@@ -245,7 +246,9 @@ class HarmonyParser:
         elif header.unknown_role is not None:
             self._state, self._unknown = HarmonyState.UNKNOWN_ROLE, header
         else:
-            self._start(header.message(), complete_header=header.complete)
+            message = header.message()
+            message = remembered(message, self._buffer.written(message.role)) if header.complete else message
+            self._start(message, complete_header=header.complete)
         if not header.complete:
             self._text(header.rest)
 

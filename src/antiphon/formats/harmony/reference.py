@@ -12,7 +12,7 @@ from antiphon.errors import ParseError
 from antiphon.tokens import Control
 
 from .controls import CHANNEL, CONSTRAIN, ENDS, MESSAGE, START
-from .render import Dialect
+from .header_writer import Dialect
 
 START_ID = 200006
 BLANK = " \t\n\r\f"

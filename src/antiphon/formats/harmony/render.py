@@ -1,13 +1,12 @@
-"""One message → pieces, in the order in which Harmony writes them (R-01)."""
+"""One message → pieces, in the order in which Harmony writes them (R-01), or in which they were read (X-47)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import assert_never
 
 from antiphon.conversation import (
-    Channel,
     DeveloperContent,
     Message,
     OpaquePart,
@@ -19,12 +18,11 @@ from antiphon.conversation import (
 from antiphon.errors import RenderError
 from antiphon.tokens import Piece
 
-from .controls import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, START
+from .controls import CALL, END, MESSAGE, START
+from .header_as_written import header_as_written
 from .header_values import check_header
+from .header_writer import Dialect, own_header
 from .sections import SectionWriter
-
-Dialect = Literal["a", "b"]
-"""``a`` is openai-harmony's, ``b`` oss-harmony's: the recipient after the channel, the type always constrained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +44,9 @@ class MessageRenderer:
         """The message without its end, for the model to continue. Raises `RenderError` as `frame` does."""
         check_header(message)
         yield START
-        yield from self._header(message)
+        yield from header_as_written(message) or own_header(message, self.dialect)
         yield MESSAGE
         yield from self._content(message, functions_offered)
-
-    def _header(self, message: Message) -> Iterator[Piece]:
-        yield from _author(message)
-        recipient = None if message.recipient in (None, "all") else f" to={message.recipient}"
-        recipient_last = self.dialect == "b" and message.channel == Channel.COMMENTARY
-        if recipient and not recipient_last:
-            yield recipient
-        if message.channel is not None:
-            yield CHANNEL
-            yield message.channel
-        if recipient and recipient_last:
-            yield recipient
-        if message.content_type is not None:
-            yield from self._content_type(message.content_type, message.constrained)
-
-    def _content_type(self, content_type: str, constrained: bool) -> Iterator[Piece]:
-        if not constrained and self.dialect == "a":
-            yield f" {content_type}"
-            return
-        yield " "
-        yield CONSTRAIN
-        if content_type:
-            yield content_type
 
     def _content(self, message: Message, functions_offered: bool) -> Iterator[Piece]:
         if not message.parts:
@@ -99,19 +74,6 @@ class MessageRenderer:
                 )
             case _:
                 assert_never(part)
-
-
-def _author(message: Message) -> Iterator[Piece]:
-    if message.role is not Role.TOOL:
-        yield message.role.value
-        if message.name is not None:
-            yield f":{message.name}"
-        return
-    if message.name is None:
-        raise RenderError(
-            "Tools should have a name!", code="tool_without_name", hint="Set the message's name, e.g. functions.f."
-        )
-    yield message.name
 
 
 def _misplaced(content: str, home: str, role: Role) -> RenderError:

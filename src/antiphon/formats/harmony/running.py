@@ -48,10 +48,8 @@ class RunningPrompt:
 
     def follow(self, conversation: Conversation) -> list[int]:
         """The ids of this conversation's prompt. Only what is new is rendered, if it continues the one before."""
-        known = self.conversation
-        extends = replace(conversation, messages=known.messages) == known
-        if extends and conversation.messages[: len(known.messages)] == known.messages:
-            return self.append(*conversation.messages[len(known.messages) :])
+        if continues(conversation, self.conversation):
+            return self.append(*conversation.messages[len(self.conversation.messages) :])
         self._begin(conversation)
         return self.ids
 
@@ -129,3 +127,12 @@ class RunningPrompt:
             self.ids += self._encoded(message)
         if self._reply_as is not None:
             self.ids += encode_pieces(reply_opening(self._reply_as), self._tokenizer, self._memo)
+
+
+def continues(conversation: Conversation, earlier: Conversation) -> bool:
+    """Whether it is the earlier one with messages added, whose headers are written as they were."""
+    messages = conversation.messages[: len(earlier.messages)]
+    same = messages == earlier.messages and replace(conversation, messages=messages) == earlier
+    return same and all(
+        message.header == known.header for message, known in zip(messages, earlier.messages, strict=True)
+    )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from antiphon.conversation import End, Message, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
 from antiphon.tokens import Control, Piece, utf8
 
-from .controls import CALL, CONSTRAIN, ENDS, RETURN
-from .header import Header
+from .controls import CALL, CONSTRAIN, ENDS, RETURN, START
+from .header import Header, HeaderBuffer, HeaderStart
+from .header_as_written import envelope_of, remembered
+from .header_writer import Dialect
 from .reference import ReferenceEnvelope, ReferenceParser, ReferenceState
-from .render import Dialect
 
 
 class StrictParser:
@@ -18,12 +20,15 @@ class StrictParser:
 
     def __init__(self, reply_as: Role | None, *, dialect: Dialect = "a", prefix: Message | None = None) -> None:
         self._machine = ReferenceParser(lambda id: b"", reply_as, dialect=dialect)
+        self._header = HeaderBuffer()
+        self._header.begin(HeaderStart.IN_PROMPT)
+        self._open: Message | None = None
         self._streamed = 0
         self._ended: str | None = None
         self._events: list[ParserEvent] = []
         if prefix is not None:
-            self._machine.open(_envelope_of(prefix))
-            self._events.append(MessageStarted(prefix))
+            self._machine.open(envelope_of(prefix))
+            self._start(prefix)
 
     @property
     def ended(self) -> str | None:
@@ -47,9 +52,8 @@ class StrictParser:
     def _step(self, token: str, piece: bytes | Control, end: End) -> None:
         before, finished = self._machine.state, len(self._machine.messages)
         self._machine.step(token, piece)
-        if self._machine.state is ReferenceState.CONTENT and before is not ReferenceState.CONTENT:
-            assert self._machine.envelope is not None
-            self._events.append(MessageStarted(message_of(self._machine.envelope)))
+        if before is not ReferenceState.CONTENT:
+            self._note_header(piece)
         if self._machine.delta:
             self._streamed += len(self._machine.delta)
             self._events.append(TextDelta(self._machine.delta))
@@ -57,11 +61,30 @@ class StrictParser:
         if piece in (RETURN, CALL) and self._machine.state is ReferenceState.EXPECT_START:
             self._ended = self._ended or token
 
+    def _note_header(self, piece: bytes | Control) -> None:
+        if self._machine.state is ReferenceState.CONTENT:
+            assert self._machine.envelope is not None
+            message = message_of(self._machine.envelope)
+            self._start(remembered(message, self._header.written(message.role)))
+        elif piece == START:
+            self._header.begin(HeaderStart.CONTROL)
+        elif self._header.room < 0:
+            return  # it is too long to be remembered
+        elif isinstance(piece, Control):
+            self._header.open_section(piece)
+        else:
+            self._header.add(str(piece, "utf-8"))
+
+    def _start(self, message: Message) -> None:
+        self._open = message
+        self._events.append(MessageStarted(message))
+
     def _note(self, finished: int, end: End) -> None:
         for message in self._machine.messages[finished:]:
+            assert self._open is not None
             if rest := message.text[self._streamed :]:
                 self._events.append(TextDelta(rest))
-            self._events.append(MessageEnded(message_of(message.envelope, message.text, end)))
+            self._events.append(MessageEnded(replace(self._open, text=message.text, end=end)))
             self._streamed = 0
 
     def _take(self) -> list[ParserEvent]:
@@ -69,18 +92,11 @@ class StrictParser:
         return events
 
 
-def message_of(envelope: ReferenceEnvelope, text: str = "", end: End = End.END) -> Message:
+def message_of(envelope: ReferenceEnvelope) -> Message:
     """The reference's header as a `Message`."""
     content_type = envelope.content_type
     constrained = content_type is not None and content_type.startswith(CONSTRAIN.spelling)
     header = Header(envelope.role, envelope.name, envelope.recipient, envelope.channel, content_type, constrained)
     if content_type is not None and constrained:
         header.content_type = content_type.removeprefix(CONSTRAIN.spelling)
-    return header.message(text, end)
-
-
-def _envelope_of(message: Message) -> ReferenceEnvelope:
-    content_type = message.content_type
-    if content_type is not None and message.constrained:
-        content_type = CONSTRAIN.spelling + content_type
-    return ReferenceEnvelope(message.role, message.name, message.recipient, message.channel, content_type)
+    return header.message()
