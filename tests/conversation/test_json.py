@@ -77,6 +77,24 @@ def test_a_message_comes_back_from_the_form_without_parts(message: Message) -> N
     assert read_transcript(transcript_json(Conversation((message,)))).messages == (message,)
 
 
+HEADER = ("assistant", "<|channel|>", "commentary to=functions.f")
+
+
+def test_the_header_that_a_message_was_read_from_comes_back() -> None:
+    call = replace(CALL, header=HEADER)
+    assert message_of(msgspec.json.decode(msgspec.json.encode(message_json(call)), type=MessageJson)).header == HEADER
+    assert read_transcript(transcript_json(Conversation((call,)))).messages[0].header == HEADER
+    assert unpack(pack(call)).header == HEADER
+
+
+def test_the_ids_that_a_header_was_sampled_as_come_back_from_a_store() -> None:
+    text = SampledText("commentary to=functions.f", (7, 8), "v")
+    stored = unpack(pack(replace(CALL, header=(*HEADER[:2], text))))
+    assert stored.header == HEADER
+    assert [piece.ids for piece in stored.header if isinstance(piece, SampledText)] == [(7, 8)]
+    assert not isinstance(stored.text, SampledText)
+
+
 def test_text_and_end_are_always_reported_and_defaults_are_not() -> None:
     bare = Message(role=Role.USER)
     assert msgspec.json.encode(message_json(bare)) == b'{"role":"user","text":"","end":"end"}'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -20,8 +21,9 @@ from antiphon.formats.template.builtin import QWEN
 from antiphon.formats.template.reply import ReplyDescription
 from antiphon.generation import Model, TurnRequest, plan_turn
 from antiphon.generation.reader import ChoiceReader
-from antiphon.tokens import Control, SampledText
-from kit.pairs import FRAMES, PAIRS, TOKENIZER, ids
+from antiphon.store import pack, unpack
+from antiphon.tokens import Control, Piece, SampledText
+from kit.pairs import FRAMES, PAIRS, TOKENIZER, ids, sampled_ids
 
 START, CHANNEL, MESSAGE, CALL, CONSTRAIN, RETURN, END = FRAMES
 LETTERS = [ord(letter) for letter in "thein a.\n<|"] + list(range(TOKENIZER.size - len(PAIRS), TOKENIZER.size))
@@ -95,6 +97,36 @@ def test_harmony_keeps_the_reasoning_before_a_call_and_the_call_id_for_id(
     result = Message(role=Role.TOOL, name="functions.f", recipient="assistant", call_id=messages[-1].call_id, text="4")
     after, _ = answered(speaker, conversation.add(*messages, result), [])
     assert after[: len(prompt) + len(reply)] == prompt + reply
+
+
+HEADERS: list[tuple[Piece, ...]] = [
+    (CHANNEL, "commentary to=functions.the ", CONSTRAIN, "json"),
+    (CHANNEL, "commentary to=functions.the", CONSTRAIN, "json"),
+    (CHANNEL, "commentary\n to=functions.the json"),
+    (CHANNEL, "analysis to=functions.the"),
+    (" to=functions.the", CHANNEL, "commentary ", CONSTRAIN, "json"),
+    (" to=functions.the", CHANNEL, "analysis code"),
+    ("  to=functions.the ", CONSTRAIN, "json ", CHANNEL, "commentary"),
+]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("thought", [False, True])
+@given(chance=st.randoms(use_true_random=False))
+@settings(max_examples=20)
+def test_harmony_keeps_a_call_s_header_id_for_id_in_whatever_way_it_was_written(
+    header: tuple[Piece, ...], thought: bool, chance: Random
+) -> None:
+    """As the first of a reply, whose role the prompt has, and behind another message; stored in between or not."""
+    reply = ids(CHANNEL, "analysis", MESSAGE, "hm", END, START, "assistant") if thought else []
+    reply += sampled_ids(chance, [*header, MESSAGE, "{}", CALL])
+    speaker = model(harmony(TOKENIZER.controls))
+    conversation = Conversation((Message(role=Role.USER, text="in the end"),), tools=(ToolSpec("the"),))
+    prompt, messages = answered(speaker, conversation, reply)
+    result = Message(role=Role.TOOL, name="functions.the", call_id=messages[-1].call_id, text="4")
+    for call in (messages[-1], unpack(pack(messages[-1]))):
+        after, _ = answered(speaker, conversation.add(*messages[:-1], call, result), [])
+        assert after[: len(prompt) + len(reply)] == prompt + reply
 
 
 def test_harmony_drops_the_reasoning_of_an_answered_turn_so_the_prompts_part_at_its_reply() -> None:

@@ -13,9 +13,13 @@ from antiphon.tokens import SampledText
 
 
 class StoredMessage(FullMessageJson, frozen=True):
-    """A message, and where the model sampled its text the ids, of the vocabulary that is named."""
+    """A message, and where the model sampled its texts the ids, of the vocabulary that is named.
+
+    ``header_ids``: of each piece of the header, () where none are known.
+    """
 
     ids: tuple[int, ...] = ()
+    header_ids: tuple[tuple[int, ...], ...] = ()
     vocabulary: str = ""
 
 
@@ -25,10 +29,16 @@ _DECODER = msgspec.msgpack.Decoder(StoredMessage)
 
 def pack(message: Message) -> bytes:
     """The message as MessagePack. Raises `FormatError` for system and developer content, which is never stored."""
-    text = message.text
-    ids, vocabulary = (text.ids, text.vocabulary) if isinstance(text, SampledText) else ((), "")
-    parts = parts_json(message.parts)
-    return _ENCODER.encode(StoredMessage(**message_fields(message), parts=parts, ids=ids, vocabulary=vocabulary))
+    vocabulary = next((t.vocabulary for t in (message.text, *message.header) if isinstance(t, SampledText)), "")
+    ids, *header_ids = (_ids(text, vocabulary) for text in (message.text, *message.header))
+    form = StoredMessage(
+        **message_fields(message),
+        parts=parts_json(message.parts),
+        ids=ids,
+        header_ids=tuple(header_ids) if any(header_ids) else (),
+        vocabulary=vocabulary,
+    )
+    return _ENCODER.encode(form)
 
 
 def unpack(stored: bytes) -> Message:
@@ -38,4 +48,16 @@ def unpack(stored: bytes) -> Message:
     except msgspec.DecodeError as error:
         raise StoreError("A stored message cannot be read.", code="store_corrupt") from error
     message = message_of(form)
-    return replace(message, text=SampledText(message.text, form.ids, form.vocabulary)) if form.ids else message
+    if not form.vocabulary:
+        return message
+    header_ids = form.header_ids if len(form.header_ids) == len(message.header) else ((),) * len(message.header)
+    header = (_sampled(text, ids, form.vocabulary) for text, ids in zip(message.header, header_ids, strict=True))
+    return replace(message, text=_sampled(message.text, form.ids, form.vocabulary), header=tuple(header))
+
+
+def _ids(text: str, vocabulary: str) -> tuple[int, ...]:
+    return text.ids if isinstance(text, SampledText) and text.vocabulary == vocabulary else ()
+
+
+def _sampled(text: str, ids: tuple[int, ...], vocabulary: str) -> str:
+    return SampledText(text, ids, vocabulary) if ids else text

@@ -148,13 +148,13 @@ class ChoiceReader:
     def _note(self, event: ParserEvent) -> ParserEvent:
         match event:
             case MessageStarted(message):
-                self._open = self._call_ids.identified(message)
+                self._open = self._call_ids.identified(self._with_header_ids(message))
                 return MessageStarted(self._open)
             case TextDelta(text):
                 logprobs = self._logprobs.take()
                 return TextDelta(text, logprobs) if logprobs else event
             case MessageEnded(message):
-                return self._message_ended(message)
+                return self._message_ended(self._as_started(message))
             case Incident():
                 return event
 
@@ -168,6 +168,16 @@ class ChoiceReader:
         self._called = self._called or (message.is_call and message.end is not End.NONE)
         message = replace(message, text=self._ids.as_sampled(message.text))
         return MessageEnded(replace(message, call_id=call_id) if message.is_call else message)
+
+    def _as_started(self, message: Message) -> Message:
+        """The message with the ids that its header had when it started."""
+        header = self._open.header if self._open else ()
+        return replace(message, header=header) if header and header == message.header else message
+
+    def _with_header_ids(self, message: Message) -> Message:
+        if not message.header:
+            return message
+        return replace(message, header=self._ids.header_as_sampled(message.header, message.role))
 
     def _finish(self, end: EngineEnd | None) -> list[Event]:
         self.over = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from antiphon.formats import Format
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, SampledText, Tokenizer, utf8
 
@@ -14,6 +16,7 @@ class IdReader:
         self._decoder = PieceDecoder(tokenizer)
         self._scanner = ControlScanner(format.controls)
         self._run: list[int] = []
+        self._before: deque[tuple[int, ...]] = deque(maxlen=2)  # a header that a message remembers has two controls
 
     def feed(self, id: int) -> list[Piece]:
         """The pieces that are whole now; none while a character waits for its other bytes."""
@@ -31,7 +34,18 @@ class IdReader:
 
     def forget(self) -> None:
         """A control was read: the next text begins with the next id."""
+        self._before.append(tuple(self._run))
         self._run = []
+
+    def header_as_sampled(self, header: tuple[str, ...], role: str) -> tuple[str, ...]:
+        """The header that was just read (`Message.header`), with the ids of its texts; the prompt may have its role."""
+        texts = header[::2]
+        runs = [*self._before, tuple(self._run)][-len(texts) :]
+        if not header or len(runs) < len(texts):
+            return header
+        prompted = (role, *[""] * (len(texts) - 1))
+        sampled = map(self._sampled, texts, runs, prompted)
+        return tuple(piece if i % 2 else next(sampled) for i, piece in enumerate(header))
 
     def as_sampled(self, text: str) -> str:
         """The text with the ids that were sampled since the last control, where they decode to just this text.
@@ -39,10 +53,18 @@ class IdReader:
         A text that was cut or repaired is another text than theirs, and is encoded anew in the next prompt.
         """
         run, self._run = tuple(self._run), []
+        return self._sampled(text, run)
+
+    def _sampled(self, text: str, run: tuple[int, ...], prompted: str = "") -> str:
+        """The text with its ids where they are these; ``prompted`` may stand before them."""
         if not text:
             return text
-        pieces = [piece for piece in map(self._tokenizer.piece, run) if isinstance(piece, bytes)]
-        return SampledText(text, run, self._tokenizer.name) if b"".join(pieces) == utf8(text) else text
+        data = b"".join([piece for piece in map(self._tokenizer.piece, run) if isinstance(piece, bytes)])
+        if data == utf8(text):
+            return SampledText(text, run, self._tokenizer.name)
+        if data and prompted and utf8(prompted) + data == utf8(text):
+            return SampledText(text, (*self._tokenizer.encode(prompted), *run), self._tokenizer.name)
+        return text
 
     def is_control(self, id: int) -> bool:
         return isinstance(self._tokenizer.piece(id), Control)
