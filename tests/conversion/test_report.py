@@ -114,3 +114,29 @@ def test_a_sidecar_carries_bytes_that_are_no_utf8() -> None:
 def test_what_is_no_sidecar_is_reported(data: bytes) -> None:
     with pytest.raises(ParseError, match="this is no sidecar"):
         read_sidecar(data)
+
+
+SAMPLED = (
+    "<|start|>user<|message|>go<|end|>"
+    "<|start|>assistant<|channel|>commentary to=functions.f<|constrain|>json<|message|>{}<|call|>"
+    "<|start|>functions.f to=assistant<|channel|>commentary<|message|>1<|end|>"
+    "<|start|>assistant<|channel|>final<|message|>done<|return|>"
+)
+
+
+@pytest.mark.parametrize("form", ["openchatml", "harmony-json", "harmony-ids", "chat", "responses"])
+def test_how_a_harmony_header_was_written_comes_back_by_the_sidecar(form: str) -> None:
+    output, losses, conversion = convert(SAMPLED.encode(), form, source="harmony", sidecar_writer=SidecarWriter())
+    headers = [loss for loss in losses if ".header: " in loss]
+    if form == "harmony-ids":
+        assert headers == []
+    else:
+        assert headers[0].startswith("messages[1].header: 'assistant<|channel|>commentary to=functions.f<|constrain")
+        assert all(loss.endswith("(spelling)") for loss in headers)
+    back, _, _ = convert(output.encode(), "harmony", input_sidecar=conversion.sidecar(), source=form)
+    assert back == SAMPLED
+
+
+def test_harmony_is_harmony_again_as_it_was_written() -> None:
+    output, losses, _ = convert(SAMPLED.encode(), "harmony", source="harmony")
+    assert (output, losses) == (SAMPLED, [])

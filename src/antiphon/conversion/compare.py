@@ -41,10 +41,18 @@ def message_losses(first: int, written: Sequence[Message], read: Sequence[Messag
             if had != has:
                 describe = kinds if name == "parts" else shown
                 yield Loss(f"messages[{i}].{name}", describe(had), describe(has), kind_of(name, had, has))
+        if not same_header(before, after):
+            becomes = shown("".join(after.header)) if after.header else None
+            yield Loss(f"messages[{i}].header", shown("".join(before.header)), becomes, "spelling")
 
 
 def same(one: Message, other: Message) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in MESSAGE_FIELDS)
+
+
+def same_header(written: Message, read: Message) -> bool:
+    """Whether a header that was read is written as it was; one that nobody read may be written in any way."""
+    return not written.header or written.header == read.header
 
 
 def kind_of(name: str, had: object, has: object) -> LossKind:

@@ -25,7 +25,7 @@ from antiphon.errors import ParseError
 from antiphon.formats.harmony import read_message, write_message
 from antiphon.formats.openchatml import DocumentHeader, TranscriptEnvelope, Trivia
 
-from .compare import same
+from .compare import same, same_header
 
 SCHEMA = "antiphon.sidecar/1"
 Json = dict[str, Any]
@@ -114,7 +114,7 @@ def _lossless(written: Sequence[Message], read: Sequence[Message]) -> bool:
     if len(written) != len(read):
         return False
     return all(
-        same(one, other) and one.extra.get("openchatml") == other.extra.get("openchatml")
+        same(one, other) and same_header(one, other) and one.extra.get("openchatml") == other.extra.get("openchatml")
         for one, other in zip(written, read, strict=True)
     )
 
