@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from typing import Any
 
@@ -19,14 +20,17 @@ from antiphon.conversation import (
     Settings,
     ToolNamespace,
     ToolSpec,
+    described,
     visible_to_user,
 )
 from antiphon.errors import FormatError, ParseError, RenderError, TokenError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats.harmony import Harmony, harmony, read_conversation, write_conversation
 from antiphon.formats.harmony.controls import CONTROLS, RETURN, START
-from antiphon.tokens import ByteTokenizer, Control, encode_pieces, spell
-from kit.harmony_corpora import rows
+from antiphon.grammar import ReplyShape
+from antiphon.grammar.compiler import Vocabulary, compile_grammar
+from antiphon.tokens import ByteTokenizer, Control, ControlScanner, encode_pieces, spell
+from kit.harmony_corpora import codes, ended, rows
 
 
 def prompt(conversation: Conversation, history: HistoryPolicy = HistoryPolicy.GUIDE, **options: Any) -> str:
@@ -100,13 +104,43 @@ def test_functions_are_types_in_a_namespace_of_their_own() -> None:
     )
 
 
+BUILT_IN = ("browser.search", "browser.open", "browser.find", "python")
+
+
 @pytest.mark.spec("HAR-54", "HAR-99", "HAR-103", "HAR-104", "HAR-106", "HAR-107")
-def test_built_in_tools_are_called_on_analysis_and_functions_on_commentary() -> None:
-    calls = [assistant(recipient=to, text="{}") for to in ("browser.search", "python", "functions.f")]
-    text = prompt(Conversation((user(), *calls)))
-    assert "<|start|>assistant to=browser.search<|channel|>analysis<|message|>{}<|call|>" in text
-    assert "<|start|>assistant to=python<|channel|>analysis<|message|>{}<|call|>" in text
-    assert "<|start|>assistant to=functions.f<|channel|>commentary <|constrain|>json<|message|>{}<|call|>" in text
+@pytest.mark.parametrize("dialect", ["a", "b"])
+def test_built_in_tools_are_called_on_analysis_and_functions_on_commentary(dialect: str) -> None:
+    calls = [assistant(recipient=to, text="{}") for to in (*BUILT_IN, "functions.f")]
+    text = prompt(Conversation((user(), *calls)), dialect=dialect)
+    for to in BUILT_IN:
+        assert f"<|start|>assistant to={to}<|channel|>analysis<|message|>{{}}<|call|>" in text
+    function = {"a": " to=functions.f<|channel|>commentary", "b": "<|channel|>commentary to=functions.f"}[dialect]
+    assert f"<|start|>assistant{function} <|constrain|>json<|message|>{{}}<|call|>" in text
+
+
+@pytest.mark.spec("HAR-99", "HAR-103", "HAR-104", "HAR-106", "HAR-107")
+def test_the_recipients_of_the_built_in_tools_are_these_and_no_others() -> None:
+    builtins = (ToolNamespace("browser"), ToolNamespace("python"))
+    assert tuple(to for namespace in builtins for to in described(namespace).recipients) == BUILT_IN
+    offered = prompt(Conversation(builtins=builtins)).partition("namespace browser {")[2].partition("} //")[0]
+    assert re.findall(r"^type (\w+) = ", offered, re.MULTILINE) == ["search", "open", "find"]
+
+
+@pytest.mark.spec("HAR-103", "HAR-104", "HAR-106", "HAR-107")
+@pytest.mark.parametrize("to", BUILT_IN)
+@pytest.mark.parametrize("header", [" to={to}<|channel|>analysis code", "<|channel|>analysis to={to}"])
+def test_a_model_s_own_call_of_a_built_in_tool_is_read_and_stands_in_the_next_prompt(to: str, header: str) -> None:
+    parser, header = Harmony().parser(tools=BUILT_IN, calls=BUILT_IN), header.format(to=to)
+    scanner = ControlScanner(CONTROLS)
+    reply = f"{header}<|message|>{{}}<|call|>"
+    parsed = [*parser.feed([*scanner.feed(reply), *scanner.close()]), *parser.close()]
+    (call,) = ended(parsed)
+    assert codes(parsed) == []
+    assert (call.recipient, call.channel, call.is_call) == (to, "analysis", True)
+    result = Message(role=Role.TOOL, text="1")
+    assert prompt(Conversation((user(), call, result))).endswith(
+        f"<|start|>assistant{reply}<|start|>{to} to=assistant<|channel|>analysis<|message|>1<|end|><|start|>assistant"
+    )
 
 
 @pytest.mark.spec("HAR-101", "HAR-108", "HAR-109")
@@ -199,6 +233,33 @@ def test_a_response_format_comes_last_and_says_its_description() -> None:
 @pytest.mark.parametrize("kind", ["regex", "choice", "text"])
 def test_what_only_a_grammar_can_enforce_is_not_named_in_the_prompt(kind: Any) -> None:
     assert "# Response Formats" not in prompt(Conversation(response_format=ResponseFormat(kind)))
+
+
+FORMS: list[tuple[ResponseFormat, str, str]] = [
+    (ResponseFormat("json_schema", "n", schema={"type": "integer"}), "42", '"42"'),
+    (ResponseFormat("json_object"), '{"a":1}', "[1]"),
+    (ResponseFormat("regex", pattern="a+b"), "aab", "ba"),
+    (ResponseFormat("choice", choices=("yes", "no")), "yes", "maybe"),
+]
+
+
+@pytest.mark.spec("HAR-98")
+@pytest.mark.parametrize(("form", "good", "bad"), FORMS, ids=lambda value: getattr(value, "kind", None))
+def test_a_form_that_must_hold_is_enforced_while_sampling_whatever_the_prompt_says(
+    form: ResponseFormat, good: str, bad: str
+) -> None:
+    tokenizer = ByteTokenizer(CONTROLS)
+    vocabulary = Vocabulary(tokenizer, [tokenizer.controls[RETURN]])
+    grammar = compile_grammar(Harmony().grammar(ReplyShape(response_format=form)), vocabulary)
+
+    def admitted(answer: str) -> bool:
+        scanner, matcher = ControlScanner(CONTROLS), grammar.matcher()
+        reply = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>"
+        pieces = [*scanner.feed(f"{reply}{answer}<|return|>"), *scanner.close()]
+        return matcher.consume(encode_pieces(pieces, tokenizer)) is None and matcher.accepting
+
+    assert (admitted(good), admitted(bad), admitted("")) == (True, False, False)
+    assert ("# Response Formats" in prompt(Conversation(response_format=form))) is form.is_json
 
 
 def test_text_never_becomes_a_control_whatever_it_spells_and_wherever_it_stands() -> None:
