@@ -221,6 +221,8 @@ def in_order(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any
 
 SIGNS = ["a", "B ", " ", "é", "<", "</", ">", "|", "/", "\n", "{", "}", "[", "]", ",", ":", "=", '"', "\\", "1", "tool"]
 TEXT = st.lists(st.sampled_from(SIGNS), max_size=6).map("".join)
+LONG = st.integers(-(2**63), 2**63 - 1)
+"""A free integer has 64 bits."""
 SPOKEN = st.text(st.sampled_from("ab é\n,.:"), min_size=1, max_size=12).map(str.strip).filter(bool)
 CALL = st.one_of(
     st.fixed_dictionaries(
@@ -230,9 +232,9 @@ CALL = st.one_of(
     st.fixed_dictionaries(
         {"query": TEXT},
         optional={
-            "filters": st.fixed_dictionaries({"by": TEXT}, optional={"year": st.none() | st.integers()}).map(
-                lambda filters: in_order(filters, FILTERS)
-            ),
+            "filters": st.fixed_dictionaries(
+                {"by": TEXT}, optional={"year": st.none() | st.integers(-(2**63), 2**63 - 1)}
+            ).map(lambda filters: in_order(filters, FILTERS)),
             "tags": st.lists(TEXT, min_size=1, max_size=3),
             "limit": st.integers(-999, 999) | st.integers(-999, 999).map(lambda eighths: eighths / 8),
             "exact": st.booleans(),
