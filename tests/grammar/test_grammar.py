@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
 from antiphon.errors import RequestError
-from antiphon.grammar import AnyText, EndOfTurn, Grammar, Json, Literal, Regex, ReplyShape, chain, choice, optional
+from antiphon.grammar import (
+    AnyText,
+    EndOfTurn,
+    Grammar,
+    Json,
+    Literal,
+    Regex,
+    ReplyShape,
+    Shared,
+    chain,
+    choice,
+    optional,
+)
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.grammar.following import Matcher
 from antiphon.grammar.text import text_without
@@ -106,6 +119,44 @@ def test_json_has_no_white_space_to_get_lost_in() -> None:
     answer = chain(Json({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}), EndOfTurn())
     assert accepts(answer, '{"a":1}', EOS)
     assert not accepts(answer, '{"a": 1}', EOS)
+
+
+TREE = {"type": "object", "properties": {"at": {"$ref": "#/$defs/tree"}, "tags": {"type": "array", "items": {}}}}
+FLAT = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"enum": ["x", {"y": [1, 2]}]}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "accepted"),
+    [
+        (FLAT, '{"a":"x","b":"x"}', True),
+        (FLAT, '{"a": "x", "b": "x"}', True),
+        (FLAT, '{"a":"x", "b": {"y":[1,2]}}', True),
+        (FLAT, '{"a":"x","b":{"y": [1, 2]}}', True),
+        (FLAT, '{"a":"x","b":{"y": [1,2]}}', False),  # A fixed value has all of its blanks or none.
+        (FLAT, '{"a":  "x"}', False),
+        (FLAT, '{"a" :"x"}', False),
+        (FLAT, '{ "a":"x"}', False),
+        (FLAT, '{"a":"x" }', False),
+        (FLAT, '{"a":\n"x"}', False),
+        ({**TREE, "$defs": {"tree": TREE}}, '{"at": {"at":{"tags": [1,[], {"x":[null, 2]}]}}}', True),
+        ({"type": "object", "allOf": [FLAT, {"minProperties": 1}]}, '{"a": "x"}', True),
+        ({"type": "object", "patternProperties": {"^x": {"type": "string"}}}, '{"x": "a", "xy": "b"}', True),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, '"a, b: c"', True),
+    ],
+)
+def test_blanks_that_are_optional_are_one_or_none_behind_commas_and_colons(
+    schema: Any, text: str, accepted: bool
+) -> None:
+    assert accepts(chain(Json(schema, blanks="optional"), EndOfTurn()), text, EOS) is accepted
+
+
+def test_what_is_shared_is_written_once_wherever_it_stands() -> None:
+    body = Shared(chain("x", Json({"type": "object", "maxProperties": 1})))
+    turn = chain(choice(chain("a", body), chain("b", body)), EndOfTurn())
+    assert compile_grammar(turn, VOCABULARY[SPELLED]).lark.count("maxProperties") == 1
+    assert accepts(turn, "ax{}", EOS)
+    assert accepts(turn, "bx{}", EOS)
+    assert not accepts(turn, "x{}", EOS)
 
 
 @pytest.mark.parametrize(

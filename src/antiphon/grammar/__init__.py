@@ -6,6 +6,7 @@
 
 from .grammar import (
     AnyText,
+    Blanks,
     Chain,
     Choice,
     ControlToken,
@@ -16,6 +17,7 @@ from .grammar import (
     Literal,
     Regex,
     Repeat,
+    Shared,
     chain,
     choice,
     optional,
@@ -28,6 +30,7 @@ from .spelling import Spelling, ValueSpelling
 
 __all__ = [
     "AnyText",
+    "Blanks",
     "Chain",
     "Choice",
     "ControlToken",
@@ -41,6 +44,7 @@ __all__ = [
     "Regex",
     "Repeat",
     "ReplyShape",
+    "Shared",
     "Spelling",
     "ValueSpelling",
     "chain",

@@ -39,6 +39,7 @@ from .grammar import (
     Reference,
     Regex,
     Repeat,
+    Shared,
 )
 from .lark import lark
 from .limits import LIMITS, Limits, check_pattern
@@ -217,7 +218,7 @@ def leaves(grammar: Grammar) -> list[Json | Regex | NamedRules]:
                 todo += [body for _, body in rules]
             case Choice(items) | Chain(items):
                 todo += items
-            case Repeat(item) | KeyValues(item):
+            case Repeat(item) | KeyValues(item) | Shared(item):
                 todo.append(item)
             case Literal() | ControlToken() | AnyText() | EndOfTurn() | Lexeme() | Reference():
                 pass

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal as OneOf
 
 from antiphon.conversation import JsonSchema
 from antiphon.tokens import Control
 
 from .spelling import Spelling
+
+Blanks = OneOf["never", "always", "optional"]
+"""Whether one blank follows each comma and each colon of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +54,15 @@ class Json:
     """A JSON text of ``schema``, which is at ``path`` of the request.
 
     ``strict``: a keyword that cannot be enforced while sampling is an error, else it is checked afterwards. Strings and
-    names never spell a control of ``avoid`` that the vocabulary lacks. ``spaced``: a blank follows each comma and each
-    colon, as templates write JSON.
+    names never spell a control of ``avoid`` that the vocabulary lacks. ``blanks``: most templates write one behind each
+    comma and each colon, and some models as they like.
     """
 
     schema: JsonSchema
     path: str = ""
     strict: bool = False
     avoid: tuple[Control | str, ...] = ()
-    spaced: bool = False
+    blanks: Blanks = "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,13 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """``item`` as a rule of its own, which is written once, however often this value is in the grammar."""
+
+    item: Grammar
+
+
+@dataclass(frozen=True, slots=True)
 class EndOfTurn:
     """The reply is over: one of the model's own end tokens, by id.
 
@@ -154,6 +165,7 @@ Grammar = (
     | Choice
     | Chain
     | Repeat
+    | Shared
     | EndOfTurn
 )
 

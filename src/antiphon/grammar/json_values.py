@@ -3,6 +3,7 @@
 The engine writes numbers of any length, and a small model may never end one. So what may hold a number is written here,
 member by member, down to the numbers themselves (`.number_text`); all else is left to the engine, whole. So is what the
 engine alone can combine (``allOf``, names by patterns, counted properties), where integers get bounds and no more.
+Where blanks are optional, which the engine does not know, objects and arrays are written here too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 from antiphon.conversation import JsonSchema
 
-from .kinds import TYPES, definition, target
+from .grammar import Blanks
+from .kinds import TYPES, definition, target, types_of
 from .number_text import DIGITS, Bounds, integers, numbers
 from .rules import Part, Rules, listed_items, sequence
 from .text import quote, quoted
@@ -32,18 +34,25 @@ _KNOWN = frozenset[str]().union(*_KEYWORDS.values(), _DEFINITIONS, ["type"])
 _NUMBER_LIKE = frozenset(["integer", "number", "array", "object"])
 _STRING = r'"([^"\\\x00-\x1f\x7f]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
 _EXACT = 2**53
+_SCALARS = frozenset(["string", "boolean", "null", "integer", "number"])
+_SEPARATORS: dict[Blanks, tuple[str, str]] = {
+    "never": (quoted(","), quoted(":")),
+    "always": (quoted(", "), quoted(": ")),
+    "optional": ("/, ?/", "/: ?/"),
+}
+"""The comma and the colon."""
 
 
 class JsonWriter:
     """Writes the rules of one schema. ``digits``: of the longest integer that the schema names, 19 at least."""
 
-    def __init__(self, rules: Rules, root: JsonSchema, *, digits: int = DIGITS, spaced: bool = False) -> None:
+    def __init__(self, rules: Rules, root: JsonSchema, *, digits: int = DIGITS, blanks: Blanks = "never") -> None:
         self._rules = rules
         self._root = root
         self._digits = digits
-        self._spaced = spaced
-        self._comma, self._colon = (quoted(", "), quoted(": ")) if spaced else (quoted(","), quoted(":"))
-        self._endless: dict[int, bool] = {}
+        self._blanks = blanks
+        self._comma, self._colon = _SEPARATORS[blanks]
+        self._known: dict[int, bool] = {}
         self._asked: set[int] = set()
 
     def text(self) -> str:
@@ -51,10 +60,10 @@ class JsonWriter:
         return self._value(self._root)
 
     def _value(self, node: JsonSchema) -> str:
-        if node is False or not self._may_hold_a_number(node):
+        if node is False or not self._is_written_here(node):
             return self._whole(node)
         if node is True or not node.keys() - _DEFINITIONS:
-            return self._rules.recursive(("json", self._digits, self._spaced), self._anything)
+            return self._rules.recursive(("json", self._digits, self._blanks), self._anything)
         given = node.keys() - _DEFINITIONS
         if given == {"$ref"} and definition(node["$ref"], self._root) is not None:
             return self._reference(node["$ref"])
@@ -79,7 +88,7 @@ class JsonWriter:
     def _of_type(self, name: str, node: dict[str, Any]) -> str:
         match name:
             case "array":
-                return self._array(node)
+                return self._rules.rule("array", self._array(node))
             case "object":
                 return self._object(node)
             case _ if "multipleOf" in node:
@@ -125,7 +134,7 @@ class JsonWriter:
         return self._rules.rule("NAME", pattern)
 
     def _reference(self, reference: str) -> str:
-        key = ("json", id(self._root), reference, self._digits, self._spaced)
+        key = ("json", id(self._root), reference, self._digits, self._blanks)
         return self._rules.recursive(key, lambda: self._value(target(reference, self._root)))
 
     def _anything(self) -> str:
@@ -135,33 +144,34 @@ class JsonWriter:
         """As the engine writes it."""
         if isinstance(node, dict) and isinstance(self._root, dict):
             node = {**node, **{key: self._root[key] for key in _DEFINITIONS & self._root.keys()}}
-        return self._rules.json(node, spaced=self._spaced)
+        nested = not _SCALARS.issuperset(types_of(node, self._root))
+        return self._rules.json(node, blanks=self._blanks if nested else "never")
 
-    def _may_hold_a_number(self, node: JsonSchema) -> bool:
-        """Whether a value may hold a number that the schema does not name itself."""
+    def _is_written_here(self, node: JsonSchema) -> bool:
+        """Whether a value may hold a number that the schema does not name itself, or blanks that are optional."""
         if not isinstance(node, dict):
             return node
-        known = self._endless.get(id(node))
+        known = self._known.get(id(node))
         if known is not None or id(node) in self._asked:
             return bool(known)  # what leads back to itself holds what else is there
         self._asked.add(id(node))
         holds = self._holds(node)
         self._asked.discard(id(node))
         if holds or not self._asked:
-            self._endless[id(node)] = holds
+            self._known[id(node)] = holds
         return holds
 
     def _holds(self, node: dict[str, Any]) -> bool:
         if "enum" in node or "const" in node:
             return False
         if "$ref" in node:
-            return self._may_hold_a_number(target(node["$ref"], self._root))
+            return self._is_written_here(target(node["$ref"], self._root))
         for key in ("anyOf", "allOf"):
             if key in node:
-                return any(map(self._may_hold_a_number, node[key]))
+                return any(map(self._is_written_here, node[key]))
         given = node.get("type", TYPES)
         types = {given} if isinstance(given, str) else {*given}
-        if types & {"integer", "number"}:
+        if types & (_NUMBER_LIKE if self._blanks == "optional" else {"integer", "number"}):
             return True
         inner: list[JsonSchema] = []
         if "array" in types:
@@ -169,7 +179,7 @@ class JsonWriter:
         if "object" in types:
             inner += [*node.get("properties", {}).values(), *node.get("patternProperties", {}).values()]
             inner.append(node.get("additionalProperties", True))
-        return any(map(self._may_hold_a_number, inner))
+        return any(map(self._is_written_here, inner))
 
 
 def digits_of(schema: JsonSchema) -> int:

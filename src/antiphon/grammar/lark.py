@@ -34,6 +34,7 @@ from antiphon.tokens import Control
 from .ecma import spelled_out
 from .grammar import (
     AnyText,
+    Blanks,
     Chain,
     Choice,
     ControlToken,
@@ -47,6 +48,7 @@ from .grammar import (
     Reference,
     Regex,
     Repeat,
+    Shared,
 )
 from .json_values import JsonWriter, digits_of
 from .key_values import KeyValuesWriter
@@ -106,8 +108,8 @@ class _Writer:
                 return self._value(node)
             case Regex(pattern, path):
                 return self.rule("regex", f"/{_between_slashes(spelled_out(pattern), path)}/")
-            case Lexeme() | Reference() | NamedRules():
-                return self._given(node)
+            case Lexeme() | Reference() | NamedRules() | Shared():
+                return self._named(node)
             case Choice(options):
                 return f"({' | '.join(map(self.expression, options))})"
             case Chain(parts):
@@ -117,7 +119,7 @@ class _Writer:
             case _:
                 assert_never(node)
 
-    def _given(self, node: Lexeme | Reference | NamedRules) -> str:
+    def _named(self, node: Lexeme | Reference | NamedRules | Shared) -> str:
         match node:
             case Lexeme(pattern, but_empty):
                 return self.rule("LEXEME", f"/{pattern}/{' & /(?s:.+)/' * but_empty}")
@@ -125,6 +127,8 @@ class _Writer:
                 return self._referred[name]
             case NamedRules():
                 return self._rules(node)
+            case Shared(item):
+                return self.recursive(id(node), lambda: self.expression(item) or EMPTY)
 
     def _rules(self, node: NamedRules) -> str:
         """The name of the first rule; all of them are written once, wherever the grammar occurs."""
@@ -149,8 +153,8 @@ class _Writer:
         if isinstance(node, Json):
             engine = self._engine_schema(node)
             if not self._finite:
-                return self.json(engine, spaced=node.spaced)
-            return JsonWriter(self, engine, digits=digits_of(node.schema), spaced=node.spaced).text()
+                return self.json(engine, blanks=node.blanks)
+            return JsonWriter(self, engine, digits=digits_of(node.schema), blanks=node.blanks).text()
         return KeyValuesWriter(self, node.spelling, node.json).arguments(self._engine_schema(node.json))
 
     def _id(self, control: Control | str | None) -> int | None:
@@ -194,10 +198,12 @@ class _Writer:
         pattern += f" & {not_first(node.not_first)}" if node.not_first else ""
         return self.rule("TEXT", pattern) if node.until is None else self.closed(pattern, (node.until,))
 
-    def json(self, schema: JsonSchema, *, spaced: bool = False) -> str:
+    def json(self, schema: JsonSchema, *, blanks: Blanks = "never") -> str:
+        if blanks == "optional":
+            return f"({self.json(schema)} | {self.json(schema, blanks='always')})"
         top = schema if isinstance(schema, dict) else {} if schema else {"enum": []}
         guidance: dict[str, object] = {"whitespace_flexible": False}
-        if spaced:
+        if blanks == "always":
             guidance |= {"item_separator": ", ", "key_separator": ": "}
         return self.rule("json", f"%json {json.dumps({'x-guidance': guidance, **top})}")
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from antiphon.conversation import JsonSchema
 
+from .grammar import Blanks
 from .spelling import Pieces
 
 
@@ -22,8 +23,8 @@ class Rules(Protocol):
         """The name of the rule of a key, whose body may refer to it; written once."""
         ...
 
-    def json(self, schema: JsonSchema, *, spaced: bool = False) -> str:
-        """A JSON text of the engine's schema."""
+    def json(self, schema: JsonSchema, *, blanks: Blanks = "never") -> str:
+        """A JSON text of the engine's schema. Optional blanks are at all places or at none: the engine has no more."""
         ...
 
     def pieces(self, pieces: Pieces) -> str:

@@ -105,7 +105,7 @@ class CallGrammar:
     def _arguments(self, tool: ToolSpec) -> Grammar:
         arguments = self._shape.arguments(tool)
         if self._form.pairs is None:
-            spaced = replace(arguments, spaced=True)
+            spaced = replace(arguments, blanks="always")
             return choice(spaced, arguments) if _properties(arguments.schema) <= _MOST_TWICE else spaced
         return KeyValues(arguments, self._spelling(self._form.pairs))
 
