@@ -81,7 +81,8 @@ def is_named(recipient: str, name: str) -> bool:
 class ResponseFormat:
     """What the final answer must be. ``schema`` for json_schema; ``pattern`` for regex; ``choices`` for choice.
 
-    ``grammar`` for grammar: its text, in llama.cpp's GBNF or in Lark.
+    ``grammar`` for grammar: its text, in llama.cpp's GBNF or in Lark. ``compact``: JSON has no blanks, also where the
+    model was trained to write some.
     """
 
     kind: Literal["text", "json_object", "json_schema", "regex", "choice", "grammar"] = "text"
@@ -92,6 +93,7 @@ class ResponseFormat:
     pattern: str | None = None
     choices: tuple[str, ...] = ()
     grammar: str | None = None
+    compact: bool = False
 
     @property
     def is_json(self) -> bool:

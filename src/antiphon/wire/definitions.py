@@ -65,6 +65,7 @@ class FormatFields(Protocol):
     pattern: str | None
     choices: list[str] | None
     grammar: str | None
+    compact: bool | None
 
 
 def read_response_format(
@@ -78,7 +79,7 @@ def read_response_format(
         case "text":
             return None
         case "json_object":
-            return ResponseFormat(wire.type)
+            return ResponseFormat(wire.type, compact=wire.compact is True)
         case "regex":
             return ResponseFormat(wire.type, pattern=_needed(wire.pattern, f"{path}.pattern", wire.type))
         case "choice":
@@ -89,7 +90,9 @@ def read_response_format(
             given = _needed(schema, schema_path, wire.type)
             for field in ("name", "schema"):
                 _needed(getattr(given, field), f"{schema_path}.{field}", wire.type)
-            return ResponseFormat(wire.type, given.name, given.description, given.schema, given.strict)
+            return ResponseFormat(
+                wire.type, given.name, given.description, given.schema, given.strict, compact=wire.compact is True
+            )
 
 
 def _needed(value: Given | None, path: str, kind: str) -> Given:

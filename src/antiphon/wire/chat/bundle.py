@@ -178,11 +178,13 @@ def has_format(form: ResponseFormat | None) -> bool:
 
 def format_json(form: ResponseFormat) -> JsonObject:
     """The answer's format as ``response_format``; its name is ``answer`` where it has none."""
+    blanks = {"compact": True} if form.compact else {}
     if form.kind != "json_schema":
-        return {"type": form.kind}
+        return {"type": form.kind, **blanks}
     fields = {"name": form.name or "answer", "description": form.description, "schema": form.schema,
               "strict": form.strict}  # fmt: skip
-    return {"type": form.kind, "json_schema": {key: value for key, value in fields.items() if value is not None}}
+    given = {key: value for key, value in fields.items() if value is not None}
+    return {"type": form.kind, "json_schema": given, **blanks}
 
 
 def settings_json(conversation: Conversation) -> JsonObject:

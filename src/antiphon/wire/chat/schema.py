@@ -90,13 +90,17 @@ class JsonSchemaFormat(msgspec.Struct):
 
 
 class ResponseFormatObject(msgspec.Struct):
-    """``pattern`` is for ``regex``, ``choices`` for ``choice``, ``grammar`` for ``grammar``."""
+    """``pattern`` is for ``regex``, ``choices`` for ``choice``, ``grammar`` for ``grammar``.
+
+    ``compact``: JSON is written without blanks.
+    """
 
     type: Literal["text", "json_object", "json_schema", "regex", "choice", "grammar"]
     json_schema: JsonSchemaFormat | None = None
     pattern: str | None = None
     choices: list[str] | None = None
     grammar: str | None = None
+    compact: bool | None = None
 
 
 class StreamOptions(msgspec.Struct):

@@ -75,6 +75,21 @@ def constraint_in(fields: Mapping[str, msgspec.Raw], *, own: str) -> Constraint 
     return found[0] if found and found[0].kind != "own" else None
 
 
+def compact_in(fields: Mapping[str, msgspec.Raw], *, own: str) -> Any:
+    """What a body says of blanks in JSON: True for none, in any server's words; None where it says nothing."""
+    form, vllm, pattern = (
+        msgspec.json.decode(fields[name]) if name in fields else None
+        for name in (own, "structured_outputs", "guided_whitespace_pattern")
+    )
+    if own not in READERS and isinstance(form, dict):
+        form = form.get("format")
+    if isinstance(form, dict) and "compact" in form:
+        return form["compact"]
+    patterns = [pattern, *([vllm.get("whitespace_pattern")] if isinstance(vllm, dict) else [])]
+    compact = isinstance(vllm, dict) and vllm.get("disable_any_whitespace") is True
+    return True if compact or any(given is not None for given in patterns) else None
+
+
 def not_understood(fields: Mapping[str, msgspec.Raw], *, own: str) -> list[str]:
     """The paths in the route's own field of what no reader here looks at, where it is put into our words."""
     value = msgspec.json.decode(fields[own]) if own in fields else None
@@ -299,7 +314,7 @@ _TYPES: Mapping[str, Reader] = {
 }
 _UNDERSTOOD = frozenset(
     "type name description strict schema json_schema value pattern regex regex_schema choice choices grammar ebnf"
-    " format structures triggers".split()
+    " format structures triggers compact".split()
 )
 """The keys of a format, in any server's words."""
 _KNOWN_TYPES = ("text", "json_schema", *_TYPES)

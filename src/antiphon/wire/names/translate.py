@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.errors import AntiphonError, Position, RequestError, UnsupportedError
 
-from .constraints import Constraint, constraint_in, not_understood
+from .constraints import Constraint, compact_in, constraint_in, not_understood
 from .misspelt import MOST_EXAMINED, meant
 from .nested import unread
 from .table import KNOWN, KnownName
@@ -141,9 +141,15 @@ class Translation:
     def _constrain(self, known: frozenset[str]) -> None:
         """The one constraint of the answer, whatever it is called, in the route's own field."""
         own = "text" if "text" in known else "response_format"
-        constraint = constraint_in(self.fields, own=own)
-        if constraint is None or own not in known:
+        constraint, compact = constraint_in(self.fields, own=own), compact_in(self.fields, own=own)
+        if own not in known:
             return
+        if constraint is not None:
+            self._replace(constraint, own)
+        if compact is not None and own in self.fields:
+            self._compact(compact, own)
+
+    def _replace(self, constraint: Constraint, own: str) -> None:
         self.names = replace(self.names, ignored=(*self.names.ignored, *not_understood(self.fields, own=own)))
         self.fields = {**self.fields, own: msgspec.Raw(msgspec.json.encode(self._in_place(constraint, own)))}
         self.names = replace(self.names, restored={**self.names.restored, **constraint.restored(own)})
@@ -153,6 +159,14 @@ class Translation:
             return constraint.as_response_format()
         given: Any = msgspec.json.decode(self.fields.get(own, NULL))
         return {**(given if isinstance(given, dict) else {}), "format": constraint.as_text_format()}
+
+    def _compact(self, compact: Any, own: str) -> None:
+        """The route's own format with what another field, or its first reading, says of blanks."""
+        value = msgspec.json.decode(self.fields[own])
+        form = value if own == "response_format" or not isinstance(value, dict) else value.get("format")
+        if isinstance(form, dict):
+            form["compact"] = compact
+            self.fields = {**self.fields, own: msgspec.Raw(msgspec.json.encode(value))}
 
 
 def _refuse_misspelt(path: str, name: str, known: Sequence[str]) -> None:

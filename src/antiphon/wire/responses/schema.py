@@ -14,7 +14,10 @@ from .item_schema import InputItem, JsonObject, OutputItem
 
 
 class TextFormat(msgspec.Struct, kw_only=True):
-    """``pattern`` is for ``regex``, ``choices`` for ``choice``, ``grammar`` for ``grammar``."""
+    """``pattern`` is for ``regex``, ``choices`` for ``choice``, ``grammar`` for ``grammar``.
+
+    ``compact``: JSON is written without blanks.
+    """
 
     type: Literal["text", "json_object", "json_schema", "regex", "choice", "grammar"]
     name: str | None = None
@@ -24,6 +27,7 @@ class TextFormat(msgspec.Struct, kw_only=True):
     pattern: str | None = None
     choices: list[str] | None = None
     grammar: str | None = None
+    compact: bool | None = None
 
 
 class TextSettings(msgspec.Struct, kw_only=True):
