@@ -1,4 +1,4 @@
-"""What `make check-structured` does, in small: the replies that take a few tokens, two seeds, two formats."""
+"""What `make check-structured` does, in small: the replies that take a few tokens, two seeds, each format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def engine(smollm2_path: Path) -> AsyncIterator[LlamaCppEngine]:
     await engine.aclose()
 
 
-@pytest.mark.parametrize("format", ["openchatml", "chatml"])
+@pytest.mark.parametrize("format", ["openchatml", "chatml", "harmony"])
 async def test_a_real_model_at_temperature_1_says_what_is_asked(
     engine: LlamaCppEngine, smollm2_path: Path, format: str
 ) -> None:

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Iterator
+from dataclasses import replace
 
-from antiphon.conversation import Channel, Message, ToolSpec
+from antiphon.conversation import Channel, Message
 from antiphon.errors import Position, UnsupportedError
-from antiphon.grammar import AnyText, EndOfTurn, Grammar, Repeat, ReplyShape, chain, choice, optional
+from antiphon.grammar import (
+    AnyText,
+    EndOfTurn,
+    Grammar,
+    Json,
+    Literal,
+    Repeat,
+    ReplyShape,
+    Shared,
+    chain,
+    choice,
+    optional,
+)
 from antiphon.tokens import Control
 
 from .controls import CALL, CHANNEL, CONSTRAIN, CONTROLS, END, MESSAGE, RETURN, START
-from .header_writer import Dialect
+
+CALL_CHANNELS = (Channel.COMMENTARY.value, Channel.ANALYSIS.value)
+"""Functions are called on the former and built-ins on the latter, but models do both the other way round as well."""
+JSON_TYPES: tuple[str, ...] = ("json", "code")
+"""The types by which models announce arguments in JSON: ``code`` is that of built-ins, which they carry over."""
+CODE_TYPES: tuple[str, ...] = ("code",)
+"""The types by which models announce free text: code."""
 
 
 class HarmonyGrammar:
-    """Builds the grammar of replies of one shape. ``literal``: controls are spelled out as text (`literal`)."""
+    """Builds the grammar of replies of one shape. ``literal``: controls are spelled out as text (`literal`).
 
-    def __init__(self, shape: ReplyShape, *, dialect: Dialect, literal: bool) -> None:
+    A header is admitted in each of the ways in which models that were trained on Harmony write it and the strict parser
+    reads it, whichever of them a dialect renders: HAR-84, HAR-85.
+    """
+
+    def __init__(self, shape: ReplyShape, *, literal: bool) -> None:
         self._shape = shape
-        self._dialect = dialect
         self._literal = literal
         self._avoid = tuple(map(self._mark, CONTROLS))
 
@@ -53,47 +75,56 @@ class HarmonyGrammar:
 
     def _outcome(self) -> Grammar:
         """The answer, or a call: HAR-42, inference stops at the first."""
-        calls = [self._call(tool) for tool in self._shape.callable]
-        calls += [self._builtin(to, body) for to, body in self._shape.builtin_calls(self._avoid)]
         announced = [optional(self._message("commentary"))] if self._may_announce and self._literal else []
+        calls = self._calls()
         called = [chain(*announced, choice(*calls))] if calls else []
         if self._shape.must_call:
             return chain(*called)
         return choice(chain(self._mark(CHANNEL), "final", self._answer()), *called)
 
-    def _call(self, tool: ToolSpec) -> Grammar:
-        body = self._shape.arguments(tool, self._avoid)
-        head = chain(self._to(tool.recipient, "commentary"), " ", self._mark(CONSTRAIN), "json")
-        return chain(head, self._mark(MESSAGE), body, EndOfTurn(self._mark(CALL)))
+    def _calls(self) -> list[Grammar]:
+        """A call, its recipient before the channel or after it, its type marked or bare or left out.
 
-    def _to(self, recipient: str, channel: str) -> Grammar:
-        """The recipient before or after the channel, the dialect's own place first; spelled out, there alone."""
-        before = chain(f" to={recipient}", self._mark(CHANNEL), channel)
-        after = chain(self._mark(CHANNEL), f"{channel} to={recipient}")
-        match self._dialect:
-            case "a":
-                return before if self._literal else choice(before, after)
-            case "b" if channel == Channel.COMMENTARY:
-                return after if self._literal else choice(after, before)
-            case "b":
-                return before if self._literal else choice(before, after)
-            case dialect:
-                assert_never(dialect)
+        What calls have in common is written once, so that a tool adds its name, twice, and its arguments.
+        """
+        channel = Shared(chain(self._mark(CHANNEL), choice(*CALL_CHANNELS)))
+        opened = {types: self._opened(types) for types in (JSON_TYPES, CODE_TYPES)}
+        calls = [(f" to={recipient}", opened[types], Shared(body)) for recipient, types, body in self._bodies()]
+        if not calls:
+            return []
+        before = [chain(to, channel, opening, body) for to, opening, body in calls]
+        return [*before, chain(channel, choice(*(chain(to, opening, body) for to, opening, body in calls)))]
 
-    def _builtin(self, recipient: str, body: Grammar | None) -> Grammar:
-        """A call of ``browser`` or ``python``, on the analysis channel (HAR-99 … HAR-107); code is free text."""
-        head = chain(self._to(recipient, "analysis"), optional(chain(" code")), self._mark(MESSAGE))
-        if body is not None:
-            return chain(head, body, EndOfTurn(self._mark(CALL)))
-        if not self._literal:
-            return chain(head, self._text(None), EndOfTurn(CALL))
-        return chain(head, self._text(CALL), optional(EndOfTurn()))
+    def _opened(self, types: tuple[str, ...]) -> Shared:
+        """What follows channel and recipient: a type or none, and the beginning of the content."""
+        return Shared(chain(optional(chain(choice(" ", self._constrain()), choice(*types))), self._mark(MESSAGE)))
+
+    def _constrain(self) -> Grammar:
+        return chain(optional(Literal(" ")), self._mark(CONSTRAIN))
+
+    def _bodies(self) -> Iterator[tuple[str, tuple[str, ...], Grammar]]:
+        """Who may be called, the types of the content, and the content with its end; code is free text."""
+        for tool in self._shape.callable:
+            yield tool.recipient, JSON_TYPES, self._arguments(self._shape.arguments(tool, self._avoid))
+        for recipient, arguments in self._shape.builtin_calls(self._avoid):  # HAR-99 … HAR-107
+            if arguments is not None:
+                yield recipient, JSON_TYPES, self._arguments(arguments)
+            elif self._literal:
+                yield recipient, CODE_TYPES, chain(self._text(CALL), optional(EndOfTurn()))
+            else:
+                yield recipient, CODE_TYPES, chain(self._text(None), EndOfTurn(CALL))
+
+    def _arguments(self, json: Json) -> Grammar:
+        return chain(replace(json, blanks="optional"), EndOfTurn(self._mark(CALL)))
 
     def _answer(self) -> Grammar:
-        answer = self._shape.answer(self._avoid)
-        if answer is None:
-            return chain(self._mark(MESSAGE), self._free_answer())
-        return chain(self._mark(MESSAGE), answer, self._end())
+        """The answer behind its channel. One that is JSON, or may be, may have its type."""
+        answer, form = self._shape.answer(self._avoid), self._shape.response_format
+        if isinstance(answer, Json) and not form.compact:
+            answer = replace(answer, blanks="optional")
+        typed = [optional(chain(self._constrain(), "json"))] if form.is_json or answer is None else []
+        body = self._free_answer() if answer is None else chain(answer, self._end())
+        return chain(*typed, self._mark(MESSAGE), body)
 
     def _continued_answer(self) -> Grammar:
         if self._shape.response_format.kind != "text" or self._shape.must_call:

@@ -138,7 +138,7 @@ class Harmony:
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
         """The grammar of a reply: at most one call, at which inference stops (HAR-42)."""
         opened = open_message(pieces_of(prompt) if self.literal else prompt)
-        return HarmonyGrammar(shape, dialect=self.dialect, literal=self.literal).reply(opened)
+        return HarmonyGrammar(shape, literal=self.literal).reply(opened)
 
 
 def harmony(controls: Collection[Control]) -> Harmony:

@@ -93,10 +93,12 @@ class StrictParser:
 
 
 def message_of(envelope: ReferenceEnvelope) -> Message:
-    """The reference's header as a `Message`."""
-    content_type = envelope.content_type
+    """The reference's header as a `Message`, but that a marked type which stands alone is no recipient."""
+    recipient, content_type = envelope.recipient, envelope.content_type
+    if recipient is not None and recipient.startswith(CONSTRAIN.spelling) and content_type is None:
+        recipient, content_type = None, recipient
     constrained = content_type is not None and content_type.startswith(CONSTRAIN.spelling)
-    header = Header(envelope.role, envelope.name, envelope.recipient, envelope.channel, content_type, constrained)
+    header = Header(envelope.role, envelope.name, recipient, envelope.channel, content_type, constrained)
     if content_type is not None and constrained:
         header.content_type = content_type.removeprefix(CONSTRAIN.spelling)
     return header.message()
