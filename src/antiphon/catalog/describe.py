@@ -17,6 +17,7 @@ from antiphon.formats.harmony import Harmony
 from antiphon.generation import Layer, ModelFacts, context_of
 from antiphon.models.store import file_digest
 
+from .format_choice import harmony_options
 from .layers import layers_of, opened_context, warn_of_engine
 from .model_source import ModelSource, format_of, read_source
 from .replies import log_replies
@@ -120,7 +121,12 @@ def shipped_file(entry: ModelEntry, path: Path | None) -> str | None:
 
 
 def format_origin(name: str, entry: ModelEntry, format: Format, catalogue: str) -> str:
-    """Why the model is spoken to in this format, for people."""
+    """Why the model is spoken to in this format and with these options of it, for people."""
+    options = [f"; {name} {value} (configuration)" for name, value in harmony_options(entry).items()]
+    return _origin_of_format(name, entry, format, catalogue) + "".join(options)
+
+
+def _origin_of_format(name: str, entry: ModelEntry, format: Format, catalogue: str) -> str:
     if entry.chat_template:
         return f"your chat template: {entry.chat_template}"
     if entry.format:

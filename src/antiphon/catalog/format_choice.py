@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
+
+import msgspec
 
 from antiphon.config import ModelEntry
-from antiphon.errors import ConfigError, ModelError, TemplateError
+from antiphon.errors import ConfigError, ModelError, Position, TemplateError
 from antiphon.formats import Format, FormatFactory, FormatRegistry
 from antiphon.formats.harmony import Harmony, harmony
 from antiphon.formats.openchatml import openchatml
@@ -80,6 +84,30 @@ def choose_format(
     *,
     fallback: str = FALLBACK,
 ) -> Format:
+    """The format of the model, with the options that its entry has for it; see `_format_of` for which it is.
+
+    Raises `ConfigError` for options of Harmony's where the model speaks another format.
+    """
+    format = _format_of(name, entry, text, formats, fallback)
+    options = harmony_options(entry)
+    if not options:
+        return format
+    if not isinstance(format, Harmony):
+        key = f"models.{name}.harmony.{next(iter(options))}"
+        raise ConfigError(
+            f"{key}: the model speaks {format.name}, and this is Harmony's alone",
+            position=Position(path=key),
+            hint='Leave it out, or say format = "harmony".',
+        )
+    return replace(format, **options)
+
+
+def harmony_options(entry: ModelEntry) -> dict[str, Any]:
+    """The options of Harmony that the entry has an opinion about."""
+    return {name: value for name, value in msgspec.structs.asdict(entry.harmony).items() if value is not None}
+
+
+def _format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegistry, fallback: str) -> Format:
     """The entry's own template, else its format, else Harmony where the vocabulary has its controls, else its files'.
 
     A model without a chat template gets ``fallback``, with a warning: perhaps it was never trained on that. Without

@@ -9,7 +9,7 @@ from .limits import Limits
 from .load import LoadedConfig, load_config
 from .log import LogConfig
 from .model_table import changed_entry
-from .models import KEYS, O200K, Entries, ModelEntry, SamplingEntry, find_entry
+from .models import KEYS, O200K, Entries, HarmonyEntry, ModelEntry, SamplingEntry, find_entry
 from .server import ServerConfig
 from .sessions import SessionsConfig
 from .shipped import shipped_entries, with_catalogue
@@ -23,6 +23,7 @@ __all__ = [
     "EngineConfig",
     "Entries",
     "FILE",
+    "HarmonyEntry",
     "KEYS",
     "KeyPath",
     "Layer",

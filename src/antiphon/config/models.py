@@ -14,6 +14,7 @@ from antiphon.engines.kind import Task
 from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.errors import ModelError, NotFoundError, near
 from antiphon.formats import SamplingDefaults
+from antiphon.formats.harmony import Dialect, Types
 
 from .units import CountOrNone
 
@@ -28,6 +29,14 @@ class SamplingEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     repetition_penalty: float | None = None
 
 
+class HarmonyEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The options of `Harmony` for a model that speaks it; None: its default."""
+
+    types: Types | None = None
+    dialect: Dialect | None = None
+    names: bool | None = None
+
+
 O200K = "o200k_harmony"
 """The vocabulary of gpt-oss, which ships with the package and needs no file."""
 
@@ -40,7 +49,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     vocabulary where no such file has it: a GGUF file, a folder with a ``tokenizer.json``, or ``o200k_harmony``.
     ``format`` None: the file's own chat template. ``replies`` is a file (JSON, TOML) that says how the model writes its
     replies; None: what its files and its template say. ``teach_tools``: prompts that offer tools teach a form of
-    calls, where its template has none. ``context`` is in tokens; ``slots`` are replies at once.
+    calls, where its template has none. ``harmony`` is for a model that speaks it. ``context`` is in tokens; ``slots``
+    are replies at once.
     ``default_output_tokens`` is the length of an answer whose request limits none (0: what the context holds), and
     ``max_output_tokens`` of any. ``shortens``: the beginnings of its embeddings are embeddings too, as its authors say.
     ``released`` is when its authors gave it out; None: what the file says. ``thinking_budget`` is in characters, and
@@ -64,6 +74,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     chat_template: str | None = None
     replies: str | None = None
     teach_tools: bool = True
+    harmony: HarmonyEntry = HarmonyEntry()
     context: int | None = None
     slots: int | None = None
     default_output_tokens: CountOrNone | None = None
@@ -99,6 +110,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def _files_fault(self) -> tuple[str, str] | None:
         engine = self.engine
+        if self.task == "embed" and self.harmony != HarmonyEntry():
+            return "harmony", "a model that embeds speaks no format"
         if self.format and self.chat_template:
             return "chat_template", "a model speaks a format or a chat_template, not both"
         if engine.remote and (self.source or self.convert):

@@ -2,7 +2,7 @@
 
 from antiphon.conversation import BROWSER, PYTHON
 
-from .harmony import Harmony, harmony
+from .harmony import Harmony, Types, harmony
 from .header_writer import Dialect
 from .json_form import read_conversation, read_message, write_conversation, write_message
 from .parser import HarmonyParser
@@ -23,6 +23,7 @@ __all__ = [
     "Span",
     "StreamParser",
     "TokenDeltas",
+    "Types",
     "harmony",
     "parse_completion",
     "read_conversation",
