@@ -60,3 +60,12 @@ def test_a_tool_without_a_name_is_an_error_at_its_place(tmp_path: Path) -> None:
     done = antiphon("grammar", "--format", "chatml", "--tools", str(file), home=tmp_path)
     assert done.returncode == 2
     assert "tools[1]" in done.stderr
+
+
+def test_built_in_tools_may_be_called_too(tmp_path: Path) -> None:
+    def check(*options: str) -> int:
+        call = "<|channel|>analysis to=python code<|message|>print(1)<|call|>"
+        return antiphon("grammar", "--format", "harmony", *options, "--check", call, home=tmp_path).returncode
+
+    assert (check(), check("--builtin", "browser"), check("--builtin", "python")) == (1, 1, 0)
+    assert check("--builtin", "shell") == 2

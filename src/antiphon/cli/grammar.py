@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
+from antiphon.conversation import TRAINED, ResponseFormat, ToolChoice, ToolNamespace, ToolSpec
 from antiphon.errors import RequestError
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
@@ -26,6 +26,7 @@ END = Control("<|im_end|>")
 
 def command(
     tools: Annotated[Path | None, typer.Option(help="Tools as JSON: a list, as in a chat request.")] = None,
+    builtin: Annotated[list[str] | None, typer.Option(help="browser or python, which the reply may call too.")] = None,
     schema: Annotated[Path | None, typer.Option(help="The JSON Schema of the answer.")] = None,
     required: Annotated[bool, typer.Option("--required", help="The reply must call a tool.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse keywords that cannot be enforced.")] = False,
@@ -42,6 +43,7 @@ def command(
     tokenizer: Tokenizer = selected.tokenizer or ByteTokenizer(dict.fromkeys([*selected.format.controls, END]))
     shape = ReplyShape(
         tools=_read_tools(tools, strict) if tools else (),
+        builtins=tuple(map(_builtin, builtin or ())),
         tool_choice=ToolChoice("required" if required else "auto"),
         response_format=ResponseFormat("json_schema", schema=_read(schema, dict[str, Any]), strict=strict)
         if schema
@@ -78,6 +80,12 @@ def _read(file: Path, kind: type[Any]) -> Any:
 def _read_tools(file: Path, strict: bool) -> tuple[ToolSpec, ...]:
     entries = _read(file, list[dict[str, Any]])
     return tuple(_tool(entry, f"tools[{i}]", strict) for i, entry in enumerate(entries))
+
+
+def _builtin(name: str) -> ToolNamespace:
+    if name not in TRAINED:
+        raise RequestError(f"there is no built-in tool {name!r}", hint=f"Known: {', '.join(TRAINED)}.")
+    return TRAINED[name]
 
 
 def _tool(entry: dict[str, Any], path: str, strict: bool) -> ToolSpec:
