@@ -1,6 +1,7 @@
 """Grammars: how long they take to compile and to follow, beside plain llguidance and, where installed, xgrammar.
 
 python bench/grammar.py MODEL.gguf              # times, with the model's vocabulary
+python bench/grammar.py --harmony               # times of Harmony's, by the number of tools
 python bench/grammar.py MODEL.gguf --decode     # tokens a second with a grammar and without, in the embedded engine
 python bench/grammar.py --coverage SCHEMAS.jsonl   # which schemas and instances are taken; --refusals: why not
 """
@@ -33,19 +34,21 @@ from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.errors import RequestError
 from antiphon.formats import Format
+from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.openchatml.openchatml import OWN_ENDS
 from antiphon.formats.template import template_format
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar import EndOfTurn, Json, ReplyShape, chain
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
-from antiphon.tokens import ByteTokenizer, Control, Tokenizer, gguf_tokenizer
+from antiphon.tokens import ByteTokenizer, Control, Tokenizer, gguf_tokenizer, o200k_harmony
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from kit.own_order import OwnOrder  # The tests' measure of what a grammar should accept.
 
 BYTES = ByteTokenizer(["<eos>"])
 END = 256
+HARMONY_STOPS = (Control("<|return|>"), Control("<|call|>"))
 PATIENCE = 10.0
 """Seconds that a peer has for one schema."""
 
@@ -116,6 +119,18 @@ def speed(tokenizer: Tokenizer, end_ids: list[int]) -> None:
         print(f"{name:<42}{own * 1e3:>9.2f} ms{peer * 1e3:>17.2f} ms{peer / own:>8.2f}{again * 1e6:>9.0f} us")
     followed = shadow(compile_grammar(spelled.grammar(ReplyShape()), vocabulary), tokenizer)
     print(f"\nfollowing a reply: {followed:.2f} us an id")
+
+
+def harmony_speed() -> None:
+    """What another tool costs, where a call has many spellings."""
+    tokenizer = o200k_harmony()
+    vocabulary = Vocabulary(tokenizer, [tokenizer.controls[stop] for stop in HARMONY_STOPS])
+    print(f"{'Harmony':<42}{'compile':>12}{'text':>20}")
+    for count in (1, 10, 50, 200):
+        grammar = Harmony().grammar(ReplyShape(tools=tools(count)))
+        text = compile_grammar(grammar, vocabulary).lark
+        own = best(partial(compile_grammar, grammar, vocabulary))
+        print(f"{f'a turn, tools: {count}':<42}{own * 1e3:>9.2f} ms{len(text):>9} characters")
 
 
 def first_mask(vocabulary: Vocabulary, lark: str) -> None:
@@ -334,9 +349,12 @@ def main() -> None:
     arguments.add_argument("--coverage", type=Path)
     arguments.add_argument("--refusals", action="store_true", help="with --coverage: why each schema is refused")
     arguments.add_argument("--decode", action="store_true")
+    arguments.add_argument("--harmony", action="store_true")
     given = arguments.parse_args()
     if given.coverage:
         coverage(given.coverage, given.refusals)
+    if given.harmony:
+        harmony_speed()
     if given.model and given.decode:
         asyncio.run(decode(given.model, *vocabulary_of(given.model)))
     elif given.model:
