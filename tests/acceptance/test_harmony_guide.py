@@ -23,7 +23,9 @@ from antiphon.conversation import (
 from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import Dialect, Harmony, HarmonyParser, parse_completion
 from antiphon.formats.harmony.controls import CONTROLS
-from antiphon.tokens import ControlScanner, Piece, Tokenizer, spell
+from antiphon.grammar import ReplyShape
+from antiphon.grammar.compiler import Vocabulary, compile_grammar
+from antiphon.tokens import Control, ControlScanner, Piece, Tokenizer, encode_pieces, spell
 from kit.corpora import corpus_file
 from kit.harmony_corpora import codes, ended
 
@@ -203,6 +205,20 @@ def test_a_preamble_is_commentary_to_nobody_and_may_be_shown(guide: Guide) -> No
     analysis, preamble, call = read(guide[20])
     assert (preamble.is_preamble, analysis.is_preamble, call.is_preamble) == (True, False, False)
     assert (preamble.end, call.end) == (End.END, End.CALL)
+
+
+@pytest.mark.spec("HAR-85", "HAR-86", "HAR-94", "HAR-98")
+@pytest.mark.parametrize("number", [16, 20])
+def test_the_replies_of_the_guide_are_admitted_where_a_model_is_constrained(
+    guide: Guide, o200k: Tokenizer, number: int
+) -> None:
+    reply = joined(guide[number]).removeprefix("<|start|>assistant")
+    names = sorted({name for _, name in re.findall(r"to=(functions\.([\w]+))", reply)})
+    shape = ReplyShape(tools=tuple(ToolSpec(name, parameters={"type": "object"}) for name in names))
+    grammar = compile_grammar(Harmony().grammar(shape), Vocabulary(o200k, [o200k.controls[Control("<|call|>")]]))
+    matcher = grammar.matcher()
+    assert matcher.consume(encode_pieces(pieces(reply), o200k)) is None
+    assert matcher.accepting
 
 
 @pytest.mark.spec("HAR-62", "HAR-95", "HAR-96", "HAR-97")
