@@ -13,6 +13,10 @@ from .following import Matcher
 
 WAYS = 2
 """How many ways are followed beside each other."""
+FIRST_WAYS = 4
+"""How many at first, where a reply may have to leave a thought, or choose between a call and an answer."""
+FIRST = 64
+"""So many tokens of an ending are at first."""
 TRIED = 3
 """How many tokens are tried at each place of a way."""
 FEW = 64
@@ -57,12 +61,12 @@ class ClosingTokens:
         if matcher.accepting:
             return ()
         ways: list[tuple[tuple[int, ...], Matcher]] = [((), matcher)]
-        for _ in range(min(most, LONGEST)):
+        for step in range(min(most, LONGEST)):
             longer = list(self._longer(ways))
             done = next((ids for ids, after in longer if after.accepting), None)
             if done is not None or not longer:
                 return done
-            ways = longer[:WAYS]
+            ways = longer[: FIRST_WAYS if step < FIRST else WAYS]
         return None
 
     def _longer(self, ways: Sequence[tuple[tuple[int, ...], Matcher]]) -> Iterator[tuple[tuple[int, ...], Matcher]]:
@@ -85,13 +89,25 @@ class ClosingTokens:
             return []
         ends = allowed(self._ends, 1)
         if self._text >= 0 and allowed([self._text]):
-            return [*ends, *allowed(self._quotes, 2), *allowed(self._controls, 1), *allowed(self._marks, 1),
-                    *allowed(self._letters, 1)][:TRIED]  # fmt: skip
+            if closers := [*ends, *allowed(self._controls, 2)]:
+                return closers  # What would close a string closes nothing here.
+            return [*allowed(self._quotes, 2), *allowed(self._marks, 1), *allowed(self._letters, 1)][:TRIED]
         if int.from_bytes(mask).bit_count() <= FEW:
             few = (found.start() * 8 + bit for found in _SOME.finditer(mask) for bit in _BITS[found[0][0]])
-            return sorted(few, key=self._rank)[:TRIED]
+            return self._different(sorted(few, key=self._rank))
         ways = (ends, allowed(self._controls, 1), allowed(self._brackets, 1), allowed(self._values, 1))
         return [id for way in (*ways, allowed(self._quotes, 1)) for id in way][:TRIED] or self._any(mask)
+
+    def _different(self, ids: Sequence[int]) -> list[int]:
+        """The first of them, without those that only begin another: they would be the same way in more steps."""
+        chosen: list[int] = []
+        for id in ids:
+            text = self._texts[id] if id < len(self._texts) else b""
+            if not any(self._texts[other].startswith(text) for other in chosen if other < len(self._texts)):
+                chosen.append(id)
+            if len(chosen) == TRIED:
+                break
+        return chosen
 
     def _rank(self, id: int) -> tuple[int, int]:
         """What ends before what closes, what closes before what is long, and last what opens."""
