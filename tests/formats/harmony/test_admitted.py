@@ -28,7 +28,7 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
-from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, o200k_harmony
+from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, o200k_harmony, spell
 
 CITY = {
     "type": "object",
@@ -179,6 +179,21 @@ def test_every_spelling_of_a_call_is_admitted_and_read_as_that_call(
         assert incidents == []
         assert [(m.recipient, m.text, m.end) for m in messages[1:]] == [(to, body, End.CALL)]
         assert messages[1].is_call
+
+
+@pytest.mark.spec("HAR-85", "HAR-90")
+@pytest.mark.parametrize("dialect", ["a", "b"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *dict.fromkeys(f"{header}{body}<|call|>" for header, _, body in SPELLED),
+        *(f"<|channel|>final{mark}<|message|>{{}}<|end|>" for mark in ("", " <|constrain|>json", "<|constrain|>json")),
+    ],
+)
+def test_every_spelling_that_is_admitted_is_written_so_again(reply: str, dialect: Any) -> None:
+    for strict in (True, False):
+        (message,), _ = read(reply, strict=strict)
+        assert spell(tuple(Harmony(dialect=dialect).messages.frame(message))) == f"<|start|>assistant{reply}"
 
 
 @pytest.mark.parametrize("header", headers("functions.forecast", "commentary", "json"))
