@@ -58,13 +58,20 @@ def chat_messages(messages: Sequence[Message], history: HistoryPolicy) -> list[C
 
 
 def without_dropped_reasoning(messages: Sequence[Message], history: HistoryPolicy) -> Iterator[tuple[int, Message]]:
-    """The messages that the policy keeps, by place (resolution A-H03). REFERENCE keeps all, as KEEP_ALL does."""
-    final = max((i for i, m in enumerate(messages) if is_answer(m)), default=-1)
+    """The messages that the policy keeps, by place (resolution A-H03). REFERENCE keeps all, as KEEP_ALL does.
+
+    A final text that announces calls is no answer: the turn goes on.
+    """
+    final = max((i for i, m in enumerate(messages) if is_answer(m) and not _is_call(messages, i + 1)), default=-1)
     for i, message in enumerate(messages):
         reasoning = message.role is Role.ASSISTANT and message.channel == Channel.ANALYSIS and not message.is_call
         dropped = history is HistoryPolicy.DROP_ALL or (history is HistoryPolicy.GUIDE and i < final)
         if not (reasoning and dropped):
             yield i, message
+
+
+def _is_call(messages: Sequence[Message], number: int) -> bool:
+    return any(message.is_call for message in messages[number : number + 1])
 
 
 def _one_turn(first: Message, second: Message) -> bool:
