@@ -15,11 +15,11 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from antiphon.conversation import Event, Message
+from antiphon.conversation import Event
 from antiphon.errors import AntiphonError, Position, RequestError
 from antiphon.generation import Draft, Model, StepEvents, TimeLimits, check_visible, constrain
 from antiphon.generation.together import drive_all
-from antiphon.generation.turn import Keep, Source, steps
+from antiphon.generation.turn import Keep, Source, in_order, steps
 from antiphon.generation.turn import Send as SendStep
 from antiphon.observe import RequestMeter
 from antiphon.tenancy import Tenant
@@ -266,18 +266,6 @@ class Post:
         """What the client gets of an internal error; the log has the rest."""
         FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
         return INTERNAL
-
-
-def in_order(first: Keep | None, second: Keep | None) -> Keep | None:
-    """Both, the second once the first has stored what it stores."""
-    if first is None or second is None:
-        return first or second
-
-    async def keep(messages: Sequence[Message]) -> None:
-        await first(messages)
-        await second(messages)
-
-    return keep
 
 
 def _nothing(written: None) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from antiphon.conversation import End, Message
+from antiphon.conversation import Message
 from antiphon.errors import ConflictError
 from antiphon.generation import Plan
+from antiphon.generation.reply import as_history
 from antiphon.generation.turn import Keep
 from antiphon.store import OpenSession, Sessions
 
@@ -71,12 +72,3 @@ async def session_turn(
     cancelled = SessionCancelled(f"The request of the session {name!r} was cancelled.")
     async with sessions.turn(name, owner=owner, start=start, stop=lambda: work.stop(cancelled)) as session:
         yield SessionTurn(session, ends, work)
-
-
-def as_history(messages: Sequence[Message]) -> Iterator[Message]:
-    """What later turns see of an answer: one that its limit cut ends there; a call that was cut was never made."""
-    for message in messages:
-        if message.end is not End.NONE:
-            yield message
-        elif not message.is_call:
-            yield replace(message, end=End.END)

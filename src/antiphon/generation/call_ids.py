@@ -6,6 +6,7 @@ The key of the request is random, and the ids follow from it: who plans the repl
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
@@ -22,6 +23,7 @@ LONGEST = 256
 _CHARACTERS = digits + ascii_letters
 _LENGTH = 16
 """Characters of the random part: 95 bits."""
+_RANDOM = re.compile(f"call_[{_CHARACTERS}]{{{_LENGTH}}}")
 
 
 def free_ids(request: TurnRequest, choice: int = 0) -> Iterator[str]:
@@ -36,6 +38,11 @@ def _id(key: str, choice: int, number: int) -> str:
         value, place = divmod(value, len(_CHARACTERS))
         characters += _CHARACTERS[place]
     return f"call_{characters}"
+
+
+def is_random(id: str) -> bool:
+    """Whether the id has the form of those that are given here: no other conversation has it."""
+    return _RANDOM.fullmatch(id) is not None
 
 
 class CallIds:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from antiphon.conversation import (
+    End,
     Event,
     FinishReason,
     Incident,
@@ -74,3 +75,12 @@ def merge_usage(replies: Sequence[Usage]) -> Usage:
         completion_tokens=sum(usage.completion_tokens for usage in replies),
         reasoning_tokens=sum(usage.reasoning_tokens for usage in replies),
     )
+
+
+def as_history(messages: Sequence[Message]) -> Iterator[Message]:
+    """What later turns see of an answer: one that its limit cut ends there; a call that was cut was never made."""
+    for message in messages:
+        if message.end is not End.NONE:
+            yield message
+        elif not message.is_call:
+            yield replace(message, end=End.END)

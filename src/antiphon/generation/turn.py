@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from types import TracebackType
@@ -26,7 +27,7 @@ Source = Callable[[Deadline], AsyncGenerator[StepEvents[Happened], None]]
 Send = Callable[[Written], Awaitable[None] | None]
 """Takes what was written of a step; what it returns is awaited before the next."""
 Keep = Callable[[Sequence[Message]], Awaitable[None]]
-"""Stores the messages of a turn that ended."""
+"""Stores the messages of a choice that ended."""
 
 
 async def run_turn(plan: Plan, *, meter: Meter = UNMETERED) -> AsyncGenerator[ChoiceEvent, None]:
@@ -40,6 +41,17 @@ async def run_turn(plan: Plan, *, meter: Meter = UNMETERED) -> AsyncGenerator[Ch
                 yield ChoiceEvent(step.choice, event, step.completion_tokens)
 
 
+def in_order(*keeps: Keep | None) -> Keep | None:
+    """All of them, each once the one before has stored what it stores."""
+    given = [keep for keep in keeps if keep is not None]
+
+    async def keep(messages: Sequence[Message]) -> None:
+        for one in given:
+            await one(messages)
+
+    return keep if given else None
+
+
 async def drive(
     source: Source[Happened],
     write: Callable[[StepEvents[Happened]], Written],
@@ -51,17 +63,17 @@ async def drive(
     """Runs a request to its end: ``write`` makes something of each step, and ``send`` takes what is not empty.
 
     This coroutine is to be a task of its own: then nothing comes between the event loop and the engine. ``keep`` is
-    awaited with a turn's messages before its end is sent: whoever has the end can rely on it.
+    awaited with the messages of each choice before its end is sent: whoever has the end can rely on it.
     Raises what the engine raises, and `OverloadedError` when a turn exceeds ``limits``.
     """
-    messages: list[Message] = []
+    messages: defaultdict[int, list[Message]] = defaultdict(list)
     async with Deadline(limits) as deadline, aclosing(source(deadline)) as turn:
         async for step in turn:
             written = write(step)
             if keep is not None:
-                messages += (event.message for event in step.events if isinstance(event, MessageEnded))
+                messages[step.choice] += (event.message for event in step.events if isinstance(event, MessageEnded))
                 if isinstance(step.events[-1], TurnEnded):
-                    await keep(messages)
+                    await keep(messages[step.choice])
             waits = send(written) if written else None
             if waits is not None:
                 await waits
