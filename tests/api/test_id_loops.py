@@ -18,6 +18,7 @@ from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import jinja_format, template_format
 from antiphon.formats.template.builtin import QWEN
 from antiphon.generation import Model
+from antiphon.store import SessionLimits, TurnLimits
 from antiphon.tokens import Control, Piece
 from kit.api import in_process, post_in_process
 from kit.pairs import FRAMES, TOKENIZER, sampled_ids
@@ -69,7 +70,11 @@ LOOPS: dict[str, tuple[Format, Callable[[int], list[Piece]]]] = {
 }
 
 
-def served(format: Format, reply: Callable[[int], Sequence[Piece]], seed: int = 1) -> Starlette:
+FORGETFUL: dict[str, Any] = {"session_limits": SessionLimits(turns=TurnLimits(lifetime=0))}
+"""A server that stores no unfinished turns: a prompt has what its client sent, and no more."""
+
+
+def served(format: Format, reply: Callable[[int], Sequence[Piece]], seed: int = 1, **options: Any) -> Starlette:
     """A model that samples its n-th reply, each time in other tokens."""
     random, turns = Random(seed), iter(range(10_000))
 
@@ -78,7 +83,7 @@ def served(format: Format, reply: Callable[[int], Sequence[Piece]], seed: int = 
 
     engine = ScriptedEngine(script, context=100_000, grammar=False)
     model = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=format)
-    return create_app(StaticCatalog({"small": model}), expose_reasoning=True)
+    return create_app(StaticCatalog({"small": model}), expose_reasoning=True, **options)
 
 
 async def ask(application: Starlette, messages: Sequence[Any], **fields: Any) -> Any:
@@ -134,12 +139,24 @@ async def test_the_turn_after_the_answer_keeps_what_its_format_lets_it(name: str
 @pytest.mark.parametrize("name", LOOPS)
 async def test_the_same_text_in_other_tokens_is_told_where_no_ids_are_kept(name: str) -> None:
     format, reply = LOOPS[name]
-    application = served(format, reply)
+    application = served(format, reply, **FORGETFUL)
     first = await ask(application, [ASKED])
     prefix = (await ask(application, grown([ASKED], first)))["antiphon"]["prefix"]
     assert prefix["lost"]["cause"] == "tokens"
     assert prefix["lost"]["message"] == 1
     assert prefix["lost"]["at"] == prefix["kept"] < prefix["former"]
+
+
+@pytest.mark.parametrize("name", ["harmony", "openchatml"])
+async def test_reasoning_that_the_client_leaves_out_of_an_unfinished_turn_is_there_all_the_same(name: str) -> None:
+    application, messages, before = served(*LOOPS[name]), [ASKED], list[int]()
+    for _ in range(3):
+        answer = await ask(application, messages, return_token_ids=True)
+        assert answer["prompt_token_ids"][: len(before)] == before
+        assert answer["antiphon"]["prefix"]["lost"] is None
+        before, messages = ids_of(answer), grown(messages, answer)
+        for field in ("reasoning", "reasoning_content"):
+            del messages[-2][field]
 
 
 async def test_users_who_spell_a_sampled_reply_get_the_ids_of_their_own_words() -> None:
@@ -197,7 +214,7 @@ async def test_an_edited_message_is_named_by_its_number(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["harmony", "openchatml"])
 async def test_reasoning_that_the_client_left_out_is_named(name: str) -> None:
-    application = served(*LOOPS[name])
+    application = served(*LOOPS[name], **FORGETFUL)
     first = await ask(application, [ASKED], return_token_ids=True)
     messages = grown([ASKED], first)
     for field in ("reasoning", "reasoning_content"):

@@ -145,6 +145,33 @@ def test_a_tools_result_goes_back_into_the_prompt_that_the_template_itself_write
     assert second == family.prompt([*ASK, called, *results], TOOLS)
 
 
+def test_reasoning_that_is_hidden_stands_in_the_next_prompt_as_if_the_client_had_sent_it(
+    spoken: tuple[Family, str],
+) -> None:
+    """The memory of the unfinished turn gives it, and the template decides what it writes of it."""
+    family, reply = spoken
+    engine = family.plays(lambda turn: reply if turn == 0 else family.says(answering("Rain, at eight.")))
+    application = create_app(StaticCatalog({"small": family.model("small", engine)}))
+    with running(application) as base, client_of(base) as client:
+        called = asked(client).message.to_dict()
+        assert "reasoning" not in called
+        results = [
+            {"role": "tool", "tool_call_id": call["id"], "content": f"Result of {call['id']}."}
+            for call in called["tool_calls"]
+        ]
+        messages = [*ASK, called, *results]
+        asked(client, messages=messages)
+        asked(client, messages=[*messages, {"role": "assistant", "content": "Rain."}, *ASK])
+    for call in called["tool_calls"]:
+        call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+    thought = {"reasoning": THOUGHT, "reasoning_content": THOUGHT} if THOUGHT in reply else {}
+    _, during, afterwards = (family.spelled(prompt) for prompt, *_ in engine.requests)
+    assert during == family.prompt([*ASK, {**called, **thought}, *results], TOOLS)
+    if THOUGHT in reply:
+        assert THOUGHT in during
+    assert THOUGHT not in afterwards
+
+
 async def test_a_call_that_the_limit_cuts_off_is_not_passed_off_as_whole(spoken: tuple[Family, str]) -> None:
     family, reply = spoken
     limit = len(family.ids(reply[: reply.index("02134") + 3]))

@@ -44,13 +44,14 @@ ROOMS = (
         {
             "store/checksum.py": "store/test_contract.py store/test_damage.py",
             "store/clock.py": "store/test_clock.py store/test_sessions.py",
-            "store/codec.py": "store/test_sessions.py store/test_damage.py",
+            "store/codec.py": "store/test_sessions.py store/test_damage.py store/test_turns.py",
             "store/faults.py": "store/test_fault_codes.py store/test_damage.py api/test_faults.py cli/test_faults.py",
             "store/key_file.py": "api/test_encrypted_reasoning.py cli/test_serve_sessions.py",
             "store/opening.py": "catalog/test_stores.py cli/test_serve_sessions.py",
             "store/sessions.py": "store/test_sessions.py store/test_clock.py api/test_interactive.py "
             "api/test_sessions.py",
             "store/store.py": "store/test_contract.py store/test_sessions.py",
+            "store/turns.py": "store/test_turns.py api/test_unfinished_turns.py",
             "store/sqlite_file.py": "store/test_file.py store/test_contract.py store/test_sessions.py "
             "store/test_damage.py",
             "store/*.py": "store/test_contract.py store/test_sessions.py store/test_file.py store/test_clock.py "

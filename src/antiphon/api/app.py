@@ -17,7 +17,7 @@ from starlette.routing import Match
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.observe import Metrics
-from antiphon.store import MemoryStore, SessionLimits, Sessions
+from antiphon.store import MemoryStore, SessionLimits, Sessions, UnfinishedTurns
 from antiphon.store.clock import steady_time
 from antiphon.store.key_file import KEY_BYTES
 from antiphon.wire.dialect import Dialect
@@ -84,7 +84,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
     ring, metrics, admission = Keyring(settings.keys), Metrics(), Admission(rules)
     # A clock that is handed in is believed; the system's can be set.
     steady = steady_time if settings.clock is time.time else settings.clock
-    archive = Archive(store, settings.clock, steady=steady)
+    archive, stored = Archive(store, settings.clock, steady=steady), settings.session_limits or SessionLimits()
     metrics.follow(queue=lambda: (admission.running, admission.waiting), models=lambda: source.loaded.values())
     return Context(
         source=source,
@@ -93,7 +93,8 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         admission=admission,
         large=LargeWork(rules),
         archive=archive,
-        sessions=Sessions(store, settings.clock, settings.session_limits or SessionLimits(), steady),
+        sessions=Sessions(store, settings.clock, stored, steady),
+        turns=UnfinishedTurns(store, settings.clock, stored.turns, steady),
         idempotency=Idempotency(archive),
         keys=ring,
         rates=Rates(rules, ring, time.monotonic),

@@ -11,7 +11,7 @@ from antiphon.config import Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
 from antiphon.observe import Metrics, Tracing
-from antiphon.store import Sessions
+from antiphon.store import Sessions, UnfinishedTurns
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
@@ -53,6 +53,7 @@ class Context:
     archive: Archive
     idempotency: Idempotency
     sessions: Sessions
+    turns: UnfinishedTurns
     cipher: ReasoningCipher
     clock: Callable[[], float]
     keys: Keyring

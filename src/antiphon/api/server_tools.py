@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from antiphon.conversation import Event, MessageEnded, MessageStarted
+from antiphon.conversation import Event, Message, MessageEnded, MessageStarted, TurnEnded
 from antiphon.formats import Format
-from antiphon.generation import Meter, Plan, StepEvents, turns_of
+from antiphon.generation import Meter, Plan, StepEvents
 from antiphon.generation.meter import Deadline
+from antiphon.generation.rounds import Rounds
 from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.errors import refused
@@ -17,22 +18,24 @@ from antiphon.wire.errors import refused
 from .context import Context
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ServerToolUse:
     """What one request is offered of this server's tools, and the router that answers its calls to them.
 
-    ``session`` names the state that the tools keep between the calls of the request.
+    ``session`` names the state that the tools keep between the calls of the request. ``turn`` is all that the request
+    became, when it is over: the model's messages and the tools' results.
     """
 
     offer: Offer
     session: str
+    turn: tuple[Message, ...] = ()
 
     async def steps(self, plan: Plan, meter: Meter, deadline: Deadline) -> AsyncGenerator[StepEvents[Event], None]:
         """The events of all turns as the client sees them: calls that run here, and their results, are left out."""
         router = self.offer.router
-        turns = turns_of(plan, router, session=self.session, meter=meter)
-        hidden = False
-        async with aclosing(turns(deadline)) as steps:
+        rounds = Rounds(plan, router, session=self.session, meter=meter)
+        hidden, before = False, len(plan.request.conversation.messages)
+        async with aclosing(rounds.steps(deadline)) as steps:
             async for step in steps:
                 events: list[Event] = []
                 for event in step.events:
@@ -43,6 +46,8 @@ class ServerToolUse:
                     if not hidden:
                         events.append(event)
                     hidden = hidden and not isinstance(event, MessageEnded)
+                if isinstance(step.events[-1], TurnEnded):
+                    self.turn = rounds.request.conversation.messages[before:]
                 if events:
                     yield StepEvents(0, events, step.completion_tokens)
 

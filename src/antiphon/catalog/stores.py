@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from antiphon.config import Config, SessionsConfig
-from antiphon.store import MEMORY, SessionLimits, Store, StoreFactory, store_at, store_name
+from antiphon.store import MEMORY, SessionLimits, Store, StoreFactory, TurnLimits, store_at, store_name
 from antiphon.store.opening import NO_STORES
 
 
 def open_store(
     sessions: SessionsConfig, *, stores: Mapping[str, StoreFactory] = NO_STORES
 ) -> tuple[Store, SessionLimits]:
-    """The store that ``[sessions]`` names, open, and the lifetime of a session in it. Whoever opened it closes it.
+    """The store that ``[sessions]`` names, open, and the limits of what is in it. Whoever opened it closes it.
 
     ``stores`` are factories by name beside those of installed packages. Errors are those of `store_at`.
     """
-    return store_at(sessions.store, stores=stores), SessionLimits(lifetime=sessions.lifetime)
+    turns = TurnLimits(sessions.turn_lifetime, sessions.turn_bytes, sessions.turns_per_key)
+    return store_at(sessions.store, stores=stores), SessionLimits(lifetime=sessions.lifetime, turns=turns)
 
 
 def reasoning_key_file(config: Config) -> Path | None:

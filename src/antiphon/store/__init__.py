@@ -5,6 +5,7 @@ from .opening import MEMORY, StoreFactory, store_at, store_name
 from .sessions import OpenSession, SessionLimits, Sessions
 from .sqlite import SqliteStore
 from .store import Key, MemoryStore, Record, Store, Write
+from .turns import TurnLimits, UnfinishedTurns
 
 __all__ = [
     "MEMORY",
@@ -17,6 +18,8 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoreFactory",
+    "TurnLimits",
+    "UnfinishedTurns",
     "Write",
     "pack",
     "store_at",

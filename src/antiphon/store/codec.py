@@ -9,7 +9,7 @@ import msgspec
 from antiphon.conversation import Message
 from antiphon.conversation.json import FullMessageJson, message_fields, message_of, parts_json
 from antiphon.errors import StoreError
-from antiphon.tokens import SampledText
+from antiphon.tokens import SampledText, well_formed
 
 
 class StoredMessage(FullMessageJson, frozen=True):
@@ -28,11 +28,15 @@ _DECODER = msgspec.msgpack.Decoder(StoredMessage)
 
 
 def pack(message: Message) -> bytes:
-    """The message as MessagePack. Raises `FormatError` for system and developer content, which is never stored."""
+    """The message as MessagePack; a lone surrogate in its text is U+FFFD, as it is in prompts and answers.
+
+    Raises `FormatError` for system and developer content, which is never stored.
+    """
     vocabulary = next((t.vocabulary for t in (message.text, *message.header) if isinstance(t, SampledText)), "")
     ids, *header_ids = (_ids(text, vocabulary) for text in (message.text, *message.header))
+    values = message_fields(message)
     form = StoredMessage(
-        **message_fields(message),
+        **{**values, "text": well_formed(values.get("text", ""))},
         parts=parts_json(message.parts),
         ids=ids,
         header_ids=tuple(header_ids) if any(header_ids) else (),

@@ -14,6 +14,7 @@ from antiphon.errors import ConflictError, NotFoundError, Position, RequestError
 from .clock import ConfirmedClock, steady_time
 from .codec import pack, unpack
 from .store import Key, Record, Store, total
+from .turns import TurnLimits
 
 KIND = "session"
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -23,11 +24,12 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 class SessionLimits:
     """A session expires ``lifetime`` seconds after its last turn; expired ones are deleted every ``sweep`` seconds.
 
-    ``bytes`` is the largest size of one history."""
+    ``bytes`` is the largest size of one history. ``turns`` are the limits of turns that wait for results of calls."""
 
     lifetime: float = 7 * 24 * 3600.0
     bytes: int = 16 << 20
     sweep: float = 60.0
+    turns: TurnLimits = field(default_factory=TurnLimits)
 
 
 @dataclass(slots=True)

@@ -8,16 +8,17 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from antiphon.api.chat.record import CompletionRecord, check_stored
-from antiphon.api.context import Context
 from antiphon.api.post import Post, PostRoute
-from antiphon.api.server_tools import server_tools
+from antiphon.api.server_tools import ServerToolUse, server_tools
 from antiphon.api.session import SessionTurn, session_turn
 from antiphon.conversation import Message
 from antiphon.generation import Draft, Model, plan_turn
+from antiphon.generation.turn import Keep, in_order
 from antiphon.wire.chat.listing import completion_id
 from antiphon.wire.chat.messages import place_of
 from antiphon.wire.chat.read import Reading, check_begins, to_turn
 from antiphon.wire.chat.schema import ChatRequest
+from antiphon.wire.chat.unfinished import TurnMemory
 from antiphon.wire.chat.write import AnswerHead, ChatShape, ChatWriter, Opening
 from antiphon.wire.fields import session_name
 from antiphon.wire.prompt_notes import notes_of
@@ -40,17 +41,21 @@ class ChatCompletions(PostRoute):
             earlier = session.history if session else ()
             tools = server_tools(context, wire, model.format, session=id)
             offer = tools.offer if tools else None
-            reading = Reading(context.dialect, context.limits, context.today, tenant, earlier, stream, offer)
+            memory = _memory(post, wire, model)
+            recalled = await memory.recall(wire.messages) if memory else {}
+            reading = Reading(context.dialect, context.limits, context.today, tenant, earlier, stream, offer, recalled)
             more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
             draft = await post.off_loop(lambda: _draft(wire, model, reading), more=more)
             taken = draft.request.conversation.settings.template_kwargs
             post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
-            head, shape = _head(wire, draft, context, id, earlier), _shape(wire, draft, post)
+            head = _head(wire, draft, reading, id=id, created=context.clock())
+            shape, keep = _shape(wire, draft, post), _keeper(memory, wire, draft, tools)
             if wire.store:
                 record = CompletionRecord(post, wire, head, shape)
-                await post.answer([draft], record, session=session, tools=tools, keep=record.keep)
+                keep = in_order(keep, record.keep)
+                await post.answer([draft], record, session=session, tools=tools, keep=keep)
             else:
-                await post.answer([draft], ChatWriter(head, shape, post.form), session=session, tools=tools)
+                await post.answer([draft], ChatWriter(head, shape, post.form), session=session, tools=tools, keep=keep)
 
     async def _session(self, wire: ChatRequest, owner: str, stack: AsyncExitStack) -> SessionTurn | None:
         """The session that the request names, which no other request has meanwhile."""
@@ -63,26 +68,49 @@ class ChatCompletions(PostRoute):
         return await stack.enter_async_context(turn)
 
 
+def _memory(post: Post, wire: ChatRequest, model: Model) -> TurnMemory | None:
+    """Where unfinished turns are found; None where a session has them, and where the client will see the prompt's ids.
+
+    Those would show what it may not see.
+    """
+    of_ids = wire.return_token_ids or wire.prompt_logprobs is not None
+    if session_name(wire.session_id) is not None or (of_ids and not post.reveals):
+        return None
+    return TurnMemory(post.context.turns, post.exchange.owner, model.name, post.off_loop)
+
+
+def _keeper(memory: TurnMemory | None, wire: ChatRequest, draft: Draft, tools: ServerToolUse | None) -> Keep | None:
+    """Stores the turn of each choice, where there are tools to call."""
+    if memory is None or not draft.request.calls:
+        return None
+
+    async def keep(messages: Sequence[Message]) -> None:
+        await memory.keep(wire.messages, tools.turn if tools else messages)
+
+    return keep
+
+
 def _draft(wire: ChatRequest, model: Model, reading: Reading) -> Draft:
     return plan_turn(model, to_turn(wire, reading), most=reading.dialect.prompt_limit(model.context))
 
 
-def _head(wire: ChatRequest, draft: Draft, context: Context, id: str, earlier: Sequence[Message]) -> AnswerHead:
+def _head(wire: ChatRequest, draft: Draft, reading: Reading, *, id: str, created: float) -> AnswerHead:
     options = wire.stream_options
     return AnswerHead(
         id=id,
-        created=int(context.clock()),
+        created=int(created),
         model=draft.model.name,
-        dialect=context.dialect,
+        dialect=reading.dialect,
         usage=bool(options and options.include_usage),
         continuous_usage=bool(options and options.continuous_usage_stats),
-        opening=_opening(wire, draft, earlier),
+        opening=_opening(wire, draft, reading),
     )
 
 
-def _opening(wire: ChatRequest, draft: Draft, earlier: Sequence[Message]) -> Opening:
-    lost = draft.prefix.lost if draft.prefix else None
-    message = None if lost is None or lost.message is None else place_of(lost.message, wire.messages, earlier)
+def _opening(wire: ChatRequest, draft: Draft, reading: Reading) -> Opening:
+    lost, message = draft.prefix.lost if draft.prefix else None, None
+    if lost is not None and lost.message is not None:
+        message = place_of(lost.message, wire.messages, reading.earlier, reading.recalled)
     return Opening(
         list(draft.prompt_ids) if draft.request.return_token_ids else msgspec.UNSET,
         notes_of(draft.prefix, message),

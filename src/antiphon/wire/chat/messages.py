@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role, TextPart
 from antiphon.wire.errors import refused
+from antiphon.wire.projection import chat_name
 
 from .schema import ChatMessage, Content, FunctionCall
 
 NAMELESS = "tool"
 """Who speaks where a tool's message answers no call that this conversation has."""
 OWN_ID = "Give each call an id of its own."
+Recalled = Mapping[int, Sequence[Message]]
+"""The number of a message of a request → all that the model wrote for it."""
+NOTHING: Recalled = MappingProxyType({})
 TEXT_PARTS = ("text", "input_text", "output_text")
 
 
@@ -25,17 +30,23 @@ def to_messages(
     earlier: Sequence[Message] = (),
     in_order: bool = False,
     first: int = 0,
+    recalled: Recalled = NOTHING,
 ) -> tuple[Message, ...]:
     """The frames of the chat. ``continue_last``: the last message, the assistant's, is left open to go on with.
 
     ``earlier`` frames came before these; their calls may be answered here. ``in_order``: tools' messages without an id
     answer the calls that wait, the oldest first. ``first`` is the number that errors give the first message.
+    ``recalled``: what the model wrote for some of the messages; it stands in their place, under their call ids.
     Raises `RequestError` at the message that cannot be read.
     """
     if not messages:
         raise refused("messages", "there must be at least one message.")
     calls = _Calls(earlier, in_order=in_order)
-    frames = [frame for i, message in enumerate(messages, first) for frame in _frames(message, f"messages[{i}]", calls)]
+    frames = [
+        frame
+        for i, message in enumerate(messages)
+        for frame in _frames(message, f"messages[{first + i}]", calls, recalled.get(i))
+    ]
     if continue_last:
         if not frames or frames[-1].role is not Role.ASSISTANT or frames[-1].is_call:
             raise refused("continue_final_message", "the last message is not an assistant's text.")
@@ -43,19 +54,23 @@ def to_messages(
     return tuple(frames)
 
 
-def place_of(frame: int, messages: Sequence[ChatMessage], earlier: Sequence[Message] = ()) -> int | None:
+def place_of(
+    frame: int, messages: Sequence[ChatMessage], earlier: Sequence[Message] = (), recalled: Recalled = NOTHING
+) -> int | None:
     """The number of the chat message that became frame number ``frame``; None for an earlier one, or none of these."""
     calls, frames = _Calls(earlier, in_order=True), len(earlier)
     if frame < frames:
         return None
     for i, message in enumerate(messages):
-        frames += sum(1 for _ in _frames(message, f"messages[{i}]", calls))
+        frames += sum(1 for _ in _frames(message, f"messages[{i}]", calls, recalled.get(i)))
         if frame < frames:
             return i
     return None
 
 
-def _frames(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Message]:
+def _frames(
+    message: ChatMessage, path: str, calls: _Calls, recalled: Sequence[Message] | None = None
+) -> Iterator[Message]:
     if message.tool_calls and message.role != "assistant":
         raise refused(f"{path}.tool_calls", "only an assistant's message has tool calls.")
     match message.role:
@@ -65,6 +80,8 @@ def _frames(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Message]
             yield _plain(Role.DEVELOPER, message, path)
         case "user":
             yield _plain(Role.USER, message, path)
+        case "assistant" if recalled:
+            yield from _recalled(message, path, calls, recalled)
         case "assistant":
             yield from _assistant(message, path, calls)
         case "tool" | "function":
@@ -108,6 +125,16 @@ def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Messa
         yield _call(call.function, f"{at}.function", call_id=calls.opened(call.id, call.function.name, f"{at}.id"))
     if message.function_call is not None:
         yield _call(message.function_call, f"{path}.function_call", call_id=None)
+
+
+def _recalled(message: ChatMessage, path: str, calls: _Calls, turn: Sequence[Message]) -> Iterator[Message]:
+    """The messages of the turn; its calls that were not answered in it wait for their results."""
+    answered = {one.call_id for one in turn if one.role is Role.TOOL}
+    given = [call.id for call in message.tool_calls or ()]
+    for one in turn:
+        if one.is_call and one.call_id is not None and one.call_id not in answered:
+            calls.opened(one.call_id, chat_name(one), f"{path}.tool_calls[{given.index(one.call_id)}].id")
+        yield one
 
 
 def _call(function: FunctionCall, path: str, *, call_id: str | None) -> Message:

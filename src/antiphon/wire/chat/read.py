@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from antiphon.config import Limits
@@ -31,7 +31,7 @@ from antiphon.wire.sampling import (
     stop_strings,
 )
 
-from .messages import to_messages
+from .messages import Recalled, to_messages
 from .schema import ChatRequest, Tool, ToolChoiceObject
 from .tools import read_format, read_tools
 
@@ -42,6 +42,7 @@ class Reading:
 
     ``earlier`` frames are the history of a session, to which the request's messages are added. ``stream``: whether
     the answer is streamed, as its route found out. ``server``: the server's tools that are offered beside the caller's.
+    ``recalled``: what the model wrote for messages of the unfinished turn, by their numbers.
     """
 
     dialect: Dialect
@@ -51,6 +52,7 @@ class Reading:
     earlier: tuple[Message, ...] = ()
     stream: bool = False
     server: Offer | None = None
+    recalled: Recalled = field(default_factory=dict)
 
 
 def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
@@ -78,6 +80,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
                     continue_last=bool(wire.continue_final_message),
                     earlier=reading.earlier,
                     in_order=dialect.tools_answer_in_order,
+                    recalled=reading.recalled,
                 ),
             ),
             tools=() if nothing else tools,

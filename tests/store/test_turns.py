@@ -1,0 +1,80 @@
+"""Unfinished turns in a store: found by any of their names, the latest of each owner, until they expire."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.conversation import End, Message, Role
+from antiphon.errors import StoreError
+from antiphon.store import Key, MemoryStore, Record, TurnLimits, UnfinishedTurns
+from antiphon.tokens import SampledText
+
+ARGUMENTS = SampledText("{}", (5, 6), "v")
+CALL = Message(role=Role.ASSISTANT, channel="commentary", recipient="functions.f", text=ARGUMENTS, end=End.CALL)
+
+
+def turns(**limits: float) -> UnfinishedTurns:
+    return UnfinishedTurns(MemoryStore(), lambda: 1e9, TurnLimits(**limits), lambda: 0.0)  # type: ignore[arg-type]  # whole numbers
+
+
+def thought(text: str) -> Message:
+    return Message(role=Role.ASSISTANT, channel="analysis", text=text)
+
+
+async def test_a_turn_is_what_it_was_under_each_of_its_names() -> None:
+    stored = turns()
+    assert await stored.put("ann", ["a", "b"], [thought("Hm."), CALL])
+    for names in (["a"], ["b"], ["x", "b"]):
+        found = await stored.find("ann", names)
+        assert found == (thought("Hm."), CALL)
+        assert isinstance(found[1].text, SampledText)
+        assert found[1].text.ids == (5, 6)
+    assert await stored.find("bob", ["a", "b"]) == await stored.find("ann", ["x"]) == ()
+
+
+async def test_a_lone_surrogate_is_stored_as_it_is_shown() -> None:
+    stored = turns()
+    assert await stored.put("ann", ["a"], [thought("so \ud803 it is")])
+    assert await stored.find("ann", ["a"]) == (thought("so \ufffd it is"),)
+
+
+async def test_a_later_turn_takes_a_name_over_and_keeps_it_when_the_first_is_dropped() -> None:
+    stored = turns(count=2)
+    for number, names in enumerate((["a", "same"], ["b", "same"], ["c"])):
+        assert await stored.put("ann", names, [thought(str(number))])
+    assert await stored.find("ann", ["a"]) == ()
+    assert [(await stored.find("ann", [name]))[0].text for name in ("same", "b", "c")] == ["1", "1", "2"]
+
+
+async def test_owners_do_not_take_each_other_s_room() -> None:
+    stored = turns(count=1)
+    for owner in ("ann", "bob"):
+        assert await stored.put(owner, ["a"], [thought(owner)])
+    assert [(await stored.find(owner, ["a"]))[0].text for owner in ("ann", "bob")] == ["ann", "bob"]
+
+
+async def test_what_is_too_large_or_not_to_be_stored_is_not() -> None:
+    for stored in (turns(bytes=30), turns(lifetime=0)):
+        assert not await stored.put("ann", ["a"], [thought("long " * 20)])
+        assert await stored.find("ann", ["a"]) == ()
+
+
+async def test_what_expired_leaves_the_store_and_is_not_counted() -> None:
+    now = 1e9
+    store = MemoryStore()
+    stored = UnfinishedTurns(store, lambda: now, TurnLimits(lifetime=10, count=2), lambda: now)
+    await stored.put("ann", ["a"], [thought("1")])
+    now += 11
+    assert await stored.find("ann", ["a"]) == ()
+    assert await store.expire(now) == 1
+    for name in ("b", "c"):
+        await stored.put("ann", [name], [thought(name)])
+    assert [len(await stored.find("ann", [name])) for name in ("b", "c")] == [1, 1]
+
+
+async def test_what_is_damaged_is_an_error() -> None:
+    stored = turns()
+    await stored.store.put(Key("turn", "ann", "a"), Record(b"\xff?", 1e9, 2e9))
+    with pytest.raises(StoreError) as caught:
+        await stored.find("ann", ["a"])
+    assert caught.value.code == "store_corrupt"
