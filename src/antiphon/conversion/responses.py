@@ -20,7 +20,8 @@ from antiphon.errors import ParseError, RenderError
 from antiphon.wire.chat.bundle import CallIds, function_json, own_functions, refuse_content
 from antiphon.wire.definitions import read_function
 from antiphon.wire.responses.item_schema import InputItem
-from antiphon.wire.responses.items import CALLS, ItemReader
+from antiphon.wire.responses.items import ItemReader
+from antiphon.wire.responses.known import CALLS
 from antiphon.wire.responses.schema import NamespacedTool
 
 from .chat_reader import as_parse_errors, decoded

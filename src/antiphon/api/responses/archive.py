@@ -16,7 +16,9 @@ from antiphon.errors import ConflictError, NotFoundError, Position, RequestError
 from antiphon.store import Key, Record, Store, Write, pack, unpack
 from antiphon.store.clock import ConfirmedClock, steady_time
 from antiphon.wire.json import encode
-from antiphon.wire.responses.items import Entry
+from antiphon.wire.responses.item_schema import InputItem
+from antiphon.wire.responses.items import Entry, by_id
+from antiphon.wire.responses.known import looked_for, response_of
 from antiphon.wire.responses.schema import Response, ResponseError
 
 DAY = 24 * 3600.0
@@ -137,6 +139,14 @@ class Archive:
         """A response's own items: its input (``output`` false), its output (true), or both."""
         stored = await self._entries(Key("response", owner, id))
         return [_unpacked(entry) for entry in stored if output is None or entry.output is output]
+
+    async def known(self, owner: str, items: Sequence[InputItem], before: Sequence[Entry] = ()) -> dict[str, Entry]:
+        """Stored items that a request means by their ids: of those ``before`` it, or of a response."""
+        ids = looked_for(items)
+        found = by_id(before, ids)
+        for response in sorted(set(map(response_of, ids - found.keys()))):
+            found |= by_id(await self.items(owner, response), ids)
+        return found
 
     async def history(self, owner: str, id: str) -> History:
         """Everything up to the end of response ``id``, through all that it went on from."""

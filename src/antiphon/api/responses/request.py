@@ -82,23 +82,13 @@ class RequestReader:
             token=self._token,
             decrypt=lambda encrypted, path: self._context.cipher.decrypt(encrypted, self._owner, path),
             before=history.messages,
-            known=await self._referenced(items or [], history),
+            known=await self._context.archive.known(self._owner, items or [], history.entries),
         )
         return tuple(await self._context.large.run(lambda: reader.read(items or []), self._exchange.size))
 
     async def off_loop(self, work: Callable[[], Result]) -> Result:
         """Work on the whole request and what is before it, always beside the event loop."""
         return await self._context.large.run(work, max(self._exchange.size, self._context.limits.off_loop_above + 1))
-
-    async def _referenced(self, items: list[InputItem], history: History) -> dict[str, Entry]:
-        """The items that are only referred to: of this conversation, or of a stored response."""
-        ids = {item.id or "" for item in items if item.type == "item_reference"}
-        found = {entry.id: entry for entry in history.entries if entry.id in ids}
-        for id in sorted(ids - found.keys()):
-            response = f"resp_{id.partition('_')[2][:24]}"
-            stored = await self._context.archive.items(self._owner, response)
-            found |= {entry.id: entry for entry in stored if entry.id == id}
-        return found
 
     def requested(
         self, model: Model, wire: TokensRequest, messages: tuple[Message, ...], *, tenant: Tenant | None = None
@@ -131,7 +121,7 @@ class RequestReader:
         thread = history.thread or id
         messages = History((*history.entries, *inputs)).messages
         requested = self.requested(model, wire, messages, tenant=self._tenant(wire, thread))
-        requested = with_sampling(requested, wire)
+        requested = with_sampling(requested, wire, inputs)
         draft = await self.off_loop(lambda: plan_turn(model, requested.turn))
         check_visible(draft, reveals=self._context.reveals(self._exchange))
         first = await constrain(draft)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -15,7 +15,6 @@ from antiphon.api.context import Context
 from antiphon.api.http.client import read_json
 from antiphon.api.http.exchange import KEY, Exchange
 from antiphon.api.responses.runs import json_response
-from antiphon.conversation import Message
 from antiphon.errors import NotFoundError, Position, RequestError
 from antiphon.wire.json import decode
 from antiphon.wire.responses.item_schema import InputItem
@@ -98,9 +97,7 @@ class Conversations:
         owner, id = _owner(request), request.path_params["id"]
         body = await self._body(request, ItemsCreate)
         async with self._context.archive.alone(owner, id):
-            known = await self._entries(request)
-            before = tuple(message for entry in known for message in entry.messages)
-            entries = await self._read(request, body.items, before=before)
+            entries = await self._read(request, body.items, before=await self._entries(request))
             await self._context.archive.add_items(owner, id, entries)
         return json_response(page_of(entries, {"limit": "100"}, newest_first=False))
 
@@ -129,7 +126,7 @@ class Conversations:
                 return entry
         raise NotFoundError(f"There is no item {id[:80]!r}.", position=Position(path="item_id"))
 
-    async def _read(self, request: Request, items: list[InputItem], *, before: tuple[Message, ...]) -> list[Entry]:
+    async def _read(self, request: Request, items: list[InputItem], *, before: Sequence[Entry]) -> list[Entry]:
         owner, exchange = _owner(request), request.scope[KEY]
         if len(items) > MOST_ITEMS:
             raise RequestError(
@@ -140,7 +137,8 @@ class Conversations:
         reader = ItemReader(
             token=secrets.token_hex(12),
             decrypt=lambda encrypted, path: self._context.cipher.decrypt(encrypted, owner, path),
-            before=before,
+            before=[message for entry in before for message in entry.messages],
+            known=await self._context.archive.known(owner, items, before),
             path="items",
         )
         return await self._context.large.run(lambda: reader.read(items), exchange.size)

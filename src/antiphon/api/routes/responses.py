@@ -120,9 +120,7 @@ class CreateResponse(PostRoute):
         async with AsyncExitStack() as resources:
             await resources.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
             plan = await RequestReader(context, exchange, token).plan(wire, model)
-            ignored = plan.requested.ignored
-            exchange.ignored = (*exchange.ignored, *ignored)
-            context.traffic.ignored_fields += len(ignored)
+            post.ignore(plan.requested.ignored)
             maker = ResponseMaker(post, plan)
             await (maker.answer_queued(resources.pop_all()) if wire.background else maker.answer())
 

@@ -93,11 +93,14 @@ class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
 
 
 class FunctionCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="function_call"):
+    """``encrypted_content``, of any call: it as the model wrote it, where that of reasoning is requested."""
+
     id: str
     call_id: str
     name: str
     namespace: str | msgspec.UnsetType = msgspec.UNSET
     arguments: str
+    encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
     status: Status
 
 
@@ -107,6 +110,7 @@ class CustomToolCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="t
     name: str
     namespace: str | msgspec.UnsetType = msgspec.UNSET
     input: str
+    encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
     status: Status
 
 
@@ -114,6 +118,7 @@ class WebSearchCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="ty
     id: str
     status: Status
     action: JsonObject
+    encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class CodeLogs(msgspec.Struct, frozen=True, tag_field="type", tag="logs"):
@@ -127,6 +132,7 @@ class CodeInterpreterCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_fie
     code: str
     container_id: str
     outputs: list[CodeLogs] | None = None
+    encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
     status: Status
 
 
@@ -145,6 +151,7 @@ class McpCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     arguments: str
     output: str | None = None
     error: McpFailure | None = None
+    encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
     status: Status
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,14 @@ import msgspec
 from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
 from antiphon.errors import Position, UnsupportedError
 from antiphon.wire.chat.messages import OWN_ID, recipient_of
+from antiphon.wire.chat.unfinished import canonical
 from antiphon.wire.errors import refused
 
 from .item_schema import Content, InputItem, InputPart
-from .open_items import CUSTOM_INPUT
+from .known import CALLS, is_as_run, is_as_written, is_preamble
+from .open_items import CUSTOM_INPUT, ENCRYPTED, custom_input
 
 TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
-CALLS = ("function_call", "custom_tool_call")
 ANSWERS = ("function_call_output", "custom_tool_call_output")
 UNREAD = ("web_search_call", "mcp_list_tools")
 """Items for the client alone: the model gets nothing of them."""
@@ -48,12 +49,25 @@ class Entry:
         return str(self.item["id"]) if self.item else ""
 
 
+def by_id(entries: Iterable[Entry], ids: Collection[str]) -> dict[str, Entry]:
+    """Those of ``entries`` with one of the ids, each with the messages before it that are no items of their own."""
+    found: dict[str, Entry] = {}
+    hidden: tuple[Message, ...] = ()
+    for entry in entries:
+        messages = (*hidden, *entry.messages)
+        hidden = messages if entry.item is None else ()
+        if entry.id and entry.id in ids:
+            found[entry.id] = Entry(entry.item, messages)
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemReader:
     """Reads items that follow ``before``. ``token`` makes ids for those that have none, unique with ``first``.
 
-    ``decrypt`` reads ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are the items
-    that references may name. ``first`` is the number that errors give the first item.
+    ``decrypt`` reads ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are stored
+    items, which references name, and which stand in for those that come back as they were written. ``first`` is the
+    number that errors give the first item.
     """
 
     token: str
@@ -69,37 +83,37 @@ class ItemReader:
         entries: list[Entry] = []
         for i, item in enumerate(items):
             path = f"{self.path}[{self.first + i}]"
-            if item.type == "item_reference":
-                entry = self._referenced(item, path)
-            else:
-                messages = tuple(self._messages(item, path, calls, follower=items[i + 1 : i + 2]))
+            entry = self._known(item, path)
+            if entry is None:
+                messages = tuple(self._messages(items, i, path, calls))
                 entry = Entry(_listed(item, f"{self.token}i{i:04x}"), messages)
             calls.check(entry.messages, f"{path}.{'id' if item.type == 'item_reference' else 'call_id'}")
             calls.note(entry.messages)
             entries.append(entry)
         return entries
 
-    def _referenced(self, item: InputItem, path: str) -> Entry:
+    def _known(self, item: InputItem, path: str) -> Entry | None:
+        """The item that a reference names, or that the model wrote and the client sends back as it was."""
         entry = self.known.get(item.id or "")
-        if entry is None:
-            raise refused(f"{path}.id", f"there is no item {(item.id or '')[:80]!r}.", code="item_not_found")
-        return entry
+        if item.type == "item_reference":
+            if entry is None:
+                raise refused(f"{path}.id", f"there is no item {(item.id or '')[:80]!r}.", code="item_not_found")
+            return entry
+        return entry if entry is not None and entry.item and is_as_written(item, entry.item) else None
 
-    def _messages(
-        self, item: InputItem, path: str, calls: _OpenCalls, *, follower: Sequence[InputItem]
-    ) -> Iterator[Message]:
+    def _messages(self, items: Sequence[InputItem], number: int, path: str, calls: _OpenCalls) -> Iterator[Message]:
+        item = items[number]
         match item.type:
             case None | "message":
-                called = any(next.type in CALLS for next in follower)
-                yield _message(item, path, called=called)
+                yield _message(item, path, preamble=is_preamble(items, number))
             case "reasoning":
                 yield from self._reasoning(item, path)
             case "function_call" | "custom_tool_call":
-                yield _call(item, path)
+                yield self._call(item, path)
             case "function_call_output" | "custom_tool_call_output":
                 yield _output(item, path, calls)
-            case "code_interpreter_call" | "mcp_call":
-                yield from _past_call(item, path)
+            case "code_interpreter_call" | "mcp_call" | "web_search_call":
+                yield from self._past_call(item, path)
             case kind if kind in UNREAD:
                 return
             case kind:
@@ -112,11 +126,37 @@ class ItemReader:
     def _reasoning(self, item: InputItem, path: str) -> Iterator[Message]:
         """``encrypted_content`` where there is some, because it is exact; else the text; else the summary."""
         if item.encrypted_content:
-            yield self.decrypt(item.encrypted_content, f"{path}.encrypted_content")
+            yield self._decrypted(item.encrypted_content, path)
             return
         parts = _parts(item.content, f"{path}.content") or _parts(item.summary, f"{path}.summary")
         if parts:
             yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=_text(parts))
+
+    def _decrypted(self, content: str, path: str) -> Message:
+        """The reasoning. Raises `RequestError` for what was encrypted as something else."""
+        path = f"{path}.encrypted_content"
+        message = self.decrypt(content, path)
+        if message.is_call or message.channel != Channel.ANALYSIS:
+            raise refused(path, "this is not the content of reasoning.", code="invalid_encrypted_content")
+        return message
+
+    def _call(self, item: InputItem, path: str) -> Message:
+        """As the model wrote it, where that came along and is what the item says."""
+        call = _call(item, path)
+        if not item.encrypted_content:
+            return call
+        written = self.decrypt(item.encrypted_content, f"{path}.encrypted_content")
+        same = written.is_call and (written.recipient, written.call_id) == (call.recipient, call.call_id)
+        return written if same and _arguments(item, written.text) == _arguments(item, call.text) else call
+
+    def _past_call(self, item: InputItem, path: str) -> Sequence[Message]:
+        """A call that ran here, and its answer: as they were, where they came along and are what the item says."""
+        said = () if item.type in UNREAD else tuple(_past_call(item, path))
+        if not item.encrypted_content:
+            return said
+        parts = item.encrypted_content.split(ENCRYPTED)
+        written = [self.decrypt(part, f"{path}.encrypted_content") for part in parts]
+        return written if is_as_run(item, written) else said
 
 
 class _OpenCalls:
@@ -145,7 +185,7 @@ class _OpenCalls:
         return self._open[call_id]
 
 
-def _message(item: InputItem, path: str, *, called: bool) -> Message:
+def _message(item: InputItem, path: str, *, preamble: bool) -> Message:
     if item.role is None:
         raise refused(f"{path}.role", "a message needs it.", code="missing_required_parameter")
     if item.content is None:
@@ -154,7 +194,6 @@ def _message(item: InputItem, path: str, *, called: bool) -> Message:
     text, several = _text(parts), parts if len(parts) > 1 else ()
     if item.role != "assistant":
         return Message(role=Role(item.role), text=text, parts=several)
-    preamble = item.phase == "commentary" or (item.phase is None and called)
     if preamble:
         return Message(role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text)
     return Message(role=Role.ASSISTANT, channel=Channel.FINAL, text=text, parts=several)
@@ -167,6 +206,11 @@ def _call(item: InputItem, path: str) -> Message:
     text = item.arguments if item.type == "function_call" else json.dumps({CUSTOM_INPUT: item.input})
     name = f"{item.namespace}.{item.name}" if item.namespace else item.name or ""
     return _called(recipient_of(name), text or "", item.call_id, content_type="json")
+
+
+def _arguments(item: InputItem, text: str) -> str:
+    """What can be compared of a call's arguments."""
+    return custom_input(text) if item.type == "custom_tool_call" else canonical(text)
 
 
 def _called(recipient: str, text: str, call_id: str | None, *, content_type: str | None) -> Message:

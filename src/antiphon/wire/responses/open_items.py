@@ -40,6 +40,10 @@ from .item_schema import (
     Status,
 )
 
+Encrypt = Callable[[Message], str]
+"""Makes ``encrypted_content`` of a message."""
+ENCRYPTED = "."
+"""Between a call that ran here and its answer in ``encrypted_content``."""
 Phase = Literal["commentary", "final_answer"]
 CUSTOM_INPUT = "input"
 """The one argument of a custom tool, which is free text: models call it as a function."""
@@ -86,7 +90,7 @@ class OpenItem(Protocol):
 class OpenReasoning:
     """Reasoning: its text where it is exposed, ``encrypted_content`` where requested, else only that there was some."""
 
-    def __init__(self, place: Place, *, exposed: bool, encrypt: Callable[[Message], str] | None) -> None:
+    def __init__(self, place: Place, *, exposed: bool, encrypt: Encrypt | None) -> None:
         self.place = place
         self._exposed = exposed
         self._encrypt = encrypt
@@ -168,10 +172,12 @@ class OpenMessage:
 class OpenFunctionCall:
     """A call of a function of the client's; the arguments are the model's text, byte for byte."""
 
-    def __init__(self, place: Place, call_id: str, offer: ClientTool) -> None:
+    def __init__(self, place: Place, call_id: str, offer: ClientTool, encrypt: Encrypt | None) -> None:
         self.place = place
         self._call_id = call_id
         self._offer = offer
+        self._encrypt = encrypt
+        self._encrypted: str | msgspec.UnsetType = msgspec.UNSET
         self._arguments: list[str] = []
 
     def begin(self) -> list[StreamEvent]:
@@ -183,6 +189,7 @@ class OpenFunctionCall:
 
     def end(self, message: Message, status: Status) -> list[StreamEvent]:
         arguments = "".join(self._arguments)
+        self._encrypted = self._encrypt(message) if self._encrypt else msgspec.UNSET
         return [
             FunctionCallArgumentsDone(**self.place.at, name=self._offer.name, arguments=arguments),
             item_done(self, status),
@@ -195,6 +202,7 @@ class OpenFunctionCall:
             name=self._offer.name,
             namespace=self._offer.namespace or msgspec.UNSET,
             arguments="".join(self._arguments),
+            encrypted_content=self._encrypted,
             status=status,
         )
 
@@ -202,10 +210,12 @@ class OpenFunctionCall:
 class OpenCustomCall:
     """A call of the client's custom tool. Its free text comes wrapped in JSON, so it is sent when it is whole."""
 
-    def __init__(self, place: Place, call_id: str, offer: ClientTool) -> None:
+    def __init__(self, place: Place, call_id: str, offer: ClientTool, encrypt: Encrypt | None) -> None:
         self.place = place
         self._call_id = call_id
         self._offer = offer
+        self._encrypt = encrypt
+        self._encrypted: str | msgspec.UnsetType = msgspec.UNSET
         self._input = ""
 
     def begin(self) -> list[StreamEvent]:
@@ -216,6 +226,7 @@ class OpenCustomCall:
 
     def end(self, message: Message, status: Status) -> list[StreamEvent]:
         self._input = custom_input(message.text)
+        self._encrypted = self._encrypt(message) if self._encrypt else msgspec.UNSET
         events: list[StreamEvent] = [CustomToolCallInputDone(**self.place.at, input=self._input)]
         if self._input:
             events.insert(0, CustomToolCallInputDelta(**self.place.at, delta=self._input))
@@ -228,6 +239,7 @@ class OpenCustomCall:
             name=self._offer.name,
             namespace=self._offer.namespace or msgspec.UNSET,
             input=self._input,
+            encrypted_content=self._encrypted,
             status=status,
         )
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from antiphon.conversation import (
     FUNCTIONS,
     Channel,
@@ -24,7 +26,17 @@ from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 from .ending import ENDINGS
 from .event_schema import OutputItemDone, StreamEvent
 from .item_schema import Annotation, OutputItem, Status
-from .open_items import ClientTool, OpenCustomCall, OpenFunctionCall, OpenItem, OpenMessage, OpenReasoning, Phase, Place
+from .open_items import (
+    ENCRYPTED,
+    ClientTool,
+    OpenCustomCall,
+    OpenFunctionCall,
+    OpenItem,
+    OpenMessage,
+    OpenReasoning,
+    Phase,
+    Place,
+)
 from .server_calls import OpenCodeInterpreter, OpenMcpCall, OpenServerCall, OpenWebSearch
 
 PREFIXES: Mapping[type[OpenItem], str] = {
@@ -47,7 +59,8 @@ def _no_citations(text: str) -> list[Annotation]:
 class ResponseView:
     """What a client may see and requested. ``offers``: its own tools by the name that the model calls them by.
 
-    ``served``: recipients that the server runs. ``encrypt`` makes ``encrypted_content`` of reasoning, where requested.
+    ``served``: recipients that the server runs. ``encrypt`` makes ``encrypted_content`` of reasoning and of calls,
+    where requested.
     ``cite`` finds the pages that a text names.
     """
 
@@ -145,7 +158,8 @@ class Output:
         name = recipient.removeprefix(f"{FUNCTIONS}.")
         offer = self._view.offers.get(name, ClientTool(name))
         kind = OpenCustomCall if offer.custom else OpenFunctionCall
-        return self._new(lambda place: kind(place, message.call_id or "", offer), kind)
+        encrypt = self._view.encrypt
+        return self._new(lambda place: kind(place, message.call_id or "", offer, encrypt), kind)
 
     def _server_call(self, recipient: str) -> OpenItem:
         view = self._view
@@ -203,7 +217,13 @@ class Output:
             return []
         item, entry = self._running.pop(call_id)
         entry.messages.append(event.result.message())
-        return self._noted(item.answered(event.result), entry)
+        events = item.answered(event.result)
+        if self._view.encrypt is not None:
+            encrypted = ENCRYPTED.join(map(self._view.encrypt, entry.messages))
+            for done in events:
+                if isinstance(done, OutputItemDone):
+                    done.item = replace(done.item, encrypted_content=encrypted)
+        return self._noted(events, entry)
 
     def _noted(self, events: list[StreamEvent], entry: ItemMessages | None) -> list[StreamEvent]:
         """The events; items that are done by them are noted under their index."""

@@ -24,6 +24,8 @@ from antiphon.wire.definitions import read_response_format
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import sampled
 
+from .items import Entry
+from .known import unread_reasoning
 from .schema import (
     ConversationRef,
     ResponsesRequest,
@@ -106,8 +108,16 @@ def read_request(
     return RequestedResponse(turn=turn, tools=tools, ignored=ignored)
 
 
-def with_sampling(requested: RequestedResponse, wire: ResponsesRequest) -> RequestedResponse:
-    """The same turn with the request's sampling settings; ranges are checked by the plan."""
+def with_sampling(
+    requested: RequestedResponse, wire: ResponsesRequest, inputs: Sequence[Entry] = ()
+) -> RequestedResponse:
+    """The same turn with the request's sampling settings; ranges are checked by the plan.
+
+    ``inputs`` are its items as they were read: reasoning among them of which nothing came and nothing is known is
+    ignored.
+    """
+    items = wire.input if isinstance(wire.input, list) else []
+    unread = unread_reasoning(items, [not entry.messages for entry in inputs])
     turn = replace(
         sampled(requested.turn, wire),
         max_tokens=wire.max_output_tokens,
@@ -116,7 +126,7 @@ def with_sampling(requested: RequestedResponse, wire: ResponsesRequest) -> Reque
         explain_prefix=bool(wire.explain_prefix),
         logprobs=(wire.top_logprobs or 0) if wants_logprobs(wire) else None,
     )
-    return replace(requested, turn=turn)
+    return replace(requested, turn=turn, ignored=(*requested.ignored, *unread))
 
 
 def wants_logprobs(wire: ResponsesRequest) -> bool:
