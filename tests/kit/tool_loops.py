@@ -32,7 +32,7 @@ def thought(number: int) -> str:
 
 HEADERS = (
     "<|channel|>commentary to=functions.{} <|constrain|>json",
-    " to=functions.{}<|channel|>commentary json",
+    " to=functions.{}<|channel|>analysis code",
     "<|channel|>commentary to=functions.{}<|constrain|>json",
 )
 """The usual way of gpt-oss to write a call's header, and two more."""
@@ -47,8 +47,14 @@ def thinking(text: str) -> str:
     return f"<|channel|>analysis<|message|>{text}<|end|><|start|>assistant"
 
 
+def announcing(text: str) -> str:
+    return f"<|channel|>commentary<|message|>{text}<|end|><|start|>assistant"
+
+
 REPLIES = (
-    *(thinking(thought(i)) + call(city, header=HEADERS[i]) for i, city in enumerate(CITIES)),
+    thinking(thought(0)) + call(CITIES[0]),
+    thinking(thought(1)) + call(CITIES[1], header=HEADERS[1]),
+    thinking(thought(2)) + announcing("One more.") + call(CITIES[2], header=HEADERS[2]),
     thinking("SECRET 3.") + f"<|channel|>final<|message|>{ANSWER}<|return|>",
     "<|channel|>final<|message|>Sun.<|return|>",
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseReasoningItem
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
@@ -104,12 +106,36 @@ def test_clients_send_plain_messages_and_the_engine_gets_harmony() -> None:
 
 
 @pytest.mark.spec("HAR-04")
-def test_a_reply_is_the_items_of_the_responses_api(client: openai.OpenAI) -> None:
-    called = client.responses.create(
-        model=str(REPLIES.index(CALLED)),
-        input="Rain in Bern?",
-        tools=[{"type": "function", "name": "weather", "parameters": WEATHER, "strict": False}],
-    )
-    assert [item.type for item in called.output if item.type != "reasoning"] == ["function_call"]
+def test_a_reply_is_the_items_of_the_responses_api_and_they_are_the_reply_again() -> None:
+    """Each message is an item; sent back, the items are the messages, and the prompt has what was sampled."""
+    engine = ScriptedEngine(sampled(ANNOUNCED))
+    models = {"oss": Model(name="oss", engine=engine, tokenizer=TOKENIZER, format=HARMONY)}
+    tools: list[Any] = [{"type": "function", "name": "weather", "parameters": WEATHER, "strict": False}]
+    question: Any = {"role": "user", "content": "Rain in Bern?"}
+    application = create_app(StaticCatalog(models), expose_reasoning=True)
+    with running(application) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="x") as client:
+        response = client.responses.create(model="oss", input=[question], tools=tools)
+        thought, preamble, call = response.output
+        assert isinstance(thought, ResponseReasoningItem)
+        assert [part.text for part in thought.content or ()] == ["Look it up."]
+        assert isinstance(preamble, ResponseOutputMessage)
+        assert [part.text for part in preamble.content if part.type == "output_text"] == ["I will look."]
+        assert preamble.phase == "commentary"
+        assert isinstance(call, ResponseFunctionToolCall)
+        assert (call.name, call.arguments) == ("weather", '{"city": "Bern"}')
+        output = {"type": "function_call_output", "call_id": call.call_id, "output": "wet"}
+        history: list[Any] = [question, *response.output, output]
+        client.responses.create(model="oss", input=history, tools=tools)
+    first, second = (list(prompt) for prompt, *_ in engine.requests)
+    begun = [*first, *sampled(ANNOUNCED)]
+    assert second[: len(begun)] == begun
+    result = "<|start|>functions.weather to=assistant<|channel|>commentary<|message|>wet<|end|><|start|>assistant"
+    assert second[len(begun) :] == sampled(result)
+
+
+@pytest.mark.spec("HAR-04")
+def test_an_answer_is_an_item_too(client: openai.OpenAI) -> None:
     answered = client.responses.create(model=str(REPLIES.index(ANSWER)), input="Rain in Bern?")
+    assert [item.type for item in answered.output] == ["reasoning", "message"]
     assert answered.output_text == "Yes, 雨 all day."
+    assert "Look it up" not in answered.model_dump_json()
