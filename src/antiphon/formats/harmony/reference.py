@@ -16,6 +16,10 @@ from .header_writer import Dialect
 
 START_ID = 200006
 BLANK = " \t\n\r\f"
+"""Between the words of a header."""
+SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+"""Unicode's White_Space, which ends a channel and is cut off a header's ends; Python's blanks are four more."""
+REPLACEMENT = "\ufffd"
 UNFINISHED = "unexpected end of data"
 """Python's reason for a UTF-8 error that more bytes may still repair."""
 
@@ -63,8 +67,10 @@ class ReferenceParser:
     envelope: ReferenceEnvelope | None = None
     delta: str | None = None
     messages: list[ReferenceMessage] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    """The texts of the open message in the order in which they were decoded: none, one or two a token."""
     _header: list[tuple[int | str, bytes | Control]] = field(default_factory=list)
-    _content: list[str] = field(default_factory=list)
+    _joined: tuple[int, str] = (0, "")
     _pending: bytes = b""
     _undecodable: bool = False
 
@@ -75,14 +81,21 @@ class ReferenceParser:
     @property
     def content(self) -> str:
         """The text of the open message so far."""
-        if len(self._content) > 1:
-            self._content = ["".join(self._content)]
-        return self._content[0] if self._content else ""
+        count, text = self._joined
+        if count < len(self.texts):
+            text = "".join((text, *self.texts[count:]))
+            self._joined = len(self.texts), text
+        return text
+
+    @property
+    def header(self) -> list[int | str]:
+        """The tokens of the open header so far."""
+        return [token for token, _ in self._header]
 
     def open(self, envelope: ReferenceEnvelope) -> None:
         """Continue in the content of a message, as behind its ``<|message|>``."""
-        self.role, self.envelope = None, envelope
-        self.state, self._content, self._pending, self._undecodable = ReferenceState.CONTENT, [], b"", False
+        self.role, self.envelope, self.state = None, envelope, ReferenceState.CONTENT
+        self.texts, self._joined, self._pending, self._undecodable = [], (0, ""), b"", False
 
     def process(self, id: int) -> None:
         """One more token."""
@@ -149,35 +162,35 @@ class ReferenceParser:
                 self._end()
                 return
             piece = piece.spelling.encode()
-        self.delta = self._decode(piece)
-        if self.delta is not None:
-            self._content.append(self.delta)
+        texts = self._decode(piece)
+        self.delta = "".join(texts) if texts else None
+        self.texts += texts
 
-    def _decode(self, data: bytes) -> str | None:
-        """The text that this token completes; at most one bad sequence a token becomes U+FFFD."""
+    def _decode(self, data: bytes) -> list[str]:
+        """The texts that this token completes; at most one bad sequence a token becomes U+FFFD, a text of its own."""
         self._undecodable |= not data
         if self._undecodable:
-            return None
+            return []
         data = self._pending + data
         try:
             self._pending = b""
-            return data.decode()
+            return [data.decode()]
         except UnicodeDecodeError as error:
-            text = data[: error.start].decode()
+            valid = [data[: error.start].decode()] if error.start else []
             if error.reason == UNFINISHED:
                 self._pending = data[error.start :]
-                return text or None
+                return valid
             self._pending = data[error.end :]
-            return f"{text}\ufffd"
+            return [*valid, REPLACEMENT]
 
     def _end(self) -> None:
         assert self.envelope is not None
         if self._undecodable:
-            self._content.append("\ufffd")
+            self.texts.append(REPLACEMENT)
         if self._pending:
-            self._content.append(self._pending.decode("utf-8", "replace"))
+            self.texts.append(self._pending.decode("utf-8", "replace"))
         self.messages.append(ReferenceMessage(self.envelope, self.content))
-        self.state, self.envelope, self._content = ReferenceState.EXPECT_START, None, []
+        self.state, self.envelope, self.texts, self._joined = ReferenceState.EXPECT_START, None, [], (0, "")
 
 
 class _UndecodableError(Exception):
@@ -193,10 +206,11 @@ def _decoded(header: list[tuple[int | str, bytes | Control]]) -> str:
     try:
         return b"".join(pieces).decode()
     except UnicodeDecodeError as error:
-        raise _UndecodableError(f"Invalid utf-8 sequence: {_utf8_fault(error)}") from None
+        raise _UndecodableError(f"Invalid utf-8 sequence: {utf8_fault(error)}") from None
 
 
-def _utf8_fault(error: UnicodeDecodeError) -> str:
+def utf8_fault(error: UnicodeDecodeError) -> str:
+    """What is wrong with bytes that are no UTF-8, in the reference's words."""
     if error.reason == UNFINISHED:
         return f"incomplete utf-8 byte sequence from index {error.start}"
     return f"invalid utf-8 sequence of {error.end - error.start} bytes from index {error.start}"
@@ -222,7 +236,7 @@ def cut_channel(text: str, dialect: Dialect) -> tuple[str | None, str]:
     channel = None
     while CHANNEL.spelling in text:
         before, _, after = text.partition(CHANNEL.spelling)
-        end = next((i for i, c in enumerate(after) if c.isspace() or c == "<"), len(after))
+        end = next((i for i, c in enumerate(after) if c in SPACE or c == "<"), len(after))
         if not end and channel is None:
             raise ParseError("channel marker present but no channel value found in header", code="empty_channel")
         channel = channel if channel is not None else after[:end]
@@ -256,7 +270,7 @@ def _addressed(words: list[str]) -> tuple[str | None, str | None]:
 
 
 def _header_words(text: str) -> list[str]:
-    text = text.strip().replace(CONSTRAIN.spelling, f" {CONSTRAIN.spelling}")
+    text = text.strip(SPACE).replace(CONSTRAIN.spelling, f" {CONSTRAIN.spelling}")
     for blank in BLANK:
         text = text.replace(blank, " ")
     return [word for word in text.split(" ") if word]
