@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import jsonschema_rs
+import pydantic
 import pytest
 
+from antiphon.compat import openai_harmony, oss_harmony
 from antiphon.compat.openai_harmony import (
     Author,
+    Content,
     Conversation,
     DeveloperContent,
     HarmonyEncodingName,
@@ -18,6 +28,7 @@ from antiphon.compat.openai_harmony import (
     StreamableParser,
     StreamState,
     SystemContent,
+    TextContent,
     ToolDescription,
     ToolNamespaceConfig,
     load_harmony_encoding,
@@ -115,21 +126,168 @@ def test_values_survive_json_as_the_reference_s_do() -> None:
     assert list(conversation) == conversation.messages
 
 
+@pytest.mark.spec("HAR-20")
+def test_a_value_takes_no_list_of_the_caller_s_and_no_keyword_that_it_has_not() -> None:
+    contents: list[Content] = [TextContent("x")]
+    messages = [Message(Author(Role.USER), contents)]
+    conversation = Conversation(messages)
+    contents.append(TextContent("y"))
+    messages.clear()
+    assert [message.content for message in conversation] == [[TextContent("x")]]
+    keywords: dict[str, Any] = {
+        "author": {"role": "user", "id": 1},
+        "content": [{"type": "text", "text": "x"}],
+        "id": "m",
+    }
+    assert Message(**keywords) == conversation.messages[0]
+    assert Message.from_dict({"role": "user", "content": "x", "id": "m"}) == conversation.messages[0]
+    assert pickle.loads(pickle.dumps(conversation)) == conversation
+
+
+class Request(pydantic.BaseModel):
+    """A model of somebody's, as vLLM's of a Responses request."""
+
+    previous: list[Message | dict[str, Any]] | None = None
+    system: SystemContent | None = None
+    content: Content | None = None
+
+
+@pytest.mark.spec("HAR-20")
+def test_a_value_stands_in_a_model_of_somebody_s() -> None:
+    system = SystemContent.new().with_browser_tool().with_reasoning_effort(ReasoningEffort.LOW)
+    message = Message.from_role_and_content(Role.SYSTEM, system).adding_content("and text").with_channel("final")
+    request = Request(previous=[message, {"role": "user"}], system=system, content=TextContent("x"))
+    assert request.previous is not None
+    assert request.previous[0] is message
+    for read in (Request.model_validate(request.model_dump()), Request.model_validate_json(request.model_dump_json())):
+        assert read.previous is not None
+        # As with the reference a dictionary stays one where the field may be one.
+        assert [Message.model_validate(read.previous[0]), read.previous[1]] == request.previous
+        assert (read.system, read.content) == (system, TextContent("x"))
+    schema = Request.model_json_schema()
+    jsonschema_rs.validate(schema, request.model_dump(mode="json"))
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schema, {"content": {"type": "image", "url": "x"}})
+
+
+@pytest.mark.spec("HAR-20")
+@pytest.mark.parametrize(
+    ("raw", "places"),
+    [
+        ({"system": {"model_identity": 5}}, ["system.model_identity"]),
+        ({"system": {"tools": {"n": {"name": "n", "tools": [{"name": "f"}]}}}}, ["system.tools.n.tools.0.description"]),
+        (
+            {"system": {"reasoning_effort": "most", "channel_config": {}}},
+            [
+                "system.reasoning_effort",
+                "system.channel_config.valid_channels",
+                "system.channel_config.channel_required",
+            ],
+        ),
+        ({"content": {"type": "image"}}, ["content"]),
+        ({"content": {"text": "x"}}, ["content"]),
+    ],
+)
+def test_what_no_value_can_be_made_of_is_refused_by_its_place(raw: dict[str, Any], places: list[str]) -> None:
+    with pytest.raises(pydantic.ValidationError) as raised:
+        Request.model_validate(raw)
+    assert [".".join(map(str, fault["loc"])) for fault in raised.value.errors()] == places
+
+
+@pytest.mark.spec("HAR-20")
+def test_pydantic_s_methods_are_there() -> None:
+    message = Message.from_author_and_content(Author.new(Role.TOOL, "functions.f"), "x").with_channel("commentary")
+    dumped = message.model_dump(mode="json", exclude_none=True)
+    author = {"role": "tool", "name": "functions.f"}
+    assert dumped == {"author": author, "content": [{"type": "text", "text": "x"}], "channel": "commentary"}
+    assert json.loads(message.model_dump_json(include={"author"})) == {"author": author}
+    assert Message.model_validate(dumped) == Message.model_validate_json(json.dumps(dumped)) == message
+    assert message.model_copy(update={"channel": "final"}) == Message.model_validate({**dumped, "channel": "final"})
+    copied = message.model_copy(deep=True)
+    copied.content.clear()
+    assert message.content == [TextContent("x")]
+    jsonschema_rs.validate(Message.model_json_schema(), dumped)
+    assert Message.model_construct(author=Author(Role.USER)) == Message(Author(Role.USER))
+    with pytest.raises(pydantic.ValidationError, match="json"):
+        Message.model_validate_json("{")
+    with pytest.raises(pydantic.ValidationError, match="valid dictionary or instance of Message"):
+        Conversation.from_messages([SystemContent.new()])  # type: ignore[list-item]  # the mistake under test
+
+
+def test_values_need_no_pydantic() -> None:
+    program = """
+import sys
+from antiphon.compat.openai_harmony import *
+conversation = Conversation.from_messages([Message.from_role_and_content(Role.USER, "x")])
+encoding = load_harmony_encoding("HarmonyGptOss")
+assert encoding.decode(encoding.render_conversation(conversation)) == "<|start|>user<|message|>x<|end|>"
+try:
+    TextContent(text=None)
+except ValueError as error:
+    print(error)
+print("pydantic" in sys.modules or "pydantic_core" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "no TextContent can be made of this: text: string_type (None)\nFalse\n"
+
+
 @pytest.mark.spec("HAR-23")
 def test_the_stream_parser_tells_where_it_stands_after_each_token() -> None:
     parser = StreamableParser(ENCODING, role=Role.ASSISTANT)
     assert (parser.state, parser.current_role) == (StreamState.HEADER, Role.ASSISTANT)
     for token in ENCODING.encode("<|channel|>final<|message|>", allowed_special="all"):
         parser.process(token)
-    assert parser.state_data == {
-        "state": "Content",
-        "header": {"author": {"role": "assistant"}, "recipient": None, "channel": "final", "content_type": None},
-        "content_tokens": [],
-    }
-    (token,) = ENCODING.encode("yes")
-    parser.process(token)
-    assert (parser.last_content_delta, parser.current_content, parser.current_channel) == ("yes", "yes", "final")
-    assert parser.process_eos().messages == [Message.from_role_and_content(Role.ASSISTANT, "yes").with_channel("final")]
+    header = {"author": {"role": "assistant"}, "recipient": None, "channel": "final", "content_type": None}
+    assert parser.state_data == {"state": "Content", "header": header, "content_tokens": []}
+    tower = ENCODING.encode("🗼")
+    assert len(tower) > 1
+    for token in tower[:-1]:
+        parser.process(token)
+        assert (parser.last_content_delta, parser.current_content) == (None, "")
+        assert parser.state_data["content_tokens"] == []
+    parser.process(tower[-1])
+    assert (parser.last_content_delta, parser.current_content, parser.current_channel) == ("🗼", "🗼", "final")
+    assert parser.state_data["content_tokens"] == tower
+    (spelled,) = ENCODING.encode("<|channel|>", allowed_special="all")
+    parser.process(spelled)
+    assert parser.state_data["content_tokens"] == [*tower, *ENCODING.encode("<|channel|>", disallowed_special=())]
+    expected = Message.from_role_and_content(Role.ASSISTANT, "🗼<|channel|>").with_channel("final")
+    assert parser.process_eos().messages == [expected]
+    assert parser.state_data == {"state": "ExpectStart"}
+
+
+@pytest.mark.spec("HAR-23")
+def test_what_the_parser_tells_is_the_caller_s_own() -> None:
+    parser = StreamableParser(ENCODING, role=Role.ASSISTANT)
+    first, second = (
+        ENCODING.encode(text, allowed_special="all")
+        for text in ("<|channel|>final<|message|>a<|end|>", "<|start|>assistant<|channel|>final<|message|>b<|return|>")
+    )
+    for token in first:
+        parser.process(token)
+    found = parser.messages
+    found[0].recipient = "functions.f"
+    found[0].content.clear()
+    found.append(Message.from_role_and_content(Role.TOOL, "mine"))
+    parser.tokens.append(7)
+    for token in second:
+        parser.process(token)
+    assert [message.content[0] for message in parser.messages] == [TextContent("a"), TextContent("b")]
+    assert parser.messages[0].recipient is None
+    assert parser.tokens == [*first, *second]
+
+
+def test_the_fork_has_the_same_names_and_its_own_dialect() -> None:
+    assert sorted(oss_harmony.__all__) == sorted(openai_harmony.__all__)
+    call = Message.from_role_and_content(Role.ASSISTANT, "{}").with_channel("commentary").with_recipient("functions.f")
+    texts = []
+    for package in (openai_harmony, oss_harmony):
+        encoding = package.load_harmony_encoding(HarmonyEncodingName.HARMONY_GPT_OSS)
+        texts.append(encoding.decode(encoding.render(call)))
+    assert texts == [
+        "<|start|>assistant to=functions.f<|channel|>commentary<|message|>{}<|call|>",
+        "<|start|>assistant<|channel|>commentary to=functions.f<|message|>{}<|call|>",
+    ]
 
 
 def test_text_that_spells_a_control_is_refused_unless_allowed() -> None:
@@ -157,4 +315,4 @@ def test_what_cannot_be_decoded_or_rendered_raises_as_in_the_reference() -> None
     with pytest.raises(ValueError, match="Invalid HarmonyEncodingName"):
         load_harmony_encoding("nope")
     with pytest.raises(ValueError, match="description"):
-        ToolNamespaceConfig("x", None, [ToolDescription("f", None)])  # type: ignore[arg-type]  # the mistake under test
+        ToolNamespaceConfig("x", tools=[ToolDescription("f", None)])  # type: ignore[arg-type]  # the mistake under test

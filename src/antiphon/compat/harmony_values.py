@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from enum import StrEnum
+from importlib import import_module
 from typing import Any, Self
 
 from antiphon.conversation import Role, ToolNamespace
 from antiphon.formats.harmony import BROWSER, PYTHON
 
-Json = dict[str, Any]
+from .models import Json, Model, Path, Problem
+
 IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
 CHANNELS = ("analysis", "commentary", "final")
 
@@ -24,27 +26,47 @@ class ReasoningEffort(StrEnum):
     HIGH = "High"
 
 
-@dataclass
-class Author:
+class Author(Model):
     role: Role
     name: str | None = None
-
-    def __post_init__(self) -> None:
-        self.role = Role(self.role)
 
     @classmethod
     def new(cls, role: Role, name: str) -> Self:
         return cls(role, name)
 
 
-class Content:
-    """What a message holds."""
+class Content(Model):
+    """What a message holds: a dictionary says by its ``type`` which content it is."""
 
     def to_dict(self) -> Json:
         raise NotImplementedError
 
+    @classmethod
+    def read(cls, raw: Mapping[str, object], path: Path, problems: list[Problem]) -> Model:
+        if cls is not Content:
+            return super().read(raw, path, problems)
+        tag = raw.get("type")
+        if isinstance(tag, str) and tag in CONTENTS:
+            return CONTENTS[tag].read(raw, path, problems)
+        words = {"discriminator": "'type'", "tag": str(tag), "expected_tags": ", ".join(map(repr, CONTENTS))}
+        problems.append(Problem("union_tag_invalid", path, raw, words))
+        return Content()
 
-@dataclass
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return _any_content(handler) if cls is Content else handler(source)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Json:
+        found: Json = handler(schema)
+        if cls is Content:
+            kinds = zip(found.pop("oneOf"), CONTENTS, strict=True)
+            found["oneOf"] = [
+                {**kind, "properties": {"type": {"const": tag}}, "required": ["type"]} for kind, tag in kinds
+            ]
+        return found
+
+
 class TextContent(Content):
     text: str
 
@@ -52,15 +74,10 @@ class TextContent(Content):
         return {"type": "text", "text": self.text}
 
 
-@dataclass
-class ToolDescription:
+class ToolDescription(Model):
     name: str
     description: str
-    parameters: Json | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.description, str):
-            raise ValueError(f"description must be a string, not {self.description!r}")
+    parameters: dict[Any, Any] | None = None
 
     @classmethod
     def new(cls, name: str, description: str, parameters: Json | None = None) -> Self:
@@ -70,8 +87,7 @@ class ToolDescription:
         return _present(name=self.name, description=self.description, parameters=self.parameters)
 
 
-@dataclass
-class ChannelConfig:
+class ChannelConfig(Model):
     valid_channels: list[str]
     channel_required: bool
 
@@ -83,11 +99,10 @@ class ChannelConfig:
         return {"valid_channels": self.valid_channels, "channel_required": self.channel_required}
 
 
-@dataclass
-class ToolNamespaceConfig:
+class ToolNamespaceConfig(Model):
     name: str
     description: str | None = None
-    tools: list[ToolDescription] = field(default_factory=list)
+    tools: list[ToolDescription] = field(kw_only=True)
 
     @staticmethod
     def browser() -> ToolNamespaceConfig:
@@ -101,13 +116,7 @@ class ToolNamespaceConfig:
         tools = [tool.to_dict() for tool in self.tools]
         return _present(name=self.name, description=self.description, tools=tools)
 
-    @classmethod
-    def from_dict(cls, raw: Json) -> Self:
-        tools = [ToolDescription(t["name"], t["description"], t.get("parameters")) for t in raw["tools"]]
-        return cls(raw["name"], raw.get("description"), tools)
 
-
-@dataclass
 class SystemContent(Content):
     model_identity: str | None = IDENTITY
     reasoning_effort: ReasoningEffort | None = ReasoningEffort.MEDIUM
@@ -167,16 +176,9 @@ class SystemContent(Content):
     @classmethod
     def from_dict(cls, raw: Json) -> Self:
         """What is missing takes its default; what is null is not rendered."""
-        known = {key: raw[key] for key in cls.__dataclass_fields__ if key in raw}
-        if known.get("reasoning_effort") is not None:
-            known["reasoning_effort"] = ReasoningEffort(known["reasoning_effort"])
-        if known.get("channel_config") is not None:
-            config = known["channel_config"]
-            known["channel_config"] = ChannelConfig(config["valid_channels"], config["channel_required"])
-        return cls(**known | _read_tools(known))
+        return cls(**raw)
 
 
-@dataclass
 class DeveloperContent(Content):
     instructions: str | None = None
     tools: dict[str, ToolNamespaceConfig] | None = None
@@ -194,19 +196,17 @@ class DeveloperContent(Content):
         return self
 
     def with_function_tools(self, tools: Sequence[ToolDescription]) -> Self:
-        return self.with_tools(ToolNamespaceConfig("functions", None, list(tools)))
+        return self.with_tools(ToolNamespaceConfig("functions", tools=list(tools)))
 
     def to_dict(self) -> Json:
         return _present(instructions=self.instructions, tools=_tools(self.tools), type="developer_content")
 
     @classmethod
     def from_dict(cls, raw: Json) -> Self:
-        known = {key: raw[key] for key in cls.__dataclass_fields__ if key in raw}
-        return cls(**known | _read_tools(known))
+        return cls(**raw)
 
 
-@dataclass
-class Message:
+class Message(Model):
     author: Author
     content: list[Content] = field(default_factory=list)
     channel: str | None = None
@@ -262,8 +262,7 @@ class Message:
         return cls(author, contents, data.get("channel"), data.get("recipient"), data.get("content_type"))
 
 
-@dataclass
-class Conversation:
+class Conversation(Model):
     messages: list[Message] = field(default_factory=list)
 
     @classmethod
@@ -284,31 +283,45 @@ class Conversation:
         return cls([Message.from_dict(message) for message in json.loads(payload)["messages"]])
 
 
+CONTENTS: dict[str, type[Content]] = {
+    "text": TextContent,
+    "system_content": SystemContent,
+    "developer_content": DeveloperContent,
+}
+"""Each content by the ``type`` of its JSON."""
+TAGS = {kind: tag for tag, kind in CONTENTS.items()}
+
+
 def _content(raw: Json) -> Content:
-    match raw.get("type"):
-        case "text":
-            return TextContent(raw["text"])
-        case "system_content":
-            return SystemContent.from_dict(raw)
-        case "developer_content":
-            return DeveloperContent.from_dict(raw)
-        case _:
-            raise ValueError(f"Unknown content variant: {raw}")
+    kind = CONTENTS.get(raw.get("type", ""))
+    if kind is None:
+        raise ValueError(f"Unknown content variant: {raw}")
+    return kind(**raw)
+
+
+def _any_content(handler: Any) -> Any:
+    """Pydantic's schema of a content of any kind, which is dumped with the ``type`` by which it is read."""
+    core = import_module("pydantic_core.core_schema")
+    kinds = {tag: handler.generate_schema(kind) for tag, kind in CONTENTS.items()}
+    dump = core.wrap_serializer_function_ser_schema(_dump_content, schema=core.tagged_union_schema(kinds, _tag))
+    return core.tagged_union_schema(kinds, _tag, serialization=dump)
+
+
+def _tag(raw: Any) -> Any:
+    return raw.get("type") if isinstance(raw, dict) else TAGS.get(type(raw))
+
+
+def _dump_content(content: Content, dump: Any) -> Json:
+    return {"type": TAGS[type(content)], **dump(content)}
 
 
 def _namespace(trained: ToolNamespace) -> ToolNamespaceConfig:
     tools = [ToolDescription(t.name, t.description, t.parameters or None) for t in trained.tools]  # type: ignore[arg-type]  # never a bool here
-    return ToolNamespaceConfig(trained.name, trained.description, tools)
+    return ToolNamespaceConfig(trained.name, trained.description, tools=tools)
 
 
 def _tools(tools: dict[str, ToolNamespaceConfig] | None) -> Json | None:
     return None if tools is None else {key: namespace.to_dict() for key, namespace in tools.items()}
-
-
-def _read_tools(fields: Json) -> Json:
-    if fields.get("tools") is None:
-        return {}
-    return {"tools": {key: ToolNamespaceConfig.from_dict(raw) for key, raw in fields["tools"].items()}}
 
 
 def _present(**fields: Any) -> Json:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import lru_cache
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from antiphon.conversation import Role
 from antiphon.errors import AntiphonError, ParseError
 from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import Dialect, Harmony, ReferenceParser, read_conversation, read_message
-from antiphon.formats.harmony.reference import ReferenceEnvelope, ReferenceMessage, ReferenceState
+from antiphon.formats.harmony.reference import ReferenceEnvelope, ReferenceMessage, ReferenceState, utf8_fault
 from antiphon.tokens import Control, Piece, SegmentMemo, Tokenizer, encode_pieces, utf8
 from antiphon.tokens.bpe import o200k_harmony
 
@@ -35,8 +34,11 @@ from .harmony_values import (
     ToolDescription,
     ToolNamespaceConfig,
 )
+from .models import Model
 
 STOPS = ("<|return|>", "<|call|>", "<|end|>")
+IDS = 2**32
+"""Ids of the reference have 32 bits; a number beyond is an OverflowError there too."""
 
 
 class HarmonyError(RuntimeError):
@@ -53,13 +55,11 @@ class StreamState(Enum):
     CONTENT = "Content"
 
 
-@dataclass
-class RenderConversationConfig:
+class RenderConversationConfig(Model):
     auto_drop_analysis: bool = True
 
 
-@dataclass
-class RenderOptions:
+class RenderOptions(Model):
     conversation_has_function_tools: bool = False
 
 
@@ -126,6 +126,7 @@ class HarmonyEncoding:
     def parse_messages_from_completion_tokens(
         self, tokens: Sequence[int], role: Role | None = None, *, strict: bool = True
     ) -> list[Message]:
+        _check_ids(tokens)
         parser = StreamableParser(self, role, strict=strict)
         for token in tokens:
             parser.process(token)
@@ -142,7 +143,10 @@ class HarmonyEncoding:
         allowed = self._controls.keys() if allowed_special == "all" else allowed_special & self._controls.keys()
         refused = self._controls.keys() - allowed if disallowed_special == "all" else disallowed_special
         if found := _any_of(refused).search(text):
-            raise HarmonyError(f"Encountered text corresponding to disallowed special token {found[0]!r}.")
+            raise HarmonyError(
+                f"Encountered text corresponding to disallowed special token {found[0]!r}.\n"
+                "allowed_special makes it a control, and disallowed_special=() makes every such spelling plain text."
+            )
         ids: list[int] = []
         start = 0
         for found in _any_of(allowed).finditer(text):
@@ -165,9 +169,10 @@ class HarmonyEncoding:
                 f"Could not decode tokens: Invalid token error: Invalid token for decoding: {unknown}"
             ) from None
         except UnicodeDecodeError as error:
-            raise HarmonyError(f"Could not decode tokens: Invalid utf-8 sequence: {error}") from None
+            raise HarmonyError(f"Could not decode tokens: Invalid utf-8 sequence: {utf8_fault(error)}") from None
 
     def _bytes(self, tokens: Sequence[int]) -> bytes:
+        _check_ids(tokens)
         return b"".join(map(self._bytes_of, tokens))
 
     def _bytes_of(self, token: int) -> bytes:
@@ -187,25 +192,21 @@ class HarmonyEncoding:
 
 
 class StreamableParser:
-    """The reference's parser of one completion, token by token. Every property is O(1)."""
+    """The reference's parser of one completion, token by token. What it tells costs no more the more it has read."""
 
     def __init__(self, encoding: HarmonyEncoding, role: Role | None, *, strict: bool = True) -> None:
         given = None if role is None else Role(role)
+        self._encode = encoding.tokenizer.encode
         self._parser = ReferenceParser(encoding.tokenizer.piece, given, strict, encoding.harmony.dialect)
-        self._messages: list[Message] = []
-        self.tokens: list[int] = []
-        self._opened_at = 0
+        self._tokens: list[int] = []
 
     def process(self, token: int) -> StreamableParser:
-        self.tokens.append(token)
-        before = self._parser.state
+        _check_ids((token,))
+        self._tokens.append(token)
         try:
             self._parser.process(token)
         except ParseError as error:
             raise HarmonyError(error.message) from None
-        finally:
-            if self._parser.state is not before:
-                self._opened_at = len(self.tokens)
         return self
 
     def process_eos(self) -> StreamableParser:
@@ -241,9 +242,13 @@ class StreamableParser:
 
     @property
     def messages(self) -> list[Message]:
-        """The finished messages: always the same list, which grows."""
-        self._messages += map(_message, self._parser.messages[len(self._messages) :])
-        return self._messages
+        """The finished messages: a list and values of the caller's own, made at each look."""
+        return [_message(read) for read in self._parser.messages]
+
+    @property
+    def tokens(self) -> list[int]:
+        """Every token that was read: a list of the caller's own."""
+        return [*self._tokens]
 
     @property
     def state(self) -> StreamState:
@@ -251,15 +256,15 @@ class StreamableParser:
 
     @property
     def state_data(self) -> dict[str, Any]:
-        """The state with the tokens since it began, in the reference's form."""
-        tokens = self.tokens[self._opened_at :]
+        """The state with the tokens since it began: of content those of its text, encoded anew as it was decoded."""
         match self._parser.state:
             case ReferenceState.EXPECT_START:
                 return {"state": "ExpectStart"}
             case ReferenceState.HEADER:
-                return {"state": "Header", "header_tokens": tokens}
+                return {"state": "Header", "header_tokens": self._parser.header}
             case ReferenceState.CONTENT:
-                return {"state": "Content", "header": _header(self._parser.envelope), "content_tokens": tokens}
+                ids = [id for text in self._parser.texts for id in self._encode(text)]
+                return {"state": "Content", "header": _header(self._parser.envelope), "content_tokens": ids}
 
 
 def load_harmony_encoding(name: str | HarmonyEncodingName, *, dialect: Dialect = "a") -> HarmonyEncoding:
@@ -281,9 +286,13 @@ def _history(config: RenderConversationConfig | None) -> HistoryPolicy:
 
 def _message(read: ReferenceMessage) -> Message:
     envelope = read.envelope
-    author = Author(envelope.role, envelope.name)
-    content: list[Content] = [TextContent(read.text)]
-    return Message(author, content, envelope.channel, envelope.recipient, envelope.content_type)
+    return Message.model_construct(
+        author=Author.model_construct(role=envelope.role, name=envelope.name),
+        content=[TextContent.model_construct(text=read.text)],
+        channel=envelope.channel,
+        recipient=envelope.recipient,
+        content_type=envelope.content_type,
+    )
 
 
 def _header(envelope: ReferenceEnvelope | None) -> dict[str, Any] | None:
@@ -296,6 +305,12 @@ def _header(envelope: ReferenceEnvelope | None) -> dict[str, Any] | None:
         "channel": envelope.channel,
         "content_type": envelope.content_type,
     }
+
+
+def _check_ids(tokens: Sequence[int]) -> None:
+    """Raises OverflowError, as the reference does before it looks at any of them."""
+    if len(tokens) and not (min(tokens) >= 0 and max(tokens) < IDS):
+        raise OverflowError(f"an id is a number from 0 to {IDS - 1}")
 
 
 def _any_of(spellings: Collection[str]) -> re.Pattern[str]:

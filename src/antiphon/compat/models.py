@@ -1,0 +1,249 @@
+"""What the reference's values can do because they are pydantic models: checked when they are made, dumped, copied.
+
+Pydantic is no dependency. It takes dataclasses, and so these values, into models of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from enum import Enum
+from importlib import import_module
+from types import UnionType
+from typing import Any, ClassVar, NoReturn, Self, dataclass_transform, get_args, get_origin, get_type_hints
+
+Json = dict[str, Any]
+Path = tuple[str | int, ...]
+Check = Callable[[object, Path, "list[Problem]"], object]
+"""Takes a value and where it stands, returns what is stored, and adds what is wrong with it to the list."""
+Plan = tuple[tuple[str, Check, Callable[[], object] | None], ...]
+PLANS: dict[type[Any], Plan] = {}
+ADAPTERS: dict[type[Any], Any] = {}
+TRUE, FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
+SEQUENCES = (list, tuple, set, frozenset, deque, Generator)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a value cannot be made: pydantic's kind of error, where, of what, and the values in that error's words."""
+
+    kind: str
+    path: Path
+    found: object
+    words: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass_transform(field_specifiers=(field,))
+class Model:
+    """A value whose fields are checked when it is made, and which ignores keywords of other names, as in pydantic.
+
+    Subclasses become dataclasses. Raises pydantic's ValidationError where pydantic is loaded, elsewhere ValueError,
+    of which that is a kind.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        dataclass(init=False)(cls)
+
+    def __init__(self, *values: object, **named: object) -> None:
+        names = [each.name for each in fields(self)]
+        if len(values) > len(names):
+            raise TypeError(f"{type(self).__name__} has {len(names)} fields, not {len(values)}")
+        problems: list[Problem] = []
+        self._fill(named | dict(zip(names, values, strict=False)), (), problems)
+        if problems:
+            _refuse(type(self).__name__, problems)
+
+    @classmethod
+    def read(cls, raw: Mapping[str, object], path: Path, problems: list[Problem]) -> Model:
+        """The value of a dictionary of fields, whatever is wrong with it added to ``problems``."""
+        made = object.__new__(cls)
+        made._fill(raw, path, problems)
+        return made
+
+    def _fill(self, raw: Mapping[str, object], path: Path, problems: list[Problem]) -> None:
+        stored = self.__dict__
+        for name, check, default in _plan(type(self)):
+            if name in raw:
+                stored[name] = check(raw[name], (*path, name), problems)
+            elif default is None:
+                problems.append(Problem("missing", (*path, name), raw))
+            else:
+                stored[name] = default()
+
+    @classmethod
+    def model_construct(cls, _fields_set: object = None, **values: object) -> Self:
+        """A value of these fields, unchecked, and of the defaults of the others."""
+        made = object.__new__(cls)
+        for name, _, default in _plan(cls):
+            if name in values:
+                made.__dict__[name] = values[name]
+            elif default is not None:
+                made.__dict__[name] = default()
+        return made
+
+    @classmethod
+    def model_validate(cls, obj: object) -> Self:
+        """The value itself, or that of a dictionary of fields."""
+        problems: list[Problem] = []
+        made = _value(cls)(obj, (), problems)
+        if problems:
+            _refuse(cls.__name__, problems)
+        assert isinstance(made, cls)
+        return made
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes) -> Self:
+        """As `model_validate`, from JSON."""
+        try:
+            raw = json.loads(json_data)
+        except ValueError as error:
+            _refuse(cls.__name__, [Problem("json_invalid", (), json_data, {"error": str(error)})])
+        return cls.model_validate(raw)
+
+    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
+        """The same once more, with some fields changed, unchecked."""
+        made = copy.deepcopy(self) if deep else copy.copy(self)
+        made.__dict__.update(update or {})
+        return made
+
+    def model_dump(self, **options: Any) -> Json:
+        """The fields as a dictionary. Takes pydantic's options, and needs pydantic."""
+        dumped: Json = _adapter(type(self)).dump_python(self, **options)
+        return dumped
+
+    def model_dump_json(self, **options: Any) -> str:
+        """The fields as JSON. Takes pydantic's options, and needs pydantic."""
+        return str(_adapter(type(self)).dump_json(self, **options), "utf-8")
+
+    @classmethod
+    def model_json_schema(cls, **options: Any) -> Json:
+        """The JSON Schema of the fields. Takes pydantic's options, and needs pydantic."""
+        schema: Json = _adapter(cls).json_schema(**options)
+        return schema
+
+
+def _plan(cls: type[Any]) -> Plan:
+    """Of each field its name, its check, and what makes its default; read once a class."""
+    if cls not in PLANS:
+        hints = get_type_hints(cls)
+        PLANS[cls] = tuple((each.name, _check(hints[each.name]), _default(each)) for each in fields(cls))
+    return PLANS[cls]
+
+
+def _default(declared: Field[Any]) -> Callable[[], object] | None:
+    if declared.default_factory is not MISSING:
+        return declared.default_factory
+    return None if declared.default is MISSING else lambda: declared.default
+
+
+def _check(hint: Any) -> Check:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is UnionType:
+        return _optional(_check(arguments[0]))
+    if origin is list:
+        return _list(_check(arguments[0]))
+    if origin is dict:
+        return _dictionary(*map(_check, arguments))
+    if hint in PLAIN:
+        return PLAIN[hint]
+    return _member(hint) if issubclass(hint, Enum) else _value(hint)
+
+
+def _optional(check: Check) -> Check:
+    return lambda value, path, problems: None if value is None else check(value, path, problems)
+
+
+def _text(value: object, path: Path, problems: list[Problem]) -> object:
+    if isinstance(value, str):
+        return str.__str__(value)
+    problems.append(Problem("string_type", path, value))
+    return value
+
+
+def _truth(value: object, path: Path, problems: list[Problem]) -> object:
+    if isinstance(value, int | float) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, str) and (word := value.lower()) in (*TRUE, *FALSE):
+        return word in TRUE
+    problems.append(Problem("bool_parsing" if isinstance(value, str | int) else "bool_type", path, value))
+    return value
+
+
+def _anything(value: object, path: Path, problems: list[Problem]) -> object:
+    return value
+
+
+PLAIN: dict[Any, Check] = {str: _text, bool: _truth, Any: _anything}
+
+
+def _member(kind: type[Enum]) -> Check:
+    *most, last = [repr(member.value) for member in kind]
+    expected = f"{', '.join(most)} or {last}"
+
+    def check(value: object, path: Path, problems: list[Problem]) -> object:
+        try:
+            return kind(value)
+        except ValueError:
+            problems.append(Problem("enum", path, value, {"expected": expected}))
+            return value
+
+    return check
+
+
+def _list(check: Check) -> Check:
+    def check_all(value: object, path: Path, problems: list[Problem]) -> object:
+        if isinstance(value, SEQUENCES):
+            return [check(item, (*path, place), problems) for place, item in enumerate(value)]
+        problems.append(Problem("list_type", path, value))
+        return value
+
+    return check_all
+
+
+def _dictionary(key_check: Check, check: Check) -> Check:
+    def check_all(value: object, path: Path, problems: list[Problem]) -> object:
+        if isinstance(value, Mapping):
+            places = {key: (*path, key if isinstance(key, str | int) else str(key)) for key in value}
+            return {
+                key_check(key, (*place, "[key]"), problems): check(value[key], place, problems)
+                for key, place in places.items()
+            }
+        problems.append(Problem("dict_type", path, value))
+        return value
+
+    return check_all
+
+
+def _value(kind: type[Model]) -> Check:
+    def check(value: object, path: Path, problems: list[Problem]) -> object:
+        if isinstance(value, kind):
+            return value
+        if isinstance(value, dict):
+            return kind.read(value, path, problems)
+        problems.append(Problem("model_type", path, value, {"class_name": kind.__name__}))
+        return value
+
+    return check
+
+
+def _refuse(title: str, problems: list[Problem]) -> NoReturn:
+    """Whoever catches pydantic's error has loaded pydantic."""
+    core: Any = sys.modules.get("pydantic_core")
+    if core is None:
+        each = "; ".join(f"{'.'.join(map(str, p.path)) or 'it'}: {p.kind} ({p.found!r:.60})" for p in problems)
+        raise ValueError(f"no {title} can be made of this: {each}")
+    lines = [{"type": p.kind, "loc": p.path, "input": p.found, "ctx": dict(p.words)} for p in problems]
+    raise core.ValidationError.from_exception_data(title, lines)
+
+
+def _adapter(cls: type[Any]) -> Any:
+    """Pydantic's own view of a class, which it takes a while to make."""
+    if cls not in ADAPTERS:
+        ADAPTERS[cls] = import_module("pydantic").TypeAdapter(cls)
+    return ADAPTERS[cls]
