@@ -15,7 +15,7 @@ READY := .venv/.ready
 ORACLES := .oracles/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -78,7 +78,10 @@ $(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock requirements/j
 	@touch $@
 
 fuzz-harmony: oracles ## twenty times the differential cases of the test run
-	HARMONY_FUZZ=20 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py
+	HARMONY_FUZZ=20 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py tests/compat/test_oracles.py
+
+compat-suites: oracles ## the tests of openai-harmony, gpt-oss and vLLM's Harmony over antiphon.compat: fetches 50 MB, installs 70 into .suites
+	$(BIN)/python tests/compat/suites/run.py .suites
 
 fuzz-openchatml: setup ## ten minutes of random and mutated transcripts: no crash, no hang, no lost text
 	$(BIN)/python tests/fuzz/openchatml.py 600
@@ -121,4 +124,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf .venv .oracles .clients .vllm .lmdeploy .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .oracles .clients .vllm .lmdeploy .peers .suites .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
