@@ -12,7 +12,7 @@ from typing import Any, Self
 from antiphon.conversation import Role, ToolNamespace
 from antiphon.formats.harmony import BROWSER, PYTHON
 
-from .models import Json, Model, Path, Problem
+from .models import Json, Mismatch, Model, Path
 
 IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
 CHANNELS = ("analysis", "commentary", "final")
@@ -42,14 +42,14 @@ class Content(Model):
         raise NotImplementedError
 
     @classmethod
-    def read(cls, raw: Mapping[str, object], path: Path, problems: list[Problem]) -> Model:
+    def read(cls, raw: Mapping[str, object], path: Path, mismatches: list[Mismatch]) -> Model:
         if cls is not Content:
-            return super().read(raw, path, problems)
+            return super().read(raw, path, mismatches)
         tag = raw.get("type")
         if isinstance(tag, str) and tag in CONTENTS:
-            return CONTENTS[tag].read(raw, path, problems)
+            return CONTENTS[tag].read(raw, path, mismatches)
         words = {"discriminator": "'type'", "tag": str(tag), "expected_tags": ", ".join(map(repr, CONTENTS))}
-        problems.append(Problem("union_tag_invalid", path, raw, words))
+        mismatches.append(Mismatch("union_tag_invalid", path, raw, words))
         return Content()
 
     @classmethod

@@ -14,11 +14,12 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import Enum
 from importlib import import_module
 from types import UnionType
-from typing import Any, ClassVar, NoReturn, Self, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NoReturn, Self, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
 Json = dict[str, Any]
 Path = tuple[str | int, ...]
-Check = Callable[[object, Path, "list[Problem]"], object]
+AnyModel = TypeVar("AnyModel", bound="Model")
+Check = Callable[[object, Path, "list[Mismatch]"], object]
 """Takes a value and where it stands, returns what is stored, and adds what is wrong with it to the list."""
 Plan = tuple[tuple[str, Check, Callable[[], object] | None], ...]
 PLANS: dict[type[Any], Plan] = {}
@@ -28,7 +29,7 @@ SEQUENCES = (list, tuple, set, frozenset, deque, Generator)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Mismatch:
     """Why a value cannot be made: pydantic's kind of error, where, of what, and the values in that error's words."""
 
     kind: str
@@ -54,46 +55,41 @@ class Model:
         names = [each.name for each in fields(self)]
         if len(values) > len(names):
             raise TypeError(f"{type(self).__name__} has {len(names)} fields, not {len(values)}")
-        problems: list[Problem] = []
-        self._fill(named | dict(zip(names, values, strict=False)), (), problems)
-        if problems:
-            _refuse(type(self).__name__, problems)
+        mismatches: list[Mismatch] = []
+        self._fill(named | dict(zip(names, values, strict=False)), (), mismatches)
+        if mismatches:
+            _refuse(type(self).__name__, mismatches)
 
     @classmethod
-    def read(cls, raw: Mapping[str, object], path: Path, problems: list[Problem]) -> Model:
-        """The value of a dictionary of fields, whatever is wrong with it added to ``problems``."""
+    def read(cls, raw: Mapping[str, object], path: Path, mismatches: list[Mismatch]) -> Model:
+        """The value of a dictionary of fields, whatever is wrong with it added to ``mismatches``."""
         made = object.__new__(cls)
-        made._fill(raw, path, problems)
+        made._fill(raw, path, mismatches)
         return made
 
-    def _fill(self, raw: Mapping[str, object], path: Path, problems: list[Problem]) -> None:
+    def _fill(self, raw: Mapping[str, object], path: Path, mismatches: list[Mismatch]) -> None:
         stored = self.__dict__
         for name, check, default in _plan(type(self)):
             if name in raw:
-                stored[name] = check(raw[name], (*path, name), problems)
+                stored[name] = check(raw[name], (*path, name), mismatches)
             elif default is None:
-                problems.append(Problem("missing", (*path, name), raw))
+                mismatches.append(Mismatch("missing", (*path, name), raw))
             else:
                 stored[name] = default()
 
     @classmethod
     def model_construct(cls, _fields_set: object = None, **values: object) -> Self:
         """A value of these fields, unchecked, and of the defaults of the others."""
-        made = object.__new__(cls)
-        for name, _, default in _plan(cls):
-            if name in values:
-                made.__dict__[name] = values[name]
-            elif default is not None:
-                made.__dict__[name] = default()
-        return made
+        known = {name: values[name] for name, _, _ in _plan(cls) if name in values}
+        return unchecked(cls, **{name: make() for name, _, make in _plan(cls) if make and name not in known}, **known)
 
     @classmethod
     def model_validate(cls, obj: object) -> Self:
         """The value itself, or that of a dictionary of fields."""
-        problems: list[Problem] = []
-        made = _value(cls)(obj, (), problems)
-        if problems:
-            _refuse(cls.__name__, problems)
+        mismatches: list[Mismatch] = []
+        made = _value(cls)(obj, (), mismatches)
+        if mismatches:
+            _refuse(cls.__name__, mismatches)
         assert isinstance(made, cls)
         return made
 
@@ -103,7 +99,7 @@ class Model:
         try:
             raw = json.loads(json_data)
         except ValueError as error:
-            _refuse(cls.__name__, [Problem("json_invalid", (), json_data, {"error": str(error)})])
+            _refuse(cls.__name__, [Mismatch("json_invalid", (), json_data, {"error": str(error)})])
         return cls.model_validate(raw)
 
     def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
@@ -126,6 +122,13 @@ class Model:
         """The JSON Schema of the fields. Takes pydantic's options, and needs pydantic."""
         schema: Json = _adapter(cls).json_schema(**options)
         return schema
+
+
+def unchecked(cls: type[AnyModel], **fields: object) -> AnyModel:
+    """A value of all its fields, which are known to be right."""
+    made = object.__new__(cls)
+    made.__dict__.update(fields)
+    return made
 
 
 def _plan(cls: type[Any]) -> Plan:
@@ -156,26 +159,26 @@ def _check(hint: Any) -> Check:
 
 
 def _optional(check: Check) -> Check:
-    return lambda value, path, problems: None if value is None else check(value, path, problems)
+    return lambda value, path, mismatches: None if value is None else check(value, path, mismatches)
 
 
-def _text(value: object, path: Path, problems: list[Problem]) -> object:
+def _text(value: object, path: Path, mismatches: list[Mismatch]) -> object:
     if isinstance(value, str):
         return str.__str__(value)
-    problems.append(Problem("string_type", path, value))
+    mismatches.append(Mismatch("string_type", path, value))
     return value
 
 
-def _truth(value: object, path: Path, problems: list[Problem]) -> object:
+def _truth(value: object, path: Path, mismatches: list[Mismatch]) -> object:
     if isinstance(value, int | float) and value in (0, 1):
         return bool(value)
     if isinstance(value, str) and (word := value.lower()) in (*TRUE, *FALSE):
         return word in TRUE
-    problems.append(Problem("bool_parsing" if isinstance(value, str | int) else "bool_type", path, value))
+    mismatches.append(Mismatch("bool_parsing" if isinstance(value, str | int) else "bool_type", path, value))
     return value
 
 
-def _anything(value: object, path: Path, problems: list[Problem]) -> object:
+def _anything(value: object, path: Path, mismatches: list[Mismatch]) -> object:
     return value
 
 
@@ -186,59 +189,59 @@ def _member(kind: type[Enum]) -> Check:
     *most, last = [repr(member.value) for member in kind]
     expected = f"{', '.join(most)} or {last}"
 
-    def check(value: object, path: Path, problems: list[Problem]) -> object:
+    def check(value: object, path: Path, mismatches: list[Mismatch]) -> object:
         try:
             return kind(value)
         except ValueError:
-            problems.append(Problem("enum", path, value, {"expected": expected}))
+            mismatches.append(Mismatch("enum", path, value, {"expected": expected}))
             return value
 
     return check
 
 
 def _list(check: Check) -> Check:
-    def check_all(value: object, path: Path, problems: list[Problem]) -> object:
+    def check_all(value: object, path: Path, mismatches: list[Mismatch]) -> object:
         if isinstance(value, SEQUENCES):
-            return [check(item, (*path, place), problems) for place, item in enumerate(value)]
-        problems.append(Problem("list_type", path, value))
+            return [check(item, (*path, place), mismatches) for place, item in enumerate(value)]
+        mismatches.append(Mismatch("list_type", path, value))
         return value
 
     return check_all
 
 
 def _dictionary(key_check: Check, check: Check) -> Check:
-    def check_all(value: object, path: Path, problems: list[Problem]) -> object:
+    def check_all(value: object, path: Path, mismatches: list[Mismatch]) -> object:
         if isinstance(value, Mapping):
             places = {key: (*path, key if isinstance(key, str | int) else str(key)) for key in value}
             return {
-                key_check(key, (*place, "[key]"), problems): check(value[key], place, problems)
+                key_check(key, (*place, "[key]"), mismatches): check(value[key], place, mismatches)
                 for key, place in places.items()
             }
-        problems.append(Problem("dict_type", path, value))
+        mismatches.append(Mismatch("dict_type", path, value))
         return value
 
     return check_all
 
 
 def _value(kind: type[Model]) -> Check:
-    def check(value: object, path: Path, problems: list[Problem]) -> object:
+    def check(value: object, path: Path, mismatches: list[Mismatch]) -> object:
         if isinstance(value, kind):
             return value
         if isinstance(value, dict):
-            return kind.read(value, path, problems)
-        problems.append(Problem("model_type", path, value, {"class_name": kind.__name__}))
+            return kind.read(value, path, mismatches)
+        mismatches.append(Mismatch("model_type", path, value, {"class_name": kind.__name__}))
         return value
 
     return check
 
 
-def _refuse(title: str, problems: list[Problem]) -> NoReturn:
+def _refuse(title: str, mismatches: list[Mismatch]) -> NoReturn:
     """Whoever catches pydantic's error has loaded pydantic."""
     core: Any = sys.modules.get("pydantic_core")
     if core is None:
-        each = "; ".join(f"{'.'.join(map(str, p.path)) or 'it'}: {p.kind} ({p.found!r:.60})" for p in problems)
+        each = "; ".join(f"{'.'.join(map(str, p.path)) or 'it'}: {p.kind} ({p.found!r:.60})" for p in mismatches)
         raise ValueError(f"no {title} can be made of this: {each}")
-    lines = [{"type": p.kind, "loc": p.path, "input": p.found, "ctx": dict(p.words)} for p in problems]
+    lines = [{"type": p.kind, "loc": p.path, "input": p.found, "ctx": dict(p.words)} for p in mismatches]
     raise core.ValidationError.from_exception_data(title, lines)
 
 

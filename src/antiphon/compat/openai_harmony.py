@@ -34,7 +34,7 @@ from .harmony_values import (
     ToolDescription,
     ToolNamespaceConfig,
 )
-from .models import Model
+from .models import Model, unchecked
 
 STOPS = ("<|return|>", "<|call|>", "<|end|>")
 IDS = 2**32
@@ -286,9 +286,10 @@ def _history(config: RenderConversationConfig | None) -> HistoryPolicy:
 
 def _message(read: ReferenceMessage) -> Message:
     envelope = read.envelope
-    return Message.model_construct(
-        author=Author.model_construct(role=envelope.role, name=envelope.name),
-        content=[TextContent.model_construct(text=read.text)],
+    return unchecked(
+        Message,
+        author=unchecked(Author, role=envelope.role, name=envelope.name),
+        content=[unchecked(TextContent, text=read.text)],
         channel=envelope.channel,
         recipient=envelope.recipient,
         content_type=envelope.content_type,
