@@ -32,7 +32,7 @@ class Author(Model):
 
     @classmethod
     def new(cls, role: Role, name: str) -> Self:
-        return cls(role, name)
+        return cls(role=role, name=name)
 
 
 class Content(Model):
@@ -81,7 +81,7 @@ class ToolDescription(Model):
 
     @classmethod
     def new(cls, name: str, description: str, parameters: Json | None = None) -> Self:
-        return cls(name, description, parameters)
+        return cls(name=name, description=description, parameters=parameters)
 
     def to_dict(self) -> Json:
         return _present(name=self.name, description=self.description, parameters=self.parameters)
@@ -93,7 +93,7 @@ class ChannelConfig(Model):
 
     @classmethod
     def require_channels(cls, channels: list[str]) -> Self:
-        return cls(channels, True)
+        return cls(valid_channels=channels, channel_required=True)
 
     def to_dict(self) -> Json:
         return {"valid_channels": self.valid_channels, "channel_required": self.channel_required}
@@ -215,18 +215,18 @@ class Message(Model):
 
     @classmethod
     def from_author_and_content(cls, author: Author, content: str | Content) -> Self:
-        return cls(author).adding_content(content)
+        return cls(author=author, content=[_as_content(content)])
 
     @classmethod
     def from_role_and_content(cls, role: Role, content: str | Content) -> Self:
-        return cls.from_author_and_content(Author(role), content)
+        return cls.from_author_and_content(Author(role=role), content)
 
     @classmethod
     def from_role_and_contents(cls, role: Role, contents: Sequence[Content]) -> Self:
-        return cls(Author(role), list(contents))
+        return cls(author=Author(role=role), content=list(contents))
 
     def adding_content(self, content: str | Content) -> Self:
-        self.content.append(TextContent(content) if isinstance(content, str) else content)
+        self.content.append(_as_content(content))
         return self
 
     def with_channel(self, channel: str) -> Self:
@@ -267,7 +267,7 @@ class Conversation(Model):
 
     @classmethod
     def from_messages(cls, messages: Sequence[Message]) -> Self:
-        return cls(list(messages))
+        return cls(messages=list(messages))
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self.messages)
@@ -290,6 +290,10 @@ CONTENTS: dict[str, type[Content]] = {
 }
 """Each content by the ``type`` of its JSON."""
 TAGS = {kind: tag for tag, kind in CONTENTS.items()}
+
+
+def _as_content(content: str | Content) -> Content:
+    return TextContent(text=content) if isinstance(content, str) else content
 
 
 def _content(raw: Json) -> Content:

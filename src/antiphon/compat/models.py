@@ -21,7 +21,7 @@ Path = tuple[str | int, ...]
 AnyModel = TypeVar("AnyModel", bound="Model")
 Check = Callable[[object, Path, "list[Mismatch]"], object]
 """Takes a value and where it stands, returns what is stored, and adds what is wrong with it to the list."""
-Plan = tuple[tuple[str, Check, Callable[[], object] | None], ...]
+Plan = tuple[tuple[str, frozenset[type], Check, Callable[[], object] | None], ...]
 PLANS: dict[type[Any], Plan] = {}
 ADAPTERS: dict[type[Any], Any] = {}
 TRUE, FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
@@ -52,11 +52,8 @@ class Model:
         dataclass(init=False)(cls)
 
     def __init__(self, *values: object, **named: object) -> None:
-        names = [each.name for each in fields(self)]
-        if len(values) > len(names):
-            raise TypeError(f"{type(self).__name__} has {len(names)} fields, not {len(values)}")
         mismatches: list[Mismatch] = []
-        self._fill(named | dict(zip(names, values, strict=False)), (), mismatches)
+        self._fill(_named(type(self), values, named) if values else named, (), mismatches)
         if mismatches:
             _refuse(type(self).__name__, mismatches)
 
@@ -69,9 +66,11 @@ class Model:
 
     def _fill(self, raw: Mapping[str, object], path: Path, mismatches: list[Mismatch]) -> None:
         stored = self.__dict__
-        for name, check, default in _plan(type(self)):
+        for name, stored_as_they_are, check, default in _plan(type(self)):
             if name in raw:
-                stored[name] = check(raw[name], (*path, name), mismatches)
+                value = raw[name]
+                right = type(value) in stored_as_they_are
+                stored[name] = value if right else check(value, (*path, name), mismatches)
             elif default is None:
                 mismatches.append(Mismatch("missing", (*path, name), raw))
             else:
@@ -80,8 +79,8 @@ class Model:
     @classmethod
     def model_construct(cls, _fields_set: object = None, **values: object) -> Self:
         """A value of these fields, unchecked, and of the defaults of the others."""
-        known = {name: values[name] for name, _, _ in _plan(cls) if name in values}
-        return unchecked(cls, **{name: make() for name, _, make in _plan(cls) if make and name not in known}, **known)
+        known = {name: values[name] for name, *_ in _plan(cls) if name in values}
+        return unchecked(cls, **{name: make() for name, *_, make in _plan(cls) if make and name not in known}, **known)
 
     @classmethod
     def model_validate(cls, obj: object) -> Self:
@@ -131,12 +130,28 @@ def unchecked(cls: type[AnyModel], **fields: object) -> AnyModel:
     return made
 
 
+def _named(cls: type[Model], values: tuple[object, ...], named: dict[str, object]) -> dict[str, object]:
+    """All values of a call by the names of their fields."""
+    placed = dict(zip((name for name, *_ in _plan(cls)), values, strict=False))
+    if len(values) > len(placed) or placed.keys() & named.keys():
+        raise TypeError(f"{cls.__name__} takes each of its {len(_plan(cls))} fields once")
+    return placed | named
+
+
 def _plan(cls: type[Any]) -> Plan:
-    """Of each field its name, its check, and what makes its default; read once a class."""
+    """Of each field its name, the types that need no check, its check, and what makes its default; once a class."""
     if cls not in PLANS:
         hints = get_type_hints(cls)
-        PLANS[cls] = tuple((each.name, _check(hints[each.name]), _default(each)) for each in fields(cls))
+        declared = [(hints[each.name], each) for each in fields(cls)]
+        PLANS[cls] = tuple((each.name, _exact(hint), _check(hint), _default(each)) for hint, each in declared)
     return PLANS[cls]
+
+
+def _exact(hint: Any) -> frozenset[type]:
+    """The types whose very values a field may have."""
+    if get_origin(hint) is UnionType:
+        return frozenset[type]().union(*map(_exact, get_args(hint)))
+    return frozenset({hint}) if get_origin(hint) is None else frozenset()
 
 
 def _default(declared: Field[Any]) -> Callable[[], object] | None:
