@@ -80,7 +80,7 @@ $(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock requirements/j
 fuzz-harmony: oracles ## twenty times the differential cases of the test run
 	HARMONY_FUZZ=20 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py tests/compat/test_oracles.py
 
-compat-suites: oracles ## the tests of openai-harmony, gpt-oss and vLLM's Harmony over antiphon.compat: fetches 50 MB, installs 70 into .suites
+compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites
 
 fuzz-openchatml: setup ## ten minutes of random and mutated transcripts: no crash, no hang, no lost text

@@ -1,11 +1,12 @@
-"""A plugin of pytest's: the parts of vLLM that speak Harmony are imported as they are, without the rest of vLLM.
+"""What of a package speaks Harmony is imported as it is, without the rest of it; for vLLM a plugin of pytest's.
 
-vLLM needs some gigabytes to be imported. The modules of ``REAL`` are its own files; any other module of it, and any
-package that is not installed (torch, transformers, xgrammar), is a stand-in whose names are empty classes.
+vLLM and SGLang need some gigabytes to be imported. Modules whose names a pattern matches are their own files; any other
+module of theirs, and any of ``MISSING``, is a stand-in whose names are empty classes.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -16,8 +17,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-REAL = ("entrypoints", "exceptions", "envs", "logger", "logging_utils", "parser", "reasoning", "tool_parsers")
-MISSING = ("torch", "transformers", "xgrammar", "partial_json_parser", "regex", "PIL", "cv2", "prometheus_client")
+VLLM = re.compile(r"vllm\.(entrypoints|exceptions|envs|logger|logging_utils|parser|reasoning|tool_parsers)(\..+)?")
+MISSING = (
+    "torch",
+    "transformers",
+    "xgrammar",
+    "partial_json_parser",
+    "regex",
+    "PIL",
+    "cv2",
+    "prometheus_client",
+    "orjson",
+)
 
 
 class AnyName(type):
@@ -66,14 +77,15 @@ def _named(name: str) -> Any:
 
 
 class StandInModule(ModuleType):
-    """A module that has every name, and every module below it."""
+    """A module that has every name, but for those of modules that are real."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, folder: Path, real: re.Pattern[str]) -> None:
         super().__init__(name)
-        self.__path__ = []
+        self.__path__ = [str(folder.joinpath(*name.split(".")))]
+        self._real = real
 
     def __getattr__(self, name: str) -> Any:
-        if self.__name__ == "vllm" and name in REAL:
+        if self._real.fullmatch(f"{self.__name__}.{name}"):
             raise AttributeError(name)  # it is imported
         return _named(name)
 
@@ -91,22 +103,21 @@ class GptOssTokenizer:
 
 
 class StandIns(MetaPathFinder, Loader):
-    """Finds what is not to be, or cannot be, imported."""
+    """Finds what is not to be, or cannot be, imported; ``real`` matches the modules in ``folder`` that are."""
 
-    def __init__(self, vllm: Path) -> None:
-        self._vllm = vllm
+    def __init__(self, folder: Path, real: re.Pattern[str]) -> None:
+        self._folder = folder
+        self._real = real
+        self._packages = (real.pattern.partition("\\")[0], *MISSING)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        package, _, rest = name.partition(".")
-        real = package == "vllm" and rest.partition(".")[0] in REAL
-        return ModuleSpec(name, self) if not real and package in ("vllm", *MISSING) else None
+        stands_in = name.partition(".")[0] in self._packages and not self._real.fullmatch(name)
+        return ModuleSpec(name, self) if stands_in else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = StandInModule(spec.name)
-        if spec.name == "vllm":
-            module.__path__ = [str(self._vllm)]
+        module = StandInModule(spec.name, self._folder, self._real)
         if spec.name == "transformers":
-            module.AutoTokenizer = GptOssTokenizer  # type: ignore[attr-defined]  # a name of that package
+            vars(module)["AutoTokenizer"] = GptOssTokenizer
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -114,4 +125,5 @@ class StandIns(MetaPathFinder, Loader):
 
 
 def pytest_configure(config: Any) -> None:
-    sys.meta_path.insert(0, StandIns(config.rootpath / "vllm"))
+    if (config.rootpath / "vllm").is_dir():
+        sys.meta_path.insert(0, StandIns(config.rootpath, VLLM))
