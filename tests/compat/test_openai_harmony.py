@@ -134,6 +134,10 @@ def test_a_value_takes_no_list_of_the_caller_s_and_no_keyword_that_it_has_not() 
     contents.append(TextContent("y"))
     messages.clear()
     assert [message.content for message in conversation] == [[TextContent("x")]]
+    none: list[Content] = []
+    made = Message(Author(Role.USER), none)
+    none.append(TextContent("y"))
+    assert made.content == []
     keywords: dict[str, Any] = {
         "author": {"role": "user", "id": 1},
         "content": [{"type": "text", "text": "x"}],
