@@ -189,6 +189,10 @@ def test_a_value_stands_in_a_model_of_somebody_s() -> None:
             ],
         ),
         ({"content": {"type": "image"}}, ["content"]),
+        (
+            {"previous": [{"author": {"role": "user"}, "content": [{}]}, 7]},
+            ["previous.1.Message", "previous.1.dict[str,any]"],
+        ),
         ({"content": {"text": "x"}}, ["content"]),
     ],
 )

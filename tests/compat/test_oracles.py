@@ -144,22 +144,8 @@ def _comparable(result: Any) -> Any:
     return result[0] if isinstance(result, tuple) and result[0] == "OverflowError" else result
 
 
-ODD: tuple[Any, ...] = (
-    None,
-    7,
-    "x",
-    "",
-    "no",
-    [],
-    {},
-    ["x"],
-    {"x": 1},
-    True,
-    ("a", "b"),
-    [{}],
-    0.5,
-    [None],
-)
+ODD: tuple[Any, ...] = (None, 7, "x", "", "no", [], {}, ["x"], {"x": 1}, True, ("a", "b"), 0.5, [None])
+"""What a field may be given: no dictionary in a list, which the reference takes for a content of no kind."""
 
 
 class Values:
