@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from antiphon.conversation import Channel, Message, Role
+from antiphon.conversation import Channel, End, Message, Role
 
 from .format import HistoryPolicy
 
@@ -14,7 +14,9 @@ def drop_before(messages: Sequence[Message], policy: HistoryPolicy) -> int:
     """Analysis is dropped from messages with an index below this one."""
     match policy:
         case HistoryPolicy.GUIDE:
-            return next((i for i in range(len(messages) - 1, -1, -1) if is_answer(messages[i])), 0)
+            # An answer that the model is to continue still follows from its reasoning.
+            ended = messages[:-1] if messages and messages[-1].end is End.NONE else messages
+            return next((i for i in range(len(ended) - 1, -1, -1) if is_answer(ended[i])), 0)
         case HistoryPolicy.REFERENCE:
             return _reference(messages)
         case HistoryPolicy.KEEP_ALL:

@@ -195,6 +195,37 @@ def test_a_message_left_open_is_left_for_the_model_to_continue() -> None:
     assert text.endswith("<|start|>assistant<|channel|>final<|message|>The answer is")
 
 
+def test_an_answer_that_is_continued_follows_from_its_reasoning() -> None:
+    """HAR-68 is about answers that are there: the model that goes on with one has thought already."""
+    thought, begun = assistant("analysis", "new"), assistant("final", "So far", end=End.NONE)
+    text = prompt(Conversation((*OLD, thought, begun)))
+    assert ("old" in text, "new" in text) == (False, True)
+    assert text.endswith("<|start|>assistant<|channel|>final<|message|>So far")
+    assert "new" not in prompt(Conversation((*OLD, thought, begun)), HistoryPolicy.DROP_ALL)
+    assert "new" not in prompt(Conversation((*OLD, thought, begun, user())))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ({"reasoning_effort": "high"}, "Reasoning: high\n"),
+        ({"reasoning_effort": "xhigh"}, "Reasoning: high\n"),
+        ({"model_identity": "You are Bo."}, "<|message|>You are Bo.\nKnowledge cutoff"),
+        ({"reasoning_effort": None, "model_identity": None}, "trained by OpenAI.\nKnowledge cutoff"),
+    ],
+)
+def test_the_arguments_of_the_models_template_are_settings(arguments: dict[str, Any], shown: str) -> None:
+    settings = Settings(reasoning_effort=ReasoningEffort.LOW, template_kwargs=arguments)
+    assert shown in prompt(Conversation((user(),), settings=settings))
+
+
+@pytest.mark.parametrize("arguments", [{"reasoning_effort": "huge"}, {"reasoning_effort": []}, {"model_identity": 1}])
+def test_an_argument_of_a_wrong_value_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(RenderError) as raised:
+        prompt(Conversation((user(),), settings=Settings(template_kwargs=arguments)))
+    assert raised.value.code == "bad_template_kwargs"
+
+
 OLD = (user(), assistant("analysis", "old"), assistant("final"), user())
 CALLED = (assistant("analysis", "new"), assistant("commentary", "{}", recipient="functions.f"))
 

@@ -18,7 +18,7 @@ from antiphon.formats.harmony import harmony
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.generation import Model
 from antiphon.tokens import ControlScanner, encode_pieces, o200k_harmony
-from kit.api import running
+from kit.api import post, running
 
 TOKENIZER = o200k_harmony()
 HARMONY = harmony(TOKENIZER.controls)
@@ -103,6 +103,15 @@ def test_clients_send_plain_messages_and_the_engine_gets_harmony() -> None:
     assert "Reasoning: high" in text
     developer = TOKENIZER.encode("developer")
     assert list(prompt)[prompt.index(developer[0]) :] == expected[expected.index(developer[0]) :]
+
+
+def test_clients_of_other_servers_send_the_arguments_of_the_models_template(base: str) -> None:
+    asked = {"model": "0", "messages": ASK}
+    sent = post(base, "/v1/render", **asked, chat_template_kwargs={"reasoning_effort": "high"})
+    assert "Reasoning: high" in sent.json["text"]
+    for wrong in ({"reasoning_effort": "huge"}, {"model_identity": 1}, {"builtin_tools": ["python"]}):
+        got = post(base, "/v1/chat/completions", **asked, chat_template_kwargs=wrong)
+        assert (got.status, got.error["code"]) == (400, "bad_template_kwargs"), got.body
 
 
 @pytest.mark.spec("HAR-04")

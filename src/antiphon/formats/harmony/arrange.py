@@ -28,6 +28,7 @@ from antiphon.conversation import (
     described,
 )
 
+from .arguments import with_arguments
 from .header_as_written import header_as_written
 
 IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
@@ -56,7 +57,7 @@ def opening(conversation: Conversation, head: Sequence[Message]) -> Iterator[Mes
     own = [m for m in head if _has(m, SystemContent)]
     yield from own
     if not own:
-        content = system_content(conversation.settings, conversation.builtins)
+        content = system_content(with_arguments(conversation.settings), conversation.builtins)
         yield Message(role=Role.SYSTEM, parts=(content,))
     developer = _developer(conversation, [m for m in head if m not in own])
     if developer != DeveloperContent():

@@ -24,6 +24,7 @@ from antiphon.formats.offered_calls import offered_calls
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
+from .arguments import ARGUMENTS
 from .arrange import arrange
 from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START
 from .grammar import HarmonyGrammar
@@ -56,12 +57,15 @@ class Harmony:
 
     name = "harmony"
     framed = True
-    arguments = frozenset[str]()
     defaults = SamplingDefaults(temperature=1.0, top_p=1.0)
 
     def __post_init__(self) -> None:
         json = JsonText(signed_exponent=self.dialect == "b")
         object.__setattr__(self, "messages", MessageRenderer(self.dialect, SectionWriter(_printer(self.types, json))))
+
+    @property
+    def arguments(self) -> Collection[str]:
+        return ARGUMENTS
 
     @property
     def controls(self) -> Sequence[Control]:
