@@ -65,12 +65,13 @@ house: setup     ## the figures of the source that must hold: import circles, si
 bench-%: setup   ## one comparison of bench/, e.g. make bench-engine
 	$(BIN)/python bench/$*.py
 
-oracles: $(ORACLES)  ## both Harmony references, each in a folder of its own (they install one module name), and JSON Schema's suite
+oracles: $(ORACLES)  ## both Harmony references, each in a folder of its own (they install one module name), gpt-oss's own templates, JSON Schema's suite
 
-$(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock requirements/json-schema-suite.lock | $(READY)
+$(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock requirements/chat-templates.lock requirements/json-schema-suite.lock | $(READY)
 	@rm -rf .oracles
 	$(INSTALL) --no-deps --target .oracles/a --require-hashes -r requirements/oracle-a.lock
 	$(INSTALL) --no-deps --target .oracles/b --require-hashes -r requirements/oracle-b.lock
+	$(INSTALL) --no-deps --no-compile --target .oracles/templates --require-hashes -r requirements/chat-templates.lock
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary jsonschema --dest .oracles/source \
 	  --require-hashes -r requirements/json-schema-suite.lock
 	@mkdir .oracles/json-schema

@@ -17,6 +17,7 @@ from antiphon.formats import Format, FormatFactory, FormatRegistry
 from antiphon.formats.harmony import Harmony, harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import (
+    TemplatedHarmony,
     TemplateFormat,
     jinja_format,
     load_template_json,
@@ -24,8 +25,9 @@ from antiphon.formats.template import (
     register_templates,
     replies_of,
     template_format,
+    writes_harmony,
 )
-from antiphon.formats.template.reply import ReplyDescription
+from antiphon.formats.template.reply import PLAIN, ReplyDescription
 from antiphon.models.text import ModelText
 from antiphon.plugins import FORMATS, load_plugin, plugin_names
 from antiphon.tokens import Control
@@ -121,7 +123,7 @@ def _format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatReg
         return template_file(path, controls, text.special, replies=replies, teaches=entry.teach_tools)
     if entry.format:
         return described(formats.get(entry.format, controls), replies, controls)
-    if all(control in controls for control in HARMONY_CONTROLS):
+    if set(HARMONY_CONTROLS) <= set(controls):
         return described(formats.get("harmony", controls), replies, controls)
     if text.template:
         return jinja_format(
@@ -150,7 +152,8 @@ def template_file(
 ) -> Format:
     """A user's own template: the first class that a Python file registers, the blocks of a JSON file, or Jinja.
 
-    ``replies`` None: as the template, or the built-in one that it derives from, writes them.
+    ``replies`` None: as the template, or the built-in one that it derives from, writes them; those to a template of
+    Harmony's are Harmony, where the vocabulary has its controls.
     Raises `ConfigError` when the file cannot be read, `TemplateError` with the position when it is wrong.
     """
     try:
@@ -168,6 +171,9 @@ def template_file(
                 raise TemplateError(f"{path}: {error.message}", code=error.code, hint=error.hint) from None
             return TemplateFormat(name, template, controls, replies=replies or replies_of(name, template))
         case ".jinja" | ".jinja2":
+            if replies is None and writes_harmony(text) and set(HARMONY_CONTROLS) <= set(controls):
+                prompts = jinja_format(text, controls, special, name=path.stem, replies=PLAIN, teaches=False)
+                return TemplatedHarmony(template=prompts)
             return jinja_format(text, controls, special, name=path.stem, replies=replies, teaches=teaches)
         case _:
             raise ConfigError(f"{path} is no chat template by its name", hint="Known: .py, .json and .jinja.")

@@ -11,9 +11,9 @@ from antiphon.errors import ConfigError, TokenError
 from antiphon.formats.template import JinjaFormat, jinja_format
 from antiphon.models.text import SETTINGS_FILE, TOKENIZER_FILE, ModelText, template_text
 from antiphon.tokens import Tokenizer
-from antiphon.wire.native.templates import spoken_template
+from antiphon.wire.native.templates import template_of
 
-from .select_format import select_format
+from .select_format import model_format
 
 _ENDINGS = (".jinja", ".jinja2")
 _FILES = (SETTINGS_FILE, TOKENIZER_FILE)
@@ -58,10 +58,11 @@ def template_at(target: str, replies: Path | None) -> FoundTemplate:
     return FoundTemplate(format, text.tokenizer if has_vocabulary else None)
 
 
-def template_of(config: Config) -> FoundTemplate:
-    """The template that the configured model speaks. Raises `UnsupportedError` for a model that speaks none."""
-    selected = select_format(config, named=None)
-    return FoundTemplate(spoken_template(config.model, selected.format), selected.tokenizer)
+def template_of_model(config: Config) -> FoundTemplate:
+    """The configured model's template. Raises `UnsupportedError` for a model that has none."""
+    format, text = model_format(config)
+    found = template_of(config.model, format, text.tokenizer.controls, text.template, text.special)
+    return FoundTemplate(found, text.tokenizer)
 
 
 def _text(folder: Path) -> ModelText:

@@ -14,7 +14,7 @@ from antiphon.errors import ConfigError, ModelError, RequestError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.models.store import ModelStore
-from antiphon.models.text import read_model_text
+from antiphon.models.text import ModelText, read_model_text
 from antiphon.tokens import Tokenizer, o200k_harmony
 
 from .choices import Dialect, Types
@@ -49,10 +49,15 @@ def select_format(config: Config, *, named: str | None, ids: bool = False) -> Se
 
     ``ids`` requires the model's vocabulary in any case. Raises `ModelError` when its file is needed and not here.
     """
-    formats = known_formats()
     if named and not ids:
         # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
-        return SelectedFormat(formats.get(named, () if named == "openchatml" else KNOWN_CONTROLS), None)
+        return SelectedFormat(known_formats().get(named, () if named == "openchatml" else KNOWN_CONTROLS), None)
+    format, text = model_format(config)
+    return SelectedFormat(format, text.tokenizer)
+
+
+def model_format(config: Config) -> tuple[Format, ModelText]:
+    """The configured model's format, and what its files say. Raises `ModelError` when they are not here."""
     name, entry = find_entry(config.model, config.entries)
     entry = with_flags(entry, config)
     path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)
@@ -64,7 +69,7 @@ def select_format(config: Config, *, named: str | None, ids: bool = False) -> Se
         )
     entry, _ = recognized(name, entry, None if entry.tokenizer else Path(path))
     text = read_model_text(str(path))
-    return SelectedFormat(choose_format(name, entry, text, formats), text.tokenizer)
+    return choose_format(name, entry, text, known_formats()), text
 
 
 def read_input(file: Path) -> bytes:

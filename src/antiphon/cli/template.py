@@ -12,10 +12,10 @@ import typer
 
 from antiphon.errors import ConfigError, TemplateError
 from antiphon.formats.template import check_template
-from antiphon.wire.native.template_schema import CheckedTemplate, PromptChangeFound
+from antiphon.wire.native.template_schema import CheckedTemplate, PromptBesideHarmony, PromptChangeFound
 from antiphon.wire.native.templates import checked
 
-from .find_template import is_place, template_at, template_of
+from .find_template import is_place, template_at, template_of_model
 from .options import ConfigOption, JsonOption, configure, print_json
 
 
@@ -40,7 +40,7 @@ def command(
     if is_place(target):
         found = template_at(target, replies)
     else:
-        found = template_of(configure(config, model=target).config)
+        found = template_of_model(configure(config, model=target).config)
         if replies:
             raise ConfigError("--replies is for files and folders", hint="Name it in the model's table: replies = …")
     result = checked(check_template(found.format, found.tokenizer))
@@ -74,7 +74,11 @@ def lines(result: CheckedTemplate, *, prompts: bool) -> Iterator[str]:
     yield f"{result.name}: {'nothing is lost' if result.ok else 'something is lost'}"
     yield from (f"  lost: {sentence}" for sentence in result.lost)
     yield f"replies are known from {found.source}"
-    yield f"  read back at every cut: {', '.join(found.proven) or 'nothing'}"
+    if result.harmony:
+        yield "a model with Harmony's controls is prompted in Harmony, unless its table names this as its chat_template"
+        yield from (f"  {_beside(prompt)}" for prompt in result.harmony)
+    else:
+        yield f"  read back at every cut: {', '.join(found.proven) or 'nothing'}"
     if found.unwritten:
         yield f"  the template does not write: {', '.join(found.unwritten)}"
     yield from (f"  warning: {warning}" for warning in found.warnings)
@@ -101,3 +105,10 @@ def _changed(change: PromptChangeFound) -> str:
         f"{change.turn}: changes at character {change.at}{token}, because of {change.cause}:"
         f" {change.former or ''!r} becomes {change.next or ''!r}"
     )
+
+
+def _beside(prompt: PromptBesideHarmony) -> str:
+    if prompt.same:
+        return f"{prompt.prompt}: the same"
+    here, in_harmony = prompt.template or "", prompt.harmony or ""
+    return f"{prompt.prompt}: differs at character {prompt.at}: {here!r}, in Harmony {in_harmony!r}"

@@ -7,6 +7,7 @@ from .builtin import register_templates, replies_of, template_format
 from .check import TemplateCheck, check_template, exported, origin_words
 from .declared import DeclaredTemplate
 from .format import TemplateFormat
+from .in_harmony import TemplatedHarmony, writes_harmony
 from .jinja import JinjaCache, JinjaFormat, jinja_format
 from .load import load_template_json, load_template_python
 from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
@@ -26,6 +27,7 @@ __all__ = [
     "TemplateCheck",
     "TemplateFormat",
     "TemplateRegistry",
+    "TemplatedHarmony",
     "builtin_templates",
     "check_template",
     "exported",
@@ -37,4 +39,5 @@ __all__ = [
     "register_templates",
     "replies_of",
     "template_format",
+    "writes_harmony",
 ]

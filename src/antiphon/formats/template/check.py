@@ -10,8 +10,11 @@ from antiphon.conversation import Conversation, Role
 from antiphon.errors import AntiphonError, TemplateError
 from antiphon.tokens import Piece, Tokenizer, spell
 
+from .against_harmony import PromptCompared, compared
 from .constructs import UnsafeConstruct, unsafe_constructs
+from .in_harmony import writes_harmony
 from .jinja import JinjaFormat
+from .reply import PLAIN
 from .reply.describe import Found
 from .reply.response_template import to_response_template
 from .stability import PromptChange, prompt_changes, sample_prompts
@@ -22,6 +25,7 @@ _ORIGINS = {
     "response_template": "the response template of the model's files",
     "derived": "the chat template, from which it was derived",
     "family": "the table of families",
+    "harmony": "Harmony, which the template writes",
     "raw": "nothing: replies are raw text",
 }
 
@@ -30,7 +34,8 @@ _ORIGINS = {
 class TemplateCheck:
     """``found``: what is understood of replies, proven at every cut. ``arguments``: what only a request can give.
 
-    ``prompts``: what the template writes, by name. ``refused``: its own words where it writes nothing.
+    ``prompts``: what the template writes, by name. ``refused``: its own words where it writes nothing. ``harmony``: of
+    a template of Harmony, each prompt beside the one that a model with Harmony's controls is given.
     """
 
     name: str
@@ -41,6 +46,7 @@ class TemplateCheck:
     changes: tuple[PromptChange, ...] = ()
     prompts: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    harmony: tuple[PromptCompared, ...] = ()
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -54,10 +60,11 @@ class TemplateCheck:
 
 def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None) -> TemplateCheck:
     """Tries a template; takes seconds. ``tokenizer``: of the model, to say at which token prompts change."""
-    found = format.describe(cuts="every")
+    found = _replies(format)
+    conversations = dict(sample_prompts())
     prompts: dict[str, str] = {}
     refused: dict[str, str] = {}
-    for name, conversation in sample_prompts():
+    for name, conversation in conversations.items():
         try:
             prompts[name] = spell(list(format.render(conversation)))
         except AntiphonError as error:
@@ -76,11 +83,22 @@ def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None) -> T
         changes=prompt_changes(render, found.description, arguments[:_MOST_ARGUMENTS], tokenizer),
         prompts=prompts,
         refused=refused,
+        harmony=tuple(compared(prompts, conversations)) if found.origin == "harmony" else (),
     )
+
+
+def _replies(format: JinjaFormat) -> Found:
+    """What is understood of replies; those to a template of Harmony are read as Harmony, unless somebody says how."""
+    said = format.found.origin in ("configured", "response_template")
+    if writes_harmony(format.source) and not said:
+        return Found(description=PLAIN, origin="harmony")
+    return format.describe(cuts="every")
 
 
 def exported(found: Found) -> tuple[dict[str, Any] | None, str]:
     """The description as a response template; None with the reason where such a template cannot say it."""
+    if found.origin == "harmony":
+        return None, "Harmony's channels are more than a response template can say"
     try:
         return to_response_template(found.description), ""
     except TemplateError as error:

@@ -31,6 +31,7 @@ _CALL = Message(
     channel=Channel.COMMENTARY,
     recipient="functions.zqweather",
     content_type="json",
+    constrained=True,
     text='{"city": "Rome"}',
     call_id=_CALL_ID,
     end=End.CALL,

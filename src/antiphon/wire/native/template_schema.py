@@ -80,11 +80,24 @@ class UnsafeFound(msgspec.Struct, frozen=True):
     what: str
 
 
+class PromptBesideHarmony(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt of a template of Harmony: the ``same`` in Harmony, or from which character on it is not.
+
+    ``template`` and ``harmony`` are how the two go on from there.
+    """
+
+    prompt: str
+    same: bool
+    at: int | None = None
+    template: str | None = None
+    harmony: str | None = None
+
+
 class CheckedTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """``ok``: nothing is lost; else ``lost`` has a sentence for each thing that is.
 
     ``arguments`` are the variables that only a request can give. ``prompts`` by name; where the template writes none,
-    ``refused`` has its words.
+    ``refused`` has its words. ``harmony``: of a template of Harmony, each beside that of a model with its controls.
     """
 
     name: str
@@ -97,3 +110,4 @@ class CheckedTemplate(msgspec.Struct, frozen=True, kw_only=True):
     unsafe: list[UnsafeFound]
     prompts: dict[str, str]
     refused: dict[str, str]
+    harmony: list[PromptBesideHarmony]

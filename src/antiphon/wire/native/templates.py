@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from antiphon.errors import Position, UnsupportedError
 from antiphon.formats import Format
+from antiphon.formats.harmony import Harmony
 from antiphon.formats.template import (
     JinjaCache,
     JinjaFormat,
     Limits,
     PromptChange,
     TemplateCheck,
+    TemplatedHarmony,
     check_template,
     exported,
     jinja_format,
@@ -27,6 +29,7 @@ from antiphon.wire.errors import refused
 from .template_schema import (
     CheckedTemplate,
     LostShape,
+    PromptBesideHarmony,
     PromptChangeFound,
     ReadPart,
     RepliesFound,
@@ -46,7 +49,8 @@ def checked_template(wire: TemplateCheckRequest, model: Model | None) -> Checked
     Takes seconds of work, and a bounded number of them.
     """
     if wire.template is None and model is not None:
-        return checked(check_template(spoken_template(model.name, model.format), model.tokenizer))
+        own = template_of(model.name, model.format, model.tokenizer.controls, model.chat_template, model.special_tokens)
+        return checked(check_template(own, model.tokenizer))
     if wire.template is None:
         raise refused("template", "either template or model must be there.", code="missing_required_parameter")
     format = jinja_format(
@@ -73,11 +77,31 @@ def checked(check: TemplateCheck) -> CheckedTemplate:
         unsafe=[UnsafeFound(each.line, each.what) for each in check.unsafe],
         prompts=dict(check.prompts),
         refused=dict(check.refused),
+        harmony=[
+            PromptBesideHarmony(
+                prompt=each.prompt,
+                same=each.same,
+                at=each.at,
+                template=each.template or None,
+                harmony=each.harmony or None,
+            )
+            for each in check.harmony
+        ],
     )
 
 
-def spoken_template(name: str, format: Format) -> JinjaFormat:
-    """The Jinja template that the model of this name speaks. Raises `UnsupportedError` for another format."""
+def template_of(
+    name: str, format: Format, controls: Collection[Control], source: str | None, special: Mapping[str, str]
+) -> JinjaFormat:
+    """The Jinja template that writes this model's prompts; of one that speaks Harmony, that of its files.
+
+    ``source`` is the text that its files have, ``special`` are the special tokens. Raises `UnsupportedError` for
+    another format.
+    """
+    if isinstance(format, TemplatedHarmony):
+        return format.template
+    if isinstance(format, Harmony) and source is not None:
+        return jinja_format(source, controls, special, name=f"{name}/chat_template")
     if not isinstance(format, JinjaFormat):
         raise UnsupportedError(
             f"model: {name!r} speaks {format.name}, which is no Jinja template",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from antiphon.conversation import Incident, MessageEnded, ParserEvent, Role
 from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position
-from antiphon.formats.template.jinja import JinjaFormat
+from antiphon.formats.template import JinjaFormat, TemplatedHarmony
 from antiphon.generation import Model
 from antiphon.generation.plan import ids_within, stop_ids
 from antiphon.tokens import Control, Piece, decode, spell
@@ -55,8 +55,16 @@ def tokenizer_info(model: Model) -> TokenizerInfo:
         pad_token=special.get("pad_token"),
         additional_special_tokens=[control.spelling for control in controls],
         added_tokens_decoder={str(id): AddedToken(content=control.spelling) for control, id in controls.items()},
-        chat_template=model.format.source if isinstance(model.format, JinjaFormat) else model.chat_template,
+        chat_template=_template_text(model),
     )
+
+
+def _template_text(model: Model) -> str | None:
+    match model.format:
+        case TemplatedHarmony(template=own) | (JinjaFormat() as own):
+            return own.source
+        case _:
+            return model.chat_template
 
 
 def render(wire: RenderRequest, model: Model, reading: Reading) -> Rendered:

@@ -16,7 +16,7 @@ from .families import completed, families_of, whole
 from .probe import Probe, Render
 from .proof import Cuts, Proof, prove
 
-Origin = Literal["configured", "response_template", "derived", "family", "raw"]
+Origin = Literal["configured", "response_template", "derived", "family", "harmony", "raw"]
 _MOST_CANDIDATES = 5
 
 

@@ -1,0 +1,54 @@
+"""Harmony whose prompts a model's own chat template writes: to compare with servers that render it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from antiphon.conversation import Channel, Conversation, Role
+from antiphon.formats import HistoryPolicy
+from antiphon.formats.harmony import Harmony
+from antiphon.formats.history import drop_before
+from antiphon.tokens import Piece
+
+from .jinja import JinjaFormat
+
+_BUILTINS = "builtin_tools"
+"""The template's argument that names the server's tools to describe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplatedHarmony(Harmony):
+    """``template`` writes the prompts; replies are read and constrained as Harmony's are."""
+
+    template: JinjaFormat
+
+    @property
+    def arguments(self) -> Collection[str]:
+        return self.template.arguments
+
+    def render(
+        self,
+        conversation: Conversation,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        history: HistoryPolicy = HistoryPolicy.GUIDE,
+    ) -> Iterator[Piece]:
+        """The template's prompt. What the policy drops is not handed over: some templates would write it wrongly."""
+        messages = conversation.messages
+        before = drop_before(messages, history)
+        shown = tuple(m for i, m in enumerate(messages) if i >= before or m.is_call or m.channel != Channel.ANALYSIS)
+        given = replace(self._with_builtins(conversation), messages=shown)
+        return self.template.render(given, reply_as=reply_as, history=history)
+
+    def _with_builtins(self, conversation: Conversation) -> Conversation:
+        settings, names = conversation.settings, [namespace.name for namespace in conversation.builtins]
+        if not names or _BUILTINS in settings.template_kwargs or _BUILTINS not in self.arguments:
+            return conversation
+        kwargs = {**settings.template_kwargs, _BUILTINS: names}
+        return replace(conversation, settings=replace(settings, template_kwargs=kwargs))
+
+
+def writes_harmony(template: str) -> bool:
+    """Whether a chat template's text spells what every reply in Harmony has."""
+    return all(spelling in template for spelling in ("<|start|>", "<|channel|>", "<|message|>"))
