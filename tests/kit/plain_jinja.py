@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import jinja2
@@ -29,6 +30,11 @@ class Generation(Extension):
 
 def plain_jinja(source: str, variables: dict[str, Any], today: date = TODAY) -> str:
     """The text; raises what Jinja raises."""
+    return _compiled(source, today).render(**variables)
+
+
+@lru_cache(maxsize=8)
+def _compiled(source: str, today: date) -> jinja2.Template:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
     )
@@ -48,7 +54,7 @@ def plain_jinja(source: str, variables: dict[str, Any], today: date = TODAY) -> 
     environment.filters["tojson"] = tojson
     environment.globals["raise_exception"] = raise_exception
     environment.globals["strftime_now"] = today.strftime
-    return environment.from_string(source).render(**variables)
+    return environment.from_string(source)
 
 
 def plain_prompt(
