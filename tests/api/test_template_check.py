@@ -9,12 +9,14 @@ import pytest
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
+from antiphon.formats.harmony import harmony
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
-from antiphon.tokens import ByteTokenizer, Control
+from antiphon.tokens import ByteTokenizer, Control, o200k_harmony
 from antiphon.wire.native.templates import MAX_TEMPLATE
 from kit.api import Got, model, post, running, scripted
 from kit.family_templates import FAMILIES
+from kit.gpt_oss_templates import gpt_oss_template
 
 TEMPLATE = FAMILIES["hermes"]
 PATH = "/v1/templates/check"
@@ -61,6 +63,21 @@ def test_a_models_own_template_is_checked_with_its_vocabulary(base: str) -> None
 def test_a_model_that_speaks_no_template_is_refused(base: str) -> None:
     got = check(base, model="small")
     assert (got.status, got.error["code"], got.error["param"]) == (400, "unsupported_parameter", "model")
+
+
+def test_a_template_of_harmony_is_compared_with_it() -> None:
+    """Given as text, or that of a model's files, which is spoken to in Harmony."""
+    source, tokenizer = gpt_oss_template("openai"), o200k_harmony()
+    engine, format = ScriptedEngine([]), harmony(tokenizer.controls)
+    oss = Model(name="oss", engine=engine, tokenizer=tokenizer, format=format, chat_template=source)
+    with running(create_app(StaticCatalog({"oss": oss}))) as base:
+        for fields in ({"model": "oss"}, {"template": source}):
+            got = check(base, **fields)
+            assert (got.json["ok"], got.json["replies"]["origin"]) == (True, "harmony")
+            assert [prompt["prompt"] for prompt in got.json["harmony"] if not prompt["same"]] == [
+                "system",
+                "tool_result",
+            ]
 
 
 def test_a_response_template_is_tried_with_the_template(base: str) -> None:
