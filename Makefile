@@ -13,6 +13,8 @@ CORPORA ?=
 BIN := .venv/bin
 READY := .venv/.ready
 ORACLES := .oracles/.ready
+# The tests start hundreds of processes; where byte code is not written, each of them compiles the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants

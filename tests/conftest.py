@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -14,6 +15,12 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 # changed; `make test` draws others each time.
 settings.register_profile("same", settings.get_profile("untimed"), derandomize=True)
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand collected tests stay: garbage collections need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

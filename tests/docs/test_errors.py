@@ -13,12 +13,11 @@ from docs.errors import ERRORS, OTHERS, page
 from kit.codes import SOURCE, codes_in
 
 DOCS = Path(__file__).parents[2] / "docs"
-FOUND = codes_in()
 
 
 def test_every_code_in_the_source_stands_in_the_table() -> None:
-    assert not FOUND.unreadable, "what is given as a code must be a text, a name of one, or another error's code"
-    assert sorted(set(FOUND.raised) - set(CODES)) == [], "add a row to antiphon/errors/codes.py"
+    assert not codes_in().unreadable, "what is given as a code must be a text, a name of one, or another error's code"
+    assert sorted(set(codes_in().raised) - set(CODES)) == [], "add a row to antiphon/errors/codes.py"
 
 
 def test_every_row_of_the_table_is_used() -> None:
@@ -34,7 +33,7 @@ def test_every_row_of_the_table_is_used() -> None:
 
 def test_a_row_names_every_class_that_is_raised_with_its_code() -> None:
     wrong = []
-    for code, raisers in FOUND.raised.items():
+    for code, raisers in codes_in().raised.items():
         kinds = [kind for name in raisers if isinstance(kind := getattr(antiphon.errors, name, None), type)]
         wrong += [(code, kind.__name__) for kind in kinds if kind not in CODES[code].errors]
     assert wrong == []

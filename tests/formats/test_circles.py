@@ -66,7 +66,6 @@ def circles(work: Callable[[], object]) -> int:
         return gc.collect()
     finally:
         gc.enable()
-        gc.unfreeze()
 
 
 @pytest.mark.parametrize("number", range(len(TRANSCRIPTS)))

@@ -12,6 +12,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "antiphon"
@@ -27,6 +28,7 @@ class Codes:
     unreadable: list[str] = field(default_factory=list)
 
 
+@lru_cache
 def codes_in(source: Path = SOURCE) -> Codes:
     """The codes of all modules under ``source``."""
     trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(source.rglob("*.py"))}
