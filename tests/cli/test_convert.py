@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kit.openchatml import long_transcript
-from kit.program import antiphon, peak_memory
+from kit.program import in_process, peak_memory
 
 TRANSCRIPT = """---
 version: "2.2"
@@ -35,26 +35,26 @@ def talk(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("form", ["openchatml", "harmony", "harmony-ids", "harmony-json", "chat", "responses"])
 def test_there_and_back_with_sidecars_gives_the_same_file(talk: Path, form: str) -> None:
     there, back = talk.with_name("there"), talk.with_name("back")
-    done = antiphon("convert", str(talk), "--to", form, "-o", str(there), "--sidecar", home=talk.parent)
+    done = in_process("convert", str(talk), "--to", form, "-o", str(there), "--sidecar", home=talk.parent)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    done = antiphon("convert", str(there), "--to", "openchatml", "-o", str(back), "--sidecar", home=talk.parent)
+    done = in_process("convert", str(there), "--to", "openchatml", "-o", str(back), "--sidecar", home=talk.parent)
     assert (done.returncode, done.stderr) == (0, "")
     assert back.read_text() == TRANSCRIPT
 
 
 def test_a_pipe_is_read_and_its_form_is_found(talk: Path) -> None:
-    harmony = antiphon("convert", "-", "--to", "harmony", home=talk.parent, stdin=TRANSCRIPT).stdout
+    harmony = in_process("convert", "-", "--to", "harmony", home=talk.parent, stdin=TRANSCRIPT).stdout
     assert harmony.startswith("<|start|>system<|message|>Be kind.<|end|><|start|>user<|message|>Weather?<|end|>")
-    chat = json.loads(antiphon("convert", "-", "--to", "chat", home=talk.parent, stdin=harmony).stdout)
+    chat = json.loads(in_process("convert", "-", "--to", "chat", home=talk.parent, stdin=harmony).stdout)
     assert [message["role"] for message in chat["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
     assert chat["messages"][2]["reasoning"] == "I must look."
     assert chat["messages"][2]["tool_calls"][0]["function"] == {"name": "weather", "arguments": '{"at": 1}'}
-    again = antiphon("convert", "-", "--to", "harmony", home=talk.parent, stdin=json.dumps(chat)).stdout
+    again = in_process("convert", "-", "--to", "harmony", home=talk.parent, stdin=json.dumps(chat)).stdout
     assert again == harmony.replace("<|return|>", "<|end|>")
 
 
 def test_the_report_lists_what_is_lost(talk: Path) -> None:
-    done = antiphon("convert", str(talk), "--to", "harmony", "--report", home=talk.parent)
+    done = in_process("convert", str(talk), "--to", "harmony", "--report", home=talk.parent)
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
         "header.model: 'some-model'",
@@ -62,23 +62,23 @@ def test_the_report_lists_what_is_lost(talk: Path) -> None:
         "messages[4].recipient: None becomes 'assistant'  (derivable)",
         "messages[4].call_id: 'w1' becomes None",
     ]
-    counted = antiphon("convert", str(talk), "--to", "harmony", home=talk.parent)
+    counted = in_process("convert", str(talk), "--to", "harmony", home=talk.parent)
     assert counted.stderr == "4 things are not in the output; --report lists them\n"
 
 
 def test_a_template_is_one_way(talk: Path) -> None:
-    done = antiphon("convert", str(talk), "--to", "chatml", "--report", home=talk.parent)
+    done = in_process("convert", str(talk), "--to", "chatml", "--report", home=talk.parent)
     assert done.stdout.startswith("<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nWeather?<|im_end|>")
     assert "messages[2]: assistant on analysis, 'I must look.'" in done.stderr
-    back = antiphon("convert", "-", "--from", "chatml", "--to", "chat", home=talk.parent, stdin=done.stdout)
+    back = in_process("convert", "-", "--from", "chatml", "--to", "chat", home=talk.parent, stdin=done.stdout)
     assert (back.returncode, "one way" in back.stderr) == (2, True)
 
 
 def test_a_sidecar_of_another_file_is_ignored_with_a_warning(talk: Path) -> None:
     there = talk.with_name("there")
-    antiphon("convert", str(talk), "--to", "chat", "-o", str(there), "--sidecar", home=talk.parent)
+    in_process("convert", str(talk), "--to", "chat", "-o", str(there), "--sidecar", home=talk.parent)
     there.write_text(there.read_text().replace("Sunny.", "Rain."))
-    done = antiphon(
+    done = in_process(
         "convert", str(there), "--to", "openchatml", "--sidecar", "-o", str(talk.with_name("b")), home=talk.parent
     )
     assert done.returncode == 0
@@ -100,7 +100,7 @@ def test_a_sidecar_of_another_file_is_ignored_with_a_warning(talk: Path) -> None
 def test_what_cannot_be_done_is_reported_with_a_code(
     text: str, arguments: tuple[str, ...], code: int, message: str, tmp_path: Path
 ) -> None:
-    done = antiphon("convert", "-", *(arguments or ("--to", "harmony")), *(
+    done = in_process("convert", "-", *(arguments or ("--to", "harmony")), *(
         ("--to", "chat") if arguments == ("--sidecar",) else ()), home=tmp_path, stdin=text)  # fmt: skip
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
@@ -109,7 +109,7 @@ def test_what_cannot_be_done_is_reported_with_a_code(
 
 def test_a_faulty_output_leaves_no_file(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = antiphon("convert", "-", "--to", "chat", "-o", str(out), home=tmp_path, stdin='version: "2.2"\nnothing')
+    done = in_process("convert", "-", "--to", "chat", "-o", str(out), home=tmp_path, stdin='version: "2.2"\nnothing')
     assert done.returncode == 1
     assert not out.exists()
 

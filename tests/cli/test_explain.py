@@ -11,7 +11,7 @@ import pytest
 from antiphon.cli.explain import Explanation, explained
 from antiphon.config import load_config
 from antiphon.errors import ConfigError
-from kit.program import PROGRAM, antiphon, environment
+from kit.program import PROGRAM, antiphon, environment, in_process
 
 CONFIG = """
 model = "smollm2"
@@ -76,10 +76,10 @@ def test_a_key_that_nobody_knows_is_refused(tmp_path: Path, key: str) -> None:
 
 def test_the_command_prints_what_counts_and_what_does_not(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
-    done = antiphon("config", "--explain", "max_tokens", home=tmp_path)
+    done = in_process("config", "--explain", "max_tokens", home=tmp_path)
     assert done.stdout == "max_tokens = 1024  (catalogue: smollm2)\n  not 16384  (default)\n"
     as_json = json.loads(
-        antiphon("config", "--explain", "engine.context", "--context", "9", "--json", home=tmp_path).stdout
+        in_process("config", "--explain", "engine.context", "--context", "9", "--json", home=tmp_path).stdout
     )
     assert (as_json["value"], as_json["origin"]) == (9, "flag --context")
     assert as_json["overrode"][0]["value"] == 500
@@ -87,11 +87,11 @@ def test_the_command_prints_what_counts_and_what_does_not(tmp_path: Path) -> Non
 
 def test_a_model_is_shown_with_its_settings(tmp_path: Path, smollm2_path: Path) -> None:
     (tmp_path / "config.toml").write_text(f'[models.mine]\nsource = "{smollm2_path}"\ncontext = 99\n')
-    lines = antiphon("models", "show", "mine", home=tmp_path).stdout.splitlines()
+    lines = in_process("models", "show", "mine", home=tmp_path).stdout.splitlines()
     assert "format chatml (catalogue: smollm2)" in lines
     assert "context 99 (configuration: models.mine)" in lines
     assert "answers without max_tokens: 1024 (catalogue: smollm2)" in lines
-    shown = json.loads(antiphon("models", "show", "mine", "--json", home=tmp_path).stdout)
+    shown = json.loads(in_process("models", "show", "mine", "--json", home=tmp_path).stdout)
     assert (shown["context"], shown["default_output_tokens"]) == (99, 1024)
 
 

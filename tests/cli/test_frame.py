@@ -12,7 +12,7 @@ import pytest
 
 from antiphon import __version__
 from antiphon.cli.app import COMMANDS, run
-from kit.program import antiphon
+from kit.program import antiphon, in_process
 
 
 def loaded_modules(arguments: Sequence[str]) -> set[str]:
@@ -44,7 +44,7 @@ def test_the_version_command_answers(tmp_path: Path) -> None:
 
 
 def test_the_help_lists_every_command(tmp_path: Path) -> None:
-    done = antiphon("--help", home=tmp_path)
+    done = in_process("--help", home=tmp_path)
     assert done.returncode == 0
     assert all(name in done.stdout for name in COMMANDS)
 
@@ -57,7 +57,7 @@ def test_every_command_has_its_file_and_its_help(name: str, capsys: pytest.Captu
 
 @pytest.mark.parametrize("arguments", [["pul"], ["pull", "--josn"], ["rm"], ["config", "extra"]])
 def test_wrong_usage_is_exit_code_2_and_a_word_on_stderr(arguments: list[str], tmp_path: Path) -> None:
-    done = antiphon(*arguments, home=tmp_path)
+    done = in_process(*arguments, home=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -65,21 +65,21 @@ def test_wrong_usage_is_exit_code_2_and_a_word_on_stderr(arguments: list[str], t
 
 
 def test_an_unknown_model_is_reported_with_code_and_near_names(tmp_path: Path) -> None:
-    done = antiphon("pull", "smolm2", home=tmp_path)
+    done = in_process("pull", "smolm2", home=tmp_path)
     assert done.returncode == 2
     assert "model_not_found" in done.stderr
     assert "Did you mean smollm2" in done.stderr
 
 
 def test_an_error_under_json_is_json(tmp_path: Path) -> None:
-    done = antiphon("pull", "smolm2", "--json", home=tmp_path)
+    done = in_process("pull", "smolm2", "--json", home=tmp_path)
     error = json.loads(done.stderr)["error"]
     assert error["code"] == "model_not_found"
     assert "smollm2" in error["hint"]
 
 
 def test_a_source_that_fails_is_exit_code_3(tmp_path: Path) -> None:
-    done = antiphon("pull", str(tmp_path / "absent.gguf"), home=tmp_path)
+    done = in_process("pull", str(tmp_path / "absent.gguf"), home=tmp_path)
     assert done.returncode == 3
     assert "cannot copy" in done.stderr
     assert "Traceback" not in done.stderr
@@ -88,30 +88,30 @@ def test_a_source_that_fails_is_exit_code_3(tmp_path: Path) -> None:
 def test_a_model_is_pulled_listed_and_removed(tmp_path: Path) -> None:
     file = tmp_path / "tiny.gguf"
     file.write_bytes(b"GGUF tiny")
-    pulled = antiphon("pull", str(file), "--json", home=tmp_path)
+    pulled = in_process("pull", str(file), "--json", home=tmp_path)
     assert json.loads(pulled.stdout)["name"] == "tiny"
-    listed = json.loads(antiphon("models", "--json", home=tmp_path).stdout)
+    listed = json.loads(in_process("models", "--json", home=tmp_path).stdout)
     assert listed["default"] == "smollm2"
     tiny = next(model for model in listed["models"] if model["name"] == "tiny")
     assert (tiny["state"], tiny["size"]) == ("here", 9)
-    assert antiphon("rm", "tiny", home=tmp_path).stdout == "removed tiny\n"
-    again = antiphon("rm", "tiny", home=tmp_path)
+    assert in_process("rm", "tiny", home=tmp_path).stdout == "removed tiny\n"
+    again = in_process("rm", "tiny", home=tmp_path)
     assert (again.returncode, "not in the store" in again.stderr or "unknown" in again.stderr) == (2, True)
 
 
 def test_the_configuration_is_shown_with_origins_and_without_colour_when_piped(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[limits]\nmax_queue = 7\n")
-    done = antiphon("config", home=tmp_path, ANTIPHON_SERVER_PORT="81")
+    done = in_process("config", home=tmp_path, ANTIPHON_SERVER_PORT="81")
     rows = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
     assert rows["limits.max_queue"] == f"7\t{tmp_path / 'config.toml'}"
     assert rows["server.port"] == "81\tenvironment ANTIPHON_SERVER_PORT"
     assert "\x1b" not in done.stdout
-    settings = json.loads(antiphon("config", "--json", home=tmp_path).stdout)["settings"]
+    settings = json.loads(in_process("config", "--json", home=tmp_path).stdout)["settings"]
     assert {"key": "limits.max_queue", "value": 7, "origin": str(tmp_path / "config.toml")} in settings
 
 
 def test_a_configuration_that_cannot_be_used_is_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[server]\nprot = 1\n")
-    done = antiphon("models", home=tmp_path)
+    done = in_process("models", home=tmp_path)
     assert done.returncode == 2
     assert "server.port" in done.stderr

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kit.program import antiphon
+from kit.program import in_process
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 HEAD = "<|channel|>final<|message|>"
@@ -22,14 +22,14 @@ def schema(tmp_path: Path) -> str:
 
 
 def test_a_grammar_is_printed(tmp_path: Path, schema: str) -> None:
-    done = antiphon("grammar", "--format", "harmony", "--schema", schema, home=tmp_path)
+    done = in_process("grammar", "--format", "harmony", "--schema", schema, home=tmp_path)
     assert done.stdout.startswith("%llguidance")
     assert done.returncode == 0
 
 
 def test_a_text_is_reported_where_it_leaves_the_grammar(tmp_path: Path, schema: str) -> None:
     def check(text: str) -> tuple[int, str]:
-        done = antiphon("grammar", "--format", "harmony", "--schema", schema, "--check", text, home=tmp_path)
+        done = in_process("grammar", "--format", "harmony", "--schema", schema, "--check", text, home=tmp_path)
         return done.returncode, done.stdout.strip()
 
     assert check(f'{HEAD}{{"n":1}}<|return|>') == (0, "accepted")
@@ -40,7 +40,7 @@ def test_a_text_is_reported_where_it_leaves_the_grammar(tmp_path: Path, schema: 
 def test_a_keyword_that_cannot_be_enforced_is_named(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     file.write_text(json.dumps({"type": "string", "format": "regex"}))
-    done = antiphon("grammar", "--format", "chatml", "--schema", str(file), "--strict", home=tmp_path)
+    done = in_process("grammar", "--format", "chatml", "--schema", str(file), "--strict", home=tmp_path)
     assert done.returncode != 0
     assert "format" in done.stderr
 
@@ -49,7 +49,7 @@ def test_a_keyword_that_cannot_be_enforced_is_named(tmp_path: Path) -> None:
 def test_tools_are_those_of_a_chat_request_or_functions_alone(tmp_path: Path, wrap: Any) -> None:
     file = tmp_path / "tools.json"
     file.write_text(json.dumps([wrap({"name": "look.up", "parameters": SCHEMA})]))
-    done = antiphon("grammar", "--format", "chatml", "--tools", str(file), "--required", home=tmp_path)
+    done = in_process("grammar", "--format", "chatml", "--tools", str(file), "--required", home=tmp_path)
     assert done.returncode == 0
     assert "look.up" in done.stdout
 
@@ -57,7 +57,7 @@ def test_tools_are_those_of_a_chat_request_or_functions_alone(tmp_path: Path, wr
 def test_a_tool_without_a_name_is_an_error_at_its_place(tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
     file.write_text(json.dumps([{"name": "f"}, {"description": "g"}]))
-    done = antiphon("grammar", "--format", "chatml", "--tools", str(file), home=tmp_path)
+    done = in_process("grammar", "--format", "chatml", "--tools", str(file), home=tmp_path)
     assert done.returncode == 2
     assert "tools[1]" in done.stderr
 
@@ -65,7 +65,7 @@ def test_a_tool_without_a_name_is_an_error_at_its_place(tmp_path: Path) -> None:
 def test_built_in_tools_may_be_called_too(tmp_path: Path) -> None:
     def check(*options: str) -> int:
         call = "<|channel|>analysis to=python code<|message|>print(1)<|call|>"
-        return antiphon("grammar", "--format", "harmony", *options, "--check", call, home=tmp_path).returncode
+        return in_process("grammar", "--format", "harmony", *options, "--check", call, home=tmp_path).returncode
 
     assert (check(), check("--builtin", "browser"), check("--builtin", "python")) == (1, 1, 0)
     assert check("--builtin", "shell") == 2

@@ -14,7 +14,7 @@ import pytest
 
 from antiphon.tokens import ControlScanner, encode_pieces, o200k_harmony
 from kit.harmony_corpora import DIALECTS, Dialect, rows
-from kit.program import PROGRAM, antiphon, environment
+from kit.program import PROGRAM, antiphon, environment, in_process
 from kit.waiting import PATIENCE
 
 REPLY = (
@@ -51,8 +51,8 @@ def test_a_vector_is_rendered_from_the_reference_s_own_form_to_its_ids(tmp_path:
     assert row["options"]["next_turn_role"] == "assistant"
     words = ("render", "-", "--from", "harmony-json", "--to", "harmony", "--dialect", dialect, "--history", "reference")
     source = json.dumps(row["conversation"])
-    assert antiphon(*words, home=tmp_path, stdin=source).stdout == row["text"] + "\n"
-    done = antiphon(*words, "--tokens", home=tmp_path, stdin=source)
+    assert in_process(*words, home=tmp_path, stdin=source).stdout == row["text"] + "\n"
+    done = in_process(*words, "--tokens", home=tmp_path, stdin=source)
     assert list(map(int, done.stdout.split())) == row["tokens"]
 
 
@@ -67,7 +67,7 @@ def test_history_and_types_are_chosen_by_name(tmp_path: Path) -> None:
     source = json.dumps({"model": "m", "messages": messages, "tools": [tool]})
 
     def rendered(*options: str) -> str:
-        done = antiphon("render", "-", "--from", "openai", "--to", "harmony", *options, home=tmp_path, stdin=source)
+        done = in_process("render", "-", "--from", "openai", "--to", "harmony", *options, home=tmp_path, stdin=source)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -154,7 +154,7 @@ def test_messages_are_reported_as_they_come_and_half_characters_wait(
 def test_the_pretty_view_shows_the_ids_of_controls_and_has_no_colour_in_a_pipe(tmp_path: Path) -> None:
     source = json.dumps([{"role": "user", "content": "<|end|>"}])
     words = ("render", "-", "--from", "openai", "--to", "harmony", "--pretty")
-    out = antiphon(*words, home=tmp_path, stdin=source).stdout
+    out = in_process(*words, home=tmp_path, stdin=source).stdout
     assert out.endswith("<|start|>[200006]user<|message|>[200008]<|end|><|end|>[200007]\n<|start|>[200006]assistant\n")
     assert "\x1b" not in out
     shown = antiphon("parse", "-", "--from", "harmony", "--pretty", home=tmp_path, stdin=REPLY).stdout
@@ -189,7 +189,7 @@ def test_the_pretty_view_has_colour_on_a_terminal_and_lets_no_escape_of_the_text
     ],
 )
 def test_an_option_that_cannot_be_honoured_is_refused(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
-    done = antiphon(words[0], "-", *words[1:], home=tmp_path, stdin="[]")
+    done = in_process(words[0], "-", *words[1:], home=tmp_path, stdin="[]")
     assert done.returncode == 2
     assert message in done.stderr
 
@@ -206,7 +206,7 @@ def test_an_option_that_cannot_be_honoured_is_refused(tmp_path: Path, words: tup
 def test_a_conversation_in_the_wrong_form_is_reported_with_its_place(
     tmp_path: Path, source: str, text: str, place: str
 ) -> None:
-    done = antiphon("render", "-", "--from", source, "--to", "harmony", home=tmp_path, stdin=text)
+    done = in_process("render", "-", "--from", source, "--to", "harmony", home=tmp_path, stdin=text)
     assert done.returncode in (1, 2)
     assert place in done.stderr
     assert "Traceback" not in done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.program import PROGRAM, antiphon, environment
+from kit.program import PROGRAM, antiphon, environment, in_process
 
 CONTROLS = ("<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>")
 
@@ -104,14 +104,14 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(home: Path) -> None:
 def test_a_conversation_is_rendered_as_text_ids_and_pieces(home: Path) -> None:
     file = home / "talk.json"
     file.write_text(json.dumps({"messages": [{"role": "user", "text": "<|im_end|>"}]}))
-    done = antiphon("render", str(file), "--format", "chatml", home=home)
+    done = in_process("render", str(file), "--format", "chatml", home=home)
     assert done.stdout == "<|im_start|>user\n<|im_end|><|im_end|>\n<|im_start|>assistant\n\n"
     shown = json.loads(
-        antiphon("render", "-", "--format", "chatml", "--json", home=home, stdin=file.read_text()).stdout
+        in_process("render", "-", "--format", "chatml", "--json", home=home, stdin=file.read_text()).stdout
     )
     controls = [piece["control"] for piece in shown["pieces"] if "control" in piece]
     assert controls == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
-    whole = antiphon("render", str(file), "--format", "chatml", "--whole", home=home).stdout
+    whole = in_process("render", str(file), "--format", "chatml", "--whole", home=home).stdout
     assert "assistant" not in whole
 
 
@@ -123,7 +123,7 @@ def test_a_chat_request_is_rendered_as_the_server_would_render_it(home: Path) ->
         {"role": "tool", "tool_call_id": "call_1", "content": "done"},
     ]
     request = {"model": "m", "messages": messages}
-    done = antiphon("render", "-", "--format", "harmony", home=home, stdin=json.dumps(request))
+    done = in_process("render", "-", "--format", "harmony", home=home, stdin=json.dumps(request))
     assert "<|start|>user<|message|>Hi<|end|>" in done.stdout
     assert "to=functions.f" in done.stdout
     assert done.stdout.endswith("done<|end|><|start|>assistant\n")
@@ -139,7 +139,7 @@ def test_a_chat_request_is_rendered_as_the_server_would_render_it(home: Path) ->
     ],
 )
 def test_a_conversation_that_cannot_be_read_is_reported_with_its_place(home: Path, text: str, words: list[str]) -> None:
-    done = antiphon("render", "-", "--format", "chatml", home=home, stdin=text)
+    done = in_process("render", "-", "--format", "chatml", home=home, stdin=text)
     assert done.returncode == 1
     assert all(word in done.stderr for word in words)
     assert "Traceback" not in done.stderr
@@ -195,7 +195,7 @@ def test_an_unknown_format_is_wrong_usage_with_near_names(home: Path) -> None:
 
 
 def test_the_formats_are_listed(home: Path) -> None:
-    names = json.loads(antiphon("formats", "--json", home=home).stdout)["formats"]
+    names = json.loads(in_process("formats", "--json", home=home).stdout)["formats"]
     assert {"chatml", "llama3_1", "internlm2"} <= set(names)
 
 
@@ -209,7 +209,7 @@ def test_doctor_tells_what_fails_by_its_exit_code(home: Path) -> None:
 
 def test_a_prompt_in_openchatml_is_a_transcript_whose_texts_are_escaped(home: Path) -> None:
     talk = json.dumps({"messages": [{"role": "user", "text": "Say <|end|>"}]})
-    prompt = antiphon("render", "-", "--format", "openchatml", home=home, stdin=talk).stdout
+    prompt = in_process("render", "-", "--format", "openchatml", home=home, stdin=talk).stdout
     assert "<|start|>user<|message|>Say <<|end|><|end|>" in prompt
     reply = "<|channel|>final<|message|>As <<|end|> you wish<|return|>"
     read = antiphon("parse", "-", "--from", "openchatml", "--json", home=home, stdin=reply).stdout

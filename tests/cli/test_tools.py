@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.program import antiphon
+from kit.program import in_process
 
 CONFIG = """
 model = "calling"
@@ -32,34 +32,34 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_tools_are_listed_with_what_they_are_for(home: Path) -> None:
-    done = antiphon("tools", "list", "--json", "--tools", f"browser,{home / 'mine.py'}", home=home)
+    done = in_process("tools", "list", "--json", "--tools", f"browser,{home / 'mine.py'}", home=home)
     listed = {tool["name"]: tool["description"] for tool in json.loads(done.stdout)}
     assert set(listed) == {"browser.search", "browser.open", "browser.find", "functions.shout"}
     assert listed["functions.shout"] == "Say it loud."
 
 
 def test_a_tool_is_called_by_hand(home: Path) -> None:
-    done = antiphon("tools", "call", "shout", '{"text": "hey"}', "--tools", str(home / "mine.py"), home=home)
+    done = in_process("tools", "call", "shout", '{"text": "hey"}', "--tools", str(home / "mine.py"), home=home)
     assert (done.returncode, done.stdout) == (0, "HEY\n")
 
 
 def test_a_call_that_fails_says_why_and_exits_with_1(home: Path) -> None:
-    done = antiphon("tools", "call", "shout", "{}", "--tools", str(home / "mine.py"), "--json", home=home)
+    done = in_process("tools", "call", "shout", "{}", "--tools", str(home / "mine.py"), "--json", home=home)
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"]["code"] == "E-CALL-SCHEMA"
 
 
 def test_a_tool_that_is_none_is_a_mistake_of_usage(home: Path) -> None:
-    done = antiphon("tools", "list", "--tools", "brwser", home=home)
+    done = in_process("tools", "list", "--tools", "brwser", home=home)
     assert done.returncode == 2
     assert "browser" in done.stderr
 
 
 def test_a_chat_shows_each_call_while_it_runs_and_ends_at_its_limit(home: Path) -> None:
-    done = antiphon("chat", "Shout!", "--tools", str(home / "mine.py"), "--json", home=home)
+    done = in_process("chat", "Shout!", "--tools", str(home / "mine.py"), "--json", home=home)
     answer = json.loads(done.stdout)
     assert [message["text"] for message in answer["messages"] if message["role"] == "tool"] == ["HI"] * 16
     assert answer["incidents"][0]["code"] == "tool_rounds_exceeded"
-    shown = antiphon("chat", "Shout!", "--tools", str(home / "mine.py"), home=home)
+    shown = in_process("chat", "Shout!", "--tools", str(home / "mine.py"), home=home)
     assert shown.stderr.count('· functions.shout {"text": "hi"}\n') == 16
     assert shown.stderr.count("· functions.shout ok") == 16

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kit.openchatml import long_transcript
-from kit.program import antiphon, peak_memory
+from kit.program import in_process, peak_memory
 
 GOOD = 'version: "2.2"\n<|start|>user<|message|>Hi<|end|>\n<|start|>assistant<|message|>Hello<|return|>\n'
 BAD = 'version: "2.2"\n<|start|>moderator<|message|>Hello<|end|>\n<|start|>user<|message|>Hi'
@@ -19,12 +19,12 @@ BAD = 'version: "2.2"\n<|start|>moderator<|message|>Hello<|end|>\n<|start|>user<
 def test_a_valid_transcript_is_said_to_be_valid(tmp_path: Path) -> None:
     file = tmp_path / "talk.ocm"
     file.write_text(GOOD)
-    done = antiphon("validate", str(file), home=tmp_path)
+    done = in_process("validate", str(file), home=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{file}: valid\n", "")
 
 
 def test_an_error_is_reported_with_its_place_code_and_hint(tmp_path: Path) -> None:
-    done = antiphon("validate", "-", home=tmp_path, stdin=BAD)
+    done = in_process("validate", "-", home=tmp_path, stdin=BAD)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert lines[0] == "2:10  E-PARSE-HEADER  unknown role 'moderator'"
@@ -34,7 +34,7 @@ def test_an_error_is_reported_with_its_place_code_and_hint(tmp_path: Path) -> No
 
 
 def test_programs_get_the_same_as_json(tmp_path: Path) -> None:
-    done = antiphon("validate", "-", "--json", home=tmp_path, stdin=BAD)
+    done = in_process("validate", "-", "--json", home=tmp_path, stdin=BAD)
     report = json.loads(done.stdout)
     assert (done.returncode, report["valid"]) == (1, False)
     assert [(e["code"], e["line"], e["column"]) for e in report["errors"]] == [
@@ -42,18 +42,18 @@ def test_programs_get_the_same_as_json(tmp_path: Path) -> None:
         ("E-STREAM-TRUNCATED", 3, 27),
     ]
     assert set(report["errors"][0]) == {"code", "line", "column", "message", "hint"}
-    done = antiphon("validate", "-", "--json", home=tmp_path, stdin=GOOD)
+    done = in_process("validate", "-", "--json", home=tmp_path, stdin=GOOD)
     assert (done.returncode, json.loads(done.stdout)) == (0, {"valid": True, "errors": []})
 
 
 def test_the_harmony_profile_asks_for_channels(tmp_path: Path) -> None:
-    done = antiphon("validate", "-", "--profile", "harmony", home=tmp_path, stdin=GOOD)
+    done = in_process("validate", "-", "--profile", "harmony", home=tmp_path, stdin=GOOD)
     assert done.returncode == 1
     assert done.stdout.startswith("3:19  E-PARSE-CHANNEL-MISSING")
 
 
 def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
-    done = antiphon("validate", str(tmp_path / "none"), home=tmp_path)
+    done = in_process("validate", str(tmp_path / "none"), home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "No such file" in done.stderr
 
@@ -69,7 +69,7 @@ def test_memory_does_not_grow_with_the_transcript(tmp_path: Path) -> None:
 
 
 def test_our_own_reader_passes_the_suite(tmp_path: Path) -> None:
-    done = antiphon("conformance", "--json", home=tmp_path)
+    done = in_process("conformance", "--json", home=tmp_path)
     report = json.loads(done.stdout)
     assert (done.returncode, report["failed"]) == (0, [])
     assert report["passed"] >= 150
@@ -83,9 +83,9 @@ def test_another_implementation_is_checked_through_its_command(tmp_path: Path) -
         "json.dump(check(sys.stdin.buffer.read(), sys.argv[1:]), sys.stdout)\n"
     )
     right = shlex.join([sys.executable, str(program)])
-    done = antiphon("conformance", "--command", right, "--only", "literal", home=tmp_path)
+    done = in_process("conformance", "--command", right, "--only", "literal", home=tmp_path)
     assert (done.returncode, done.stdout.split()[1:]) == (0, ["of", done.stdout.split()[0], "cases", "passed"])
     wrong = shlex.join([sys.executable, "-c", "print('hello')"])
-    done = antiphon("conformance", "--command", wrong, "--only", "literal", home=tmp_path)
+    done = in_process("conformance", "--command", wrong, "--only", "literal", home=tmp_path)
     assert done.returncode == 1
     assert "no JSON on stdout" in done.stdout

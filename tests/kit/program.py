@@ -8,11 +8,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import IO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pytest
+
+from antiphon.cli.app import run
 from kit.waiting import PATIENCE
 
 PROGRAM = (sys.executable, "-c", "from antiphon.cli import main; main()")
@@ -29,6 +33,27 @@ def antiphon(*arguments: str, home: Path, stdin: str = "", **environ: str) -> su
         [*PROGRAM, *arguments],
         input=stdin, capture_output=True, text=True, timeout=120, check=False, env=environment(home, **environ),
     )  # fmt: skip
+
+
+def in_process(*arguments: str, home: Path, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    """The same run within this process: for what is read and printed, where a second of starting anew tests nothing."""
+    streams = {name: TextIOWrapper(BytesIO(), "utf-8") for name in ("stdout", "stderr")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin.encode()), "utf-8"))
+        for name, stream in streams.items():
+            patch.setattr(sys, name, stream)
+        for name in [name for name in os.environ if name.startswith("ANTIPHON_")]:
+            patch.delenv(name)
+        for name, value in {"ANTIPHON_HOME": str(home), **environ}.items():
+            patch.setenv(name, value)
+        code = run(arguments)
+        printed = {name: _printed(stream) for name, stream in streams.items()}
+    return subprocess.CompletedProcess(arguments, code, **printed)
+
+
+def _printed(stream: TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 @contextlib.contextmanager
