@@ -118,3 +118,13 @@ def test_a_table_that_names_the_template_is_prompted_by_it(
     assert "speaks: harmony" in capsys.readouterr().out
     assert run(["template", "check", "oss"]) == 0
     assert "tool_result: differs at character" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("option", "code"), [('dialect = "b"', 0), ('types = "full"', 2), ("names = true", 2)])
+def test_an_option_that_the_template_would_not_follow_is_refused(
+    home: Path, capsys: pytest.CaptureFixture[str], option: str, code: int
+) -> None:
+    folder = model_folder(home / "oss", "openai")
+    configured(home, folder, f'chat_template = "{folder / "chat_template.jinja"}"', "[models.oss.harmony]", option)
+    assert run(["models", "show", "oss"]) == code
+    assert ("where this changes nothing" in capsys.readouterr().err) is (code == 2)

@@ -101,6 +101,13 @@ def choose_format(
             position=Position(path=key),
             hint='Leave it out, or say format = "harmony".',
         )
+    if isinstance(format, TemplatedHarmony) and options.keys() - {"dialect"}:
+        key = f"models.{name}.harmony.{min(options.keys() - {'dialect'})}"
+        raise ConfigError(
+            f"{key}: the model's chat_template writes its prompts, where this changes nothing",
+            position=Position(path=key),
+            hint="Leave it out, or the chat_template.",
+        )
     return replace(format, **options)
 
 
