@@ -123,6 +123,14 @@ ROOMS = (
             "grammar/test_cost.py generation/test_constrain.py",
             "grammar/limits.py": "grammar/test_edges.py grammar/test_limits.py grammar/test_cost.py "
             "grammar/test_grammar.py generation/test_compile.py",
+            "grammar/ending.py": "api/test_finish.py grammar/test_edges.py",
+            "grammar/*literals.py": "grammar/test_key_values.py",
+            "grammar/*_values.py": "grammar/test_key_values.py grammar/test_numbers.py grammar/test_multiples.py "
+            "grammar/test_schema.py grammar/test_edges.py",
+            "grammar/number_text.py": "grammar/test_numbers.py grammar/test_multiples.py grammar/test_grammar.py",
+            "grammar/source/*.py": "grammar/source",
+            "grammar/schema/order.py": "grammar/test_order.py grammar/test_schema.py",
+            "grammar/schema/branches.py": "grammar/test_order.py grammar/test_schema.py",
             "grammar/schema/exact.py": "grammar/test_exact.py grammar/test_schema.py grammar/test_limits.py "
             "grammar/test_law.py",
             "grammar/schema/controls.py": "grammar/test_controls.py grammar/test_schema.py grammar/test_law.py",

@@ -135,12 +135,14 @@ def test_what_ends_a_turn_is_a_control_whatever_its_type_and_what_has_the_type_w
     assert Control("</s>") not in gguf_tokenizer(metadata).controls
 
 
-def test_each_type_of_a_token_says_what_it_is() -> None:
+@pytest.mark.parametrize(("model", "text"), [("llama", "▁a"), ("gpt2", "Ġa")])
+def test_each_type_of_a_token_says_what_it_is(model: str, text: str) -> None:
     """1 text, 2 unknown, 3 control, 4 added text, 5 unused, 6 a byte."""
     tokenizer = engine_tokenizer(
         {
-            "tokenizer.ggml.model": "llama",
-            "tokenizer.ggml.tokens": ["▁a", "<unk>", "<s>", "  ", "[unused]", "<0x0A>"],
+            "tokenizer.ggml.model": model,
+            "tokenizer.ggml.pre": "smollm",
+            "tokenizer.ggml.tokens": [text, "<unk>", "<s>", "  ", "[unused]", "<0x0A>"],
             "tokenizer.ggml.token_type": [1, 2, 3, 4, 5, 6],
         },
         lambda text: [],
