@@ -234,7 +234,7 @@ def test_a_reply_ends_with_return_and_with_call(stop: Control) -> None:
     assert parser.ended == stop.spelling
 
 
-@pytest.mark.spec("HAR-17", "HAR-37")
+@pytest.mark.spec("HAR-37")
 @pytest.mark.parametrize("channel", ["analysis", "commentary", "final"])
 def test_a_call_is_a_call_on_any_channel(channel: str) -> None:
     stream: list[Piece] = [Control("<|channel|>"), f"{channel} to=python code", Control("<|message|>"), "1+1", CALL]
@@ -263,6 +263,34 @@ def test_a_bare_name_is_the_one_offered_tool_that_has_it(header: str, recipient:
     (message,) = ended(got)
     assert message.recipient == recipient
     assert ("recipient-repaired" in codes(got)) is (recipient == "functions.bash")
+
+
+@pytest.mark.parametrize(
+    ("stream", "channel", "text"),
+    [
+        ("<|start|>analysis<|channel|>final<|message|>yes<|return|>", "final", "yes"),
+        ("final<|channel|>analysis<|message|>yes<|end|>", "analysis", "yes"),
+        ("<|channel|>finalanalysis<|message|>yes<|end|>", "finalanalysis", "yes"),
+        ("<|channel|>finalsorry, no<|return|>", "final", "sorry, no"),
+        ("<|channel|>finals<|message|>yes<|return|>", "final", "yes"),
+        ("<|channel|>final<|constrain|>Sorry, no.<|return|>", "final", "Sorry, no."),
+        ("<|start|>assistantresponse<|message|>yes<|return|>", None, "yes"),
+        ("<|channel|>analysis<|start|>We think.<|end|>", None, "We think."),
+        ("<|start|>assistantWe think.<|end|>", None, "We think."),
+    ],
+)
+def test_a_header_in_disorder_is_read_by_its_marks_and_its_text_is_kept(
+    stream: str, channel: str | None, text: str
+) -> None:
+    got = events(HarmonyParser(), ids(stream), BYTES)
+    assert [(m.role, m.channel, m.text) for m in ended(got) if m.text] == [(Role.ASSISTANT, channel, text)]
+    assert codes(got)
+
+
+def test_json_in_place_of_a_type_is_the_arguments() -> None:
+    stream = ids('<|channel|>commentary to=functions.f <|constrain|>{"a":1}<|call|>')
+    (message,) = ended(events(HarmonyParser(), stream, BYTES))
+    assert (message.recipient, message.text) == ("functions.f", '{"a":1}')
 
 
 def test_a_plain_answer_may_begin_with_a_tool_s_name() -> None:

@@ -39,6 +39,8 @@ class HeaderReader:
         self._noise: list[str] = []
         self._bad_channels: list[str] = []
         self._channel_seen = False
+        self._channel_in_start = False
+        """The channel is a word before any ``<|channel|>``, which a channel behind one replaces."""
         self._recipient_follows = False
         self._missing_to = False
         self._start = HeaderStart.CONTROL
@@ -58,7 +60,7 @@ class HeaderReader:
         self._channel_seen |= section.control == CHANNEL
         for start, word in _words(section.text):
             used = self._first(word, section.control) if first else self._field(word, section.control)
-            if used < len(word) and ends_in_content and not (section.control == CONSTRAIN and not self._known_type):
+            if used < len(word) and ends_in_content and self._may_begin_content(word[used:], section.control):
                 self._header.rest = section.text[start + used :]
                 return
             if used < len(word):
@@ -68,9 +70,10 @@ class HeaderReader:
         if section.control == CHANNEL and not section.text.strip():
             self._bad_channels.append("")
 
-    @property
-    def _known_type(self) -> bool:
-        return self._header.content_type in CONTENT_TYPES
+    def _may_begin_content(self, word: str, control: Control) -> bool:
+        """Not so behind the unknown type of a call, which is a sentence of its own then; but JSON does."""
+        sentence = control == CONSTRAIN and self._header.content_type not in CONTENT_TYPES
+        return not sentence or self._header.recipient is None or word.startswith(("{", "["))
 
     # The readers of one word: each returns how many characters of it are a field, 0 when it is none.
 
@@ -97,7 +100,8 @@ class HeaderReader:
         if tail.startswith(":"):
             self._header.role, self._header.name = Role(role), tail[1:]
             return len(word)
-        if tail and not tail.startswith(("to=", "to:")) and known_channel(tail) is None:
+        joined = tail and not tail.startswith(("to=", "to:")) and known_channel(tail) is None
+        if joined and (role != self._expected or not self._complete or word in self._tools):
             return 0
         self._header.role = Role(role)
         if word == role:
@@ -111,7 +115,7 @@ class HeaderReader:
         if self._expected is not None and (word in CHANNELS or _RECIPIENT.match(word)):
             self._repair("role-repaired", word)
             if word in CHANNELS:
-                self._header.channel = word
+                self._header.channel, self._channel_in_start = word, True
                 return len(word)
             return self._field(word, control)
         self._header.unknown_role = word
@@ -126,13 +130,16 @@ class HeaderReader:
                 return 0
             self._bad_channels.append(value)
             return len(value)
-        if self._header.channel is not None:
+        if self._header.channel is not None and not self._channel_in_start:
             self._repair("dup-channel", value)
         else:
-            self._header.channel = known
+            if self._channel_in_start and known != self._header.channel:
+                self._repair("dup-channel", self._header.channel or "")
+            self._header.channel, self._channel_in_start = known, False
             if value != known:
                 self._repair("channel-repaired", value)
-        glued = not self._complete and value.startswith(known) and not value[len(known) : len(known) + 1].islower()
+        more = value[len(known) :] if value.startswith(known) else ""
+        glued = not self._complete and (more and (len(more) > 2 or not more[0].islower()))
         return len(known) if glued else len(value)
 
     def _constrained(self, word: str) -> int:
@@ -140,7 +147,7 @@ class HeaderReader:
         if _RECIPIENT.match(word):
             return self._field(word, CONSTRAIN)
         value = found[0] if (found := _VALUE.match(word)) else ""
-        if not value:
+        if not value or (value not in CONTENT_TYPES and not self._complete and self._header.recipient is None):
             return 0
         if self._header.content_type is not None:
             self._repair("dup-constrain", value)
@@ -220,7 +227,7 @@ class HeaderReader:
             self._bad_channels.clear()
             return len(value)
         if control == START and not self._channel_seen and (known := known_channel(value)) and known == value:
-            self._header.channel = known
+            self._header.channel, self._channel_in_start = known, True
             self._repair("missing-channel-token", value)
             return len(value)
         return 0
@@ -272,9 +279,14 @@ def _words(text: str) -> Iterator[tuple[int, str]]:
 
 
 def known_channel(value: str) -> str | None:
-    """The channel that a value names, also in other case, with stray marks, and with letters added or missing."""
+    """The channel that a value names, also in other case, with stray marks, and with letters added or missing.
+
+    None for one that names two (``finalanalysis``).
+    """
     if value in CHANNELS:
         return value
     letters = "".join(c for c in value.lower() if c.isascii() and c.isalpha())
-    meant = [c for c in CHANNELS if letters.startswith(c) or (len(letters) > 2 and c.startswith(letters))]
+    meant = [c for c in CHANNELS if c in letters or (len(letters) > 2 and c.startswith(letters))]
+    if meant and not letters.startswith(meant[0]) and not meant[0].startswith(letters):
+        return None
     return meant[0] if len(meant) == 1 else None

@@ -45,7 +45,8 @@ class HarmonyAction(StrEnum):
         "buffered text is read as the answer if there is none yet; else it and the end are reported (`stray-stop`)"
     )
     DECIDE_ROLE = (
-        "by `<|call|>` the unknown role is the recipient of a call; by any other end it is another role's message"
+        "by `<|call|>` the unknown role is the recipient of a call; by any other end it is another role's message, or "
+        "text if it has no `<|message|>`"
     )
 
 

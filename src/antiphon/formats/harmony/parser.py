@@ -181,13 +181,23 @@ class HarmonyParser:
         assert self._unknown is not None
         header, text = self._unknown, self._events.text
         if end is not End.CALL:
-            self._go_over(header)
+            if header.complete:
+                self._go_over(header)
+            else:
+                self._read_as_text(header, text, end)
             return
         self._events.incident("role-as-recipient", header.unknown_role or "")
         header.recipient, header.unknown_role = header.unknown_role, None
         self._start(header.message(), complete_header=header.complete)
         self._events.add(text)
         self._end_message(end, spelling)
+
+    def _read_as_text(self, header: Header, text: str, end: End) -> None:
+        """Words without ``<|message|>``, the first of which is no role, are no message of another role, but text."""
+        words = header.source.removesuffix(header.rest) + text
+        self._start(Message(role=self._reply_as or Role.ASSISTANT), complete_header=False)
+        self._events.add(words.lstrip(BLANK).removeprefix(self._reply_as or ""))
+        self._end_message(end, "")
 
     def _end_header(self, end: End, spelling: str) -> None:
         """F-04: without ``<|message|>``, what is no field is the content."""
