@@ -10,12 +10,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from antiphon.catalog import Catalog, open_catalog
 from antiphon.catalog.format_choice import HARMONY_CONTROLS, choose_format, known_formats
 from antiphon.config import Config, ModelEntry, ModelFilesConfig, load_config
-from antiphon.conversation import Conversation, Message, Role
+from antiphon.conversation import Conversation, Incident, Message, Role
 from antiphon.engines import Scripted, ScriptedEngine
 from antiphon.engines.gguf_file import GgufValue
 from antiphon.engines.llama_cpp import LlamaCpp
@@ -175,6 +176,21 @@ def test_a_vocabulary_with_harmonys_controls_is_spoken_to_in_harmony() -> None:
     text = ModelText(tokenizer=ByteTokenizer(HARMONY_CONTROLS), template="{{ messages }}")
     format = choose_format("m", ModelEntry(), text, known_formats())
     assert format.name == "harmony"
+
+
+def test_controls_that_come_as_text_are_read_where_the_models_table_says_so(tmp_path: Path) -> None:
+    engine = '[models.oss.engine]\nkind = "scripted"\nreply = "x"\n'
+    table = f'tokenizer = "o200k_harmony"\nharmony.spelled = true\n{engine}'
+    (tmp_path / "config.toml").write_text(f"[models.oss]\n{table}")
+    entry = load_config({"ANTIPHON_HOME": str(tmp_path)}).config.entries["oss"]
+    text = ModelText(tokenizer=ByteTokenizer(HARMONY_CONTROLS))
+    (tmp_path / "own.jinja").write_text("<|start|>{{ messages }}<|channel|><|message|>")
+    own = msgspec.structs.replace(entry, chat_template=str(tmp_path / "own.jinja"))
+    cases = ((entry, ["textual-specials"]), (own, ["textual-specials"]), (ModelEntry(), ["unmarked-final"]))
+    for given, codes in cases:
+        parser = choose_format("oss", given, text, known_formats()).parser()
+        read = [*parser.feed(["<|channel|>final<|message|>x<|return|>"]), *parser.close()]
+        assert [event.code for event in read if isinstance(event, Incident)] == codes
 
 
 def test_a_model_without_any_template_gets_chatml_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:

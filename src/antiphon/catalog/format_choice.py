@@ -101,8 +101,9 @@ def choose_format(
             position=Position(path=key),
             hint='Leave it out, or say format = "harmony".',
         )
-    if isinstance(format, TemplatedHarmony) and options.keys() - {"dialect"}:
-        key = f"models.{name}.harmony.{min(options.keys() - {'dialect'})}"
+    idle = options.keys() - {"dialect", "spelled"}
+    if isinstance(format, TemplatedHarmony) and idle:
+        key = f"models.{name}.harmony.{min(idle)}"
         raise ConfigError(
             f"{key}: the model's chat_template writes its prompts, where this changes nothing",
             position=Position(path=key),

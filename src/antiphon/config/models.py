@@ -35,6 +35,7 @@ class HarmonyEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     types: Types | None = None
     dialect: Dialect | None = None
     names: bool | None = None
+    spelled: bool | None = None
 
 
 O200K = "o200k_harmony"

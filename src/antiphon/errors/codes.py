@@ -323,6 +323,7 @@ INCIDENTS = {
     "schema_violation": incident("A finished value does not fit its schema, which was not strict."),
     "tool_rounds_exceeded": incident("The model still called after as many rounds as the server runs tools in."),
     "textual-specials": incident("Harmony as text: the reply spells control tokens, which are read as such."),
+    "missing-controls": incident("Harmony as text: the reply has lost its control tokens, which are put back."),
     "unknown-id": incident("The vocabulary has no token of this id; it is left out."),
     "endoftext": incident("`<|endoftext|>` ended the reply in place of `<|return|>` or `<|call|>`."),
     "stray-stop": incident("A control that ends a message occurs outside of every message; skipped."),

@@ -26,6 +26,7 @@ from antiphon.tokens import Control, Piece
 
 from .arguments import ARGUMENTS
 from .arrange import arrange
+from .bare import BareParser
 from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START
 from .grammar import HarmonyGrammar
 from .header_writer import Dialect
@@ -46,13 +47,15 @@ class Harmony:
     """Harmony with its options; a `Format`.
 
     ``names`` writes the names of users and assistants as ``user:NAME`` (A-H12). ``literal`` spells the controls out as
-    text, for a model whose vocabulary lacks them.
+    text, for a model whose vocabulary lacks them. ``spelled`` reads controls that arrive as text, or not at all, from a
+    model whose vocabulary has them (F-15).
     """
 
     dialect: Dialect = "a"
     types: Types = "reference"
     names: bool = False
     literal: bool = False
+    spelled: bool = False
     messages: MessageRenderer = field(init=False, repr=False, compare=False)
 
     name = "harmony"
@@ -127,7 +130,8 @@ class Harmony:
         """A reader for one reply, or for a whole conversation when ``reply_as`` is None.
 
         ``tools`` are the recipients that were offered: they decide what a bare name means. ``spelled`` reads controls
-        that arrive as ordinary text (F-15). ``strict`` gives the reference's messages, or its error as `ParseError`.
+        that arrive as ordinary text (F-15), as the format's own does. ``strict`` gives the reference's messages, or
+        its error as `ParseError`.
         """
         prefix = open_message(pieces_of(prompt) if self.literal else prompt)
         reader: Parser
@@ -135,8 +139,9 @@ class Harmony:
             reader = StrictParser(reply_as, dialect=self.dialect, prefix=prefix)
         else:
             reader = HarmonyParser(reply_as, tools=tools, prefix=prefix)
-        if self.literal or spelled:
-            reader = LiteralParser(reader, report=not self.literal)
+        if self.literal or self.spelled or spelled:
+            whole_reply = prefix is None and reply_as is not None and not strict
+            reader = LiteralParser(BareParser(reader) if whole_reply else reader, report=not self.literal)
         return offered_calls(reader, calls, strict=strict)
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
