@@ -13,10 +13,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import antiphon
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
+from antiphon.formats import Format
+from antiphon.formats.harmony import Harmony
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Control
@@ -58,23 +62,36 @@ def counting() -> Iterator[Counted]:
         sys.setprofile(before)
 
 
-async def streamed(tokens: int) -> Counted:
+CHATML = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
+OSS = ByteTokenizer(Harmony().controls)
+MODELS: dict[str, tuple[Format, ByteTokenizer, list[int]]] = {
+    "chatml": (template_format("chatml", CHATML.controls.keys()), CHATML, []),
+    "harmony": (
+        Harmony(),
+        OSS,
+        [OSS.controls[Control("<|channel|>")], *b"final", OSS.controls[Control("<|message|>")]],
+    ),
+}
+"""Format, vocabulary, and what a reply begins with."""
+
+
+async def streamed(name: str, tokens: int) -> Counted:
     """What a stream of so many tokens took, with all that a server counts of it."""
-    tokenizer = ByteTokenizer([Control("<|im_start|>"), Control("<|im_end|>")])
-    format = template_format("chatml", tokenizer.controls.keys())
-    model = Model(name="m", engine=ScriptedEngine([ord("a")] * 1000), tokenizer=tokenizer, format=format)
+    format, tokenizer, begun = MODELS[name]
+    model = Model(name="m", engine=ScriptedEngine([*begun, *b"a" * 1000]), tokenizer=tokenizer, format=format)
     application = create_app(StaticCatalog({"m": model}))
-    await in_process(application, max_tokens=5, stream=True)
+    await in_process(application, max_tokens=5 + len(begun), stream=True)
     with counting() as counted:
-        got = await in_process(application, max_tokens=tokens, stream=True)
+        got = await in_process(application, max_tokens=tokens + len(begun), stream=True)
     assert got.body.count(b'"content":"a"') == tokens
     scrape = application.state.context.metrics.render().decode()
-    assert f'antiphon_completion_tokens_total{{model="m"}} {tokens + 5}.0' in scrape
+    assert f'antiphon_completion_tokens_total{{model="m"}} {tokens + 5 + 2 * len(begun)}.0' in scrape
     return counted
 
 
-async def test_a_token_costs_few_calls_and_passes_few_doors() -> None:
-    few, many = await streamed(FEW), await streamed(MANY)
+@pytest.mark.parametrize("name", MODELS)
+async def test_a_token_costs_few_calls_and_passes_few_doors(name: str) -> None:
+    few, many = await streamed(name, FEW), await streamed(name, MANY)
     more = MANY - FEW
     each = {name: (count - few.names.get(name, 0)) / more for name, count in many.names.items()}
     paid = "\n".join(f"{count:5.2f} {name}" for name, count in sorted(each.items()) if count > 0.01)

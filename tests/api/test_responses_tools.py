@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.api.gate.keys import new_key
 from antiphon.conversation import PYTHON, JsonSchema, ToolNamespace, ToolSpec
-from antiphon.tokens import Piece
+from antiphon.tokens import Piece, decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
 from antiphon.tools.browser import Browser, Corpus
 from kit.api import END as CHATML_END
@@ -20,11 +20,13 @@ from kit.responses import (
     CALL,
     CHANNEL,
     CONSTRAIN,
+    END,
     FINAL,
     MESSAGE,
     RETURN,
     START,
     THOUGHT,
+    VOCABULARY,
     WEATHER_TOOL,
     events_of,
     harmony_ids,
@@ -118,6 +120,38 @@ def test_a_web_search_is_an_item_around_which_its_events_stand(toolbox: Toolbox)
     assert [item["type"] for item in output] == ["reasoning", "web_search_call", "message"]
     assert output[1]["action"] == {"type": "search", "query": "bears", "queries": ["bears"]}
     assert output[1]["status"] == "completed"
+
+
+BUILT_IN = {
+    "browser.search": '{"query": "bears"}',
+    "browser.open": '{"id": 0}',
+    "browser.find": '{"pattern": "capital"}',
+    "python": "print(1)",
+}
+UNMARKED: list[tuple[Piece, ...]] = [(), ("We need to look: SECRET.", END, START, "assistant")]
+
+
+@pytest.mark.spec("HAR-17", "HAR-103", "HAR-104", "HAR-106", "HAR-107")
+@pytest.mark.parametrize("before", UNMARKED, ids=["alone", "after text on no channel"])
+@pytest.mark.parametrize("end", [[CALL], []], ids=["ended", "stopped"])
+@pytest.mark.parametrize("channel", ["analysis", "commentary"])
+def test_a_call_of_a_built_in_tool_is_run_on_either_channel(
+    toolbox: Toolbox, channel: str, end: list[Piece], before: tuple[Piece, ...]
+) -> None:
+    def called(recipient: str, body: str) -> list[int]:
+        return harmony_ids(*before, CHANNEL, f"{channel} to={recipient} code", MESSAGE, body, *end)
+
+    engine = scripted(turns(*(called(*one) for one in BUILT_IN.items()), ANSWER))
+    with running(responses_app(oss=engine, tools=toolbox)) as base:
+        body = {"tools": [{"type": "web_search"}, {"type": "code_interpreter", "container": {"type": "auto"}}]}
+        response = respond(base, body).json
+        kinds = [item["type"] for item in response["output"] if item["type"] != "reasoning"]
+        assert kinds == ["web_search_call"] * 3 + ["code_interpreter_call", "message"]
+        assert "SECRET" not in text_of(response)
+        prompt = decode(VOCABULARY, engine.requests[-1][0])
+        for recipient in BUILT_IN:
+            assert f"{recipient} to=assistant" in prompt, "each call has its result"
+        assert prompt.count("SECRET") == len(BUILT_IN) * bool(before), "the reasons of an open turn stay"
 
 
 def test_opening_and_finding_are_actions_with_the_page(toolbox: Toolbox) -> None:

@@ -424,8 +424,7 @@ def test_a_prompt_for_gpt_oss_needs_a_vocabulary_with_its_controls() -> None:
         encode_pieces(Harmony().render(Conversation()), ByteTokenizer([START]))
 
 
-@pytest.mark.spec("HAR-15", "HAR-67")
-def test_reasoning_is_never_for_end_users() -> None:
+def test_the_channel_of_a_message_and_whom_it_is_to_say_who_sees_it() -> None:
     assert not visible_to_user(assistant("analysis"))
     assert not visible_to_user(assistant("commentary", recipient="functions.f"))
     assert visible_to_user(assistant("final"))

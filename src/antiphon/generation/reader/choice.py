@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
+
 from antiphon.conversation import (
     Channel,
     End,
@@ -25,6 +27,7 @@ from antiphon.generation.constrain import ReplyGuard
 from antiphon.generation.plan import Draft, stop_ids
 from antiphon.tokens import Control
 
+from .channels import InferredChannels
 from .counts import Counts
 from .ids import IdReader
 from .logprobs import PendingLogprobs
@@ -45,6 +48,7 @@ class ChoiceReader:
         self._call_ids = CallIds(plan.request, choice)
         self._logprobs = PendingLogprobs()
         self.counts = Counts()
+        self._channels = InferredChannels(plan.format, self.counts)
         self.sampled: list[int] = []
         """Every id of the choice, where the turn is remembered."""
         self._collects_ids = plan.request.remembered
@@ -52,7 +56,7 @@ class ChoiceReader:
         self._plain = not plan.request.stop
         self._end_ids = _foreign_ends(plan)
         self._stop_ids = _requested_ends(plan)
-        self._stopped = False
+        self._stopped = self._finished = False
         self.messages: list[Message] = []
         """Those that ended."""
         self._finisher = guard.finisher if guard is not None else None
@@ -115,7 +119,8 @@ class ChoiceReader:
             return []
         pieces = self._ids.feed(id)
         events = self._parser.feed(pieces)
-        if self._plain and not self._logprobs.waiting and len(events) == 1 and isinstance(events[0], TextDelta):
+        unchanged = self._plain and self._channels.passes and not self._logprobs.waiting
+        if unchanged and len(events) == 1 and isinstance(events[0], TextDelta):
             return events  # Nearly every token of nearly every reply.
         passed = self._pass(events)
         if pieces and isinstance(pieces[-1], Control):
@@ -137,13 +142,21 @@ class ChoiceReader:
         return self._called and self._plan.request.one_call
 
     def _pass(self, events: Sequence[ParserEvent]) -> list[Event]:
-        """Parser events on their way out: log probabilities put to their text, stop strings looked for."""
-        noted: list[ParserEvent] = []
+        """Parser events on their way out: texts get their log probabilities, messages channels; stops are found."""
+        passed: list[ParserEvent] = []
         for event in events:
             if self._called_alone:
                 break
-            noted.append(self._note(event))
-        return list(self._stops.filter(noted))
+            passed += self._collected(self._channels.feed(self._note(event)))
+        return list(self._stops.filter(passed))
+
+    def _collected(self, events: Sequence[ParserEvent]) -> Sequence[ParserEvent]:
+        """The events, of which the messages that ended are the reply's."""
+        for event in events:
+            if isinstance(event, MessageEnded):
+                self.messages.append(event.message)
+                self._called = self._called or (event.message.is_call and event.message.end is not End.NONE)
+        return events
 
     def _note(self, event: ParserEvent) -> ParserEvent:
         match event:
@@ -159,13 +172,11 @@ class ChoiceReader:
                 return event
 
     def _message_ended(self, message: Message) -> MessageEnded:
-        if self._stopped and message.end is End.NONE:
-            message = replace(message, end=End.END)
-        self.messages.append(message)
+        if message.end is End.NONE:
+            message = replace(message, end=self._assumed_end(message))
         call_id = self._open.call_id if self._open else None
         self._open = None
         self._logprobs.clear()
-        self._called = self._called or (message.is_call and message.end is not End.NONE)
         message = replace(message, text=self._ids.as_sampled(message.text))
         return MessageEnded(replace(message, call_id=call_id) if message.is_call else message)
 
@@ -179,13 +190,22 @@ class ChoiceReader:
             return message
         return replace(message, header=self._ids.header_as_sampled(message.header, message.role))
 
+    def _assumed_end(self, message: Message) -> End:
+        """How a message ended that nothing in the reply ended (A-H10): a call is whole where the model stopped."""
+        if message.is_call:
+            return End.CALL if (self._finished or self._stopped) and not is_cut(message.text) else End.NONE
+        return End.END if self._stopped else End.NONE
+
     def _finish(self, end: EngineEnd | None) -> list[Event]:
-        self.over = True
+        self.over, self._finished = True, end is EngineEnd.STOP
         events: list[Event] = []
         if self._stops.matched is None and not self._called_alone:
             buffered = self._ids.close()
             events += self._pass(self._parser.feed(buffered)) if buffered else []
             events += self._pass(self._parser.close())
+        cut = self._stops.matched is not None or (end in CUT and self._parser.ended is None)
+        inferred = self._collected(self._channels.close(cut=cut))
+        events += inferred if self._stops.matched is not None else self._stops.filter(inferred)
         usage = self.counts.usage(len(self._plan.prompt_ids))
         matched = self._stops.matched or self._parser.ended
         return [*events, *self._checked(end), TurnEnded(self._reason(end), usage, matched)]
@@ -201,15 +221,24 @@ class ChoiceReader:
 
     def _reason(self, end: EngineEnd | None) -> FinishReason:
         """From what was read first, from the engine's word second (P-08)."""
+        finished = self._finisher is not None and self._finisher.ended
+        if (self._called_alone or (self._cut and self._called)) and not finished:
+            return FinishReason.TOOL_CALL
         if self._cut:
             return FinishReason.STOP_SEQUENCE
-        finished = self._finisher is not None and self._finisher.ended
-        if self._called_alone and not finished:
-            return FinishReason.TOOL_CALL
         if finished or (self._parser.ended is None and end in CUT):
             full = len(self._plan.prompt_ids) + self.counts.completion >= self._plan.model.context
             return FinishReason.LENGTH_CONTEXT if full else FinishReason.LENGTH_OUTPUT
         return FinishReason.TOOL_CALL if self._called else FinishReason.STOP_EOS
+
+
+def is_cut(arguments: str) -> bool:
+    """Whether there are none, or they begin as JSON does and are none."""
+    try:
+        msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return arguments.lstrip()[:1] in ("", "{", "[")
+    return False
 
 
 def _ids_of(step: Step) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from antiphon.errors import ContextError, Position
 from antiphon.formats.template import JinjaFormat, TemplatedHarmony
 from antiphon.generation import Model
 from antiphon.generation.plan import ids_within, stop_ids
+from antiphon.generation.reader import with_channels
 from antiphon.tokens import Control, Piece, decode, spell
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.chat.write import answer_message
@@ -100,7 +101,7 @@ def parse(wire: ParseRequest, model: Model) -> Parsed:
     return Parsed(
         model=model.name,
         format=model.format.name,
-        message=answer_message(whole(events, expose_reasoning=True)),
+        message=answer_message(whole(with_channels(events, model.format), expose_reasoning=True)),
         messages=[message_json(event.message) for event in events if isinstance(event, MessageEnded)],
         incidents=[FoundIncident(e.code, e.position, e.text) for e in events if isinstance(e, Incident)],
         ended=parser.ended,
