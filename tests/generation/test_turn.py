@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -205,6 +205,23 @@ def exchange(*texts: str) -> Conversation:
     """A system text, then questions and answers by turns."""
     roles = [Role.SYSTEM, *[Role.USER, Role.ASSISTANT] * len(texts)]
     return Conversation(tuple(Message(role=role, text=text) for role, text in zip(roles, texts, strict=False)))
+
+
+class Unrendered(RawFormat):
+    """A format that must not be reached."""
+
+    def render(self, *args: object, **options: object) -> Iterator[Piece]:
+        raise AssertionError("rendered")
+
+
+def test_tools_that_cannot_fit_are_refused_before_anything_is_rendered() -> None:
+    model = Model(name="m", engine=ScriptedEngine([1], context=50), tokenizer=TOKENIZER, format=Unrendered())
+    conversation = replace(HI, tools=(ToolSpec("f", "x" * 20), ToolSpec("g", "y" * 30)))
+    with pytest.raises(ContextError, match="more than 49 tokens") as caught:
+        plan_turn(model, TurnRequest(conversation=conversation))
+    assert caught.value.position == Position(path="tools")
+    with pytest.raises(AssertionError, match="rendered"):
+        plan_turn(model, TurnRequest(conversation=HI))
 
 
 def test_a_prompt_that_is_too_long_has_an_empty_answer_or_loses_its_oldest_turns_where_the_request_says_so() -> None:

@@ -112,21 +112,27 @@ def compiler_of(model: Model, request: TurnRequest) -> ReplyCompiler | None:
 
 def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     check_conversation(model, request)
-    prompt = _rendered(model, request)
     room_for = model.context - 1 if most is None else min(most, model.context - 1)
+    cut = request.overflow is Overflow.EMPTY_ANSWER
+    if not cut and not may_fit([tool.description for tool in request.conversation.tools], model.tokenizer, room_for):
+        raise _too_long(model, f"more than {room_for}", "tools", most)
+    prompt = _rendered(model, request)
     prompt_ids = _prompt_ids(model, request, prompt, room_for)
     if prompt_ids is None:
-        limit = f"holds {model.context}, which must hold the answer too"
-        path = _too_long(model, request, room_for)
-        raise ContextError(
-            f"the prompt has {count_of(model, prompt, room_for)} tokens, and the context of {model.name!r} "
-            + (limit if most is None else f"leaves {most} beside the answer"),
-            position=Position(path=path),
-            hint=f"Send fewer or {'shorter' if path == 'messages' else 'smaller'} {path}.",
-        )
+        raise _too_long(model, count_of(model, prompt, room_for), _place_too_long(model, request, room_for), most)
     room = model.context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
     sampling = sampling_for(model, request, room=room)
     return Draft(model, request, prompt, prompt_ids, sampling, prefix=_prefix(model, request, prompt_ids))
+
+
+def _too_long(model: Model, count: str, path: str, most: int | None) -> ContextError:
+    limit = f"holds {model.context}, which must hold the answer too"
+    return ContextError(
+        f"the prompt has {count} tokens, and the context of {model.name!r} "
+        + (limit if most is None else f"leaves {most} beside the answer"),
+        position=Position(path=path),
+        hint=f"Send fewer or {'shorter' if path == 'messages' else 'smaller'} {path}.",
+    )
 
 
 def _rendered(model: Model, request: TurnRequest, *, opens_reply: bool = True) -> tuple[Piece, ...]:
@@ -145,7 +151,7 @@ def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixR
     return prefix_report(model.sequences.nearest(request, ids), request, ids, encode, model.tokenizer)
 
 
-def _too_long(model: Model, request: TurnRequest, room: int) -> str:
+def _place_too_long(model: Model, request: TurnRequest, room: int) -> str:
     """What makes the prompt too long: the tools, if it fits without them. One beyond its limits is an error itself."""
     conversation = request.conversation
     for i, tool in enumerate(conversation.tools):
