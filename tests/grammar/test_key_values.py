@@ -134,6 +134,8 @@ def test_a_schema_is_enforced_in_the_spelling(
         ({"type": "string", "pattern": "^a|b$"}, ".pattern"),
         ({"type": "array", "items": {"type": "string", "pattern": "^a$"}}, ".items.pattern"),
         ({"type": "string", "maxLength": 10_000}, ".maxLength"),
+        ({"type": "array", "items": {"type": "string", "maxLength": 10_000}}, ".items.maxLength"),
+        ({"type": "array", "items": {"type": "string", "minLength": 10_000}}, ".items.minLength"),
         ({"type": "object", "patternProperties": {"^x": {"type": "integer"}}}, ".patternProperties"),
     ],
 )

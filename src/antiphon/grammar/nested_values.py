@@ -87,7 +87,7 @@ class NestedValueWriter:
         if "array" not in types_of(node, self._root) or not isinstance(node.get("items"), dict):
             return None
         item = self._tagged(_ITEM, node["items"], f"{where}.items")
-        least, most = max(1, int(node.get("minItems", 0))), node.get("maxItems", "")
+        least, most = max(1, int(node.get("minItems", 1))), node.get("maxItems", "")
         return None if item is None else f"({item}){{{least},{most}}} {self._rules.pieces(closing)}"
 
     def _tagged(self, name: str, node: JsonSchema, where: str) -> str | None:
