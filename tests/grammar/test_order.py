@@ -71,6 +71,10 @@ PLACES: dict[str, tuple[Any, str]] = {
     ),
     "contains": ({"type": "array", "maxItems": 1, "contains": object_of(B_A)}, '[{"b":1,"a":2}]'),
     "additionalProperties": ({"type": "object", "additionalProperties": object_of(B_A), **NOT}, '{"k":{"b":1,"a":2}}'),
+    "additionalProperties of a name that another schema has": (
+        {"type": "object", "allOf": [{"properties": {"k": {}}}, {"additionalProperties": object_of(B_A)}], **NOT},
+        '{"k":{"b":1,"a":2}}',
+    ),
     "patternProperties": (
         {"type": "object", "patternProperties": {"^p": object_of(B_A), "^q": object_of(A_B)}, **NOT},
         '{"p":{"b":1,"a":2},"q":{"a":2,"b":1}}',
