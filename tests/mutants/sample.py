@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from functools import cache
@@ -57,12 +57,15 @@ def sample(rooms: Sequence[Room], count: int, seed: int) -> list[Mutant]:
 
     A change elsewhere in a source leaves the order of the mutants as it is.
     """
-    drawn = zip_longest(*(sorted(_all(room), key=lambda mutant: mutant.rank(seed)) for room in rooms))
+    drawn = zip_longest(*(sorted(mutants_of(room), key=lambda mutant: mutant.rank(seed)) for room in rooms))
     return [mutant for each in drawn for mutant in each if mutant is not None][:count]
 
 
-def _all(room: Room) -> Iterator[Mutant]:
+def mutants_of(room: Room, paths: Collection[str] | None = None) -> Iterator[Mutant]:
+    """All of a room, or those of some of its files."""
     for path, tests in room.files():
+        if paths is not None and path not in paths:
+            continue
         original = (ROOT / path).read_bytes()
         yield from (Mutant(room.name, path, original, tests, mutation) for mutation in mutations_of(original))
 
