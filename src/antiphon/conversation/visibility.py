@@ -17,10 +17,10 @@ class DebugCapability:
 
 
 def visible_to_user(message: Message) -> bool:
-    """Shown: the user's own messages, the assistant's final ones, and its preambles. Hidden: all else."""
+    """Shown: the user's own messages and the assistant's, where they are final, and preambles. Hidden: all else."""
     match message.role:
         case Role.USER:
-            return True
+            return message.effective_channel == Channel.FINAL
         case Role.ASSISTANT:
             return (message.effective_channel == Channel.FINAL and not message.is_call) or message.is_preamble
         case _:

@@ -1,15 +1,18 @@
-"""What a body holds: promised JSON (§6, A-O26), a call's arguments (A-O16), a tool's reply (A-O17)."""
+"""What a body holds: text of the promised type (§6, A-O26), a call's arguments (A-O16), a tool's reply (A-O17)."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
+from xml.parsers import expat
 
 import jsonschema_rs
+import yaml
 
-from antiphon.conversation import FUNCTIONS, Message, ToolSpec
+from antiphon.conversation import FUNCTIONS, End, Message, ToolSpec
 
 from .finding import E_CALL, E_CONSTRAINT, Problem
 
@@ -25,14 +28,18 @@ _FORM = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=str)
 
 
 def constraint_problem(message: Message) -> Problem | None:
-    """E-BODY-CONSTRAINT-VIOLATION for a body marked ``<|constrain|>json`` that is not JSON.
+    """E-BODY-CONSTRAINT-VIOLATION for a body that is not of the type behind ``<|constrain|>``: json, yaml, toml or xml.
 
-    Other types are not checked. The offset counts characters of the decoded body (A-O26).
+    Any text is text or markdown, and what other types are is not known here. The offset counts characters of the
+    decoded body (A-O26).
     """
-    if not message.constrained or message.content_type != "json":
-        return None
+    check = _CHECKS.get(message.content_type or "") if message.constrained else None
+    return check(message.text) if check else None
+
+
+def _json_problem(text: str) -> Problem | None:
     try:
-        _FORM.decode(message.text)
+        _FORM.decode(text)
     except json.JSONDecodeError as error:
         problem = f"the body is not JSON: {error.msg} at its line {error.lineno}, column {error.colno}"
         return Problem(error.pos, problem, "The head promises <|constrain|>json.", E_CONSTRAINT)
@@ -43,14 +50,69 @@ def constraint_problem(message: Message) -> Problem | None:
     return None
 
 
+def _yaml_problem(text: str) -> Problem | None:
+    """Reads the events alone: nothing is built, whatever anchors and aliases would make of it."""
+    try:
+        for _ in yaml.parse(text, Loader=yaml.CSafeLoader):
+            pass
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        offset = 0 if mark is None else _offset(text, mark.line, mark.column)
+        return Problem(offset, f"the body is not YAML: {error.problem or error.context}", code=E_CONSTRAINT)
+    except (yaml.YAMLError, ValueError) as error:
+        return Problem(0, f"the body is not YAML: {error}".splitlines()[0], code=E_CONSTRAINT)
+    return None
+
+
+def _toml_problem(text: str) -> Problem | None:
+    try:
+        tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        return Problem(0, f"the body is not TOML: {error}", code=E_CONSTRAINT)
+    return None
+
+
+def _xml_problem(text: str) -> Problem | None:
+    """A body with a document type is refused: its entities could grow."""
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = _refuse_doctype
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError as error:
+        where = _offset(text, error.lineno - 1, error.offset)
+        return Problem(where, f"the body is not XML: {expat.ErrorString(error.code)}", code=E_CONSTRAINT)
+    except ValueError as error:
+        return Problem(0, f"the body is not XML: {error}", code=E_CONSTRAINT)
+    return None
+
+
+def _refuse_doctype(*_: object) -> NoReturn:
+    raise ValueError("it declares a document type")
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    """Where a line and column, both from 0, are in the text."""
+    above = sum(map(len, text.splitlines(keepends=True)[:line]))
+    return min(above + column, len(text))
+
+
+_CHECKS = {"json": _json_problem, "yaml": _yaml_problem, "toml": _toml_problem, "xml": _xml_problem}
+
+
 def shape_problem(message: Message) -> Problem | None:
-    """E-CALL-SCHEMA for a constrained function call whose arguments are no object, whatever its schema."""
+    """E-CALL-SCHEMA for a function's call whose arguments are no JSON object, whatever its schema (§3, A-O26).
+
+    A call whose head names another type than json has arguments of that type, and one that is cut off has none yet.
+    """
     recipient = message.recipient or ""
-    if not message.is_call or not message.constrained or message.content_type != "json":
+    if not message.is_call or message.end is End.NONE or not recipient.startswith(FUNCTIONS + "."):
         return None
-    if not recipient.startswith(FUNCTIONS + ".") or message.text.lstrip(" \t\r\n").startswith("{"):
+    if message.content_type not in (None, "json"):
         return None
-    return Problem(0, f"the arguments of {recipient} are not a JSON object", code=E_CALL)
+    broken = _json_problem(message.text)
+    if broken is None and message.text.lstrip(" \t\r\n").startswith("{"):
+        return None
+    return Problem(broken.offset if broken else 0, f"the arguments of {recipient} are not a JSON object", code=E_CALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from antiphon.conversation import Channel, Role
+from antiphon.conversation import FUNCTIONS, Channel, Role
 from antiphon.tokens import Control, Piece, spell, well_formed
 
 from .finding import Problem
@@ -18,7 +18,8 @@ START_SECTION = Control("")
 """Stands for the section before any control of a head."""
 
 _WORD = re.compile(r"[^ \t]+")
-_TOOL_AUTHOR = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\Z")
+_TOOL_AUTHOR = re.compile(rf"(?!{FUNCTIONS}\.[^.]*\.)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\Z")
+"""A tool as the author of its reply (A-O06); §15 has no dot in the name of a function."""
 _CONTROL_CHARACTERS = "".join(map(chr, range(33)))
 _ROLES = {role.value: role for role in Role}
 _CHANNELS = frozenset(Channel)
@@ -208,14 +209,14 @@ class _HeadParser:
         return None
 
     def _value(self, raw: str, at: int) -> str:
-        legal = VALUE.match(raw)
-        end = legal.end() if legal else 0
+        legal, control = VALUE.match(raw), TOKEN.search(raw)
+        end = control.start() if control else legal.end() if legal else 0
         value = decode_value(raw)
-        if raw and end == len(raw) and value is not None:
+        if raw and end == len(raw):
             return value
-        hint = 'A value is visible ASCII without < > | "; other characters are percent-encoded.'
+        hint = "A value is visible ASCII without controls; other characters are percent-encoded."
         self._problem(at + end, f"{raw!r} is no value of an attribute" if raw else "the value is empty", hint)
-        return well_formed(raw if value is None else value).strip(_CONTROL_CHARACTERS)
+        return well_formed(value).strip(_CONTROL_CHARACTERS)
 
     def _settle(self, end: int) -> None:
         """Attributes become fields; the rules that need the whole head."""

@@ -180,7 +180,10 @@ class Rules:
         if frame.bodiless:
             return
         message = frame.message
-        problem = constraint_problem(message) or shape_problem(message)
+        problem = constraint_problem(message)
+        if problem is None and not (self._harmony and not message.constrained):
+            # HIP-1.4: in Harmony, arguments that are JSON say so, so others need not be.
+            problem = shape_problem(message)
         tool = self._tools.get(message.recipient or "") if message.is_call and not problem else None
         if tool is not None:
             arguments = read_arguments(message, tool)

@@ -103,10 +103,10 @@ def spell_literal(text: str) -> str:
 
 
 _VALUE_SAFE = "!#$&'()*+,-./:;=?@[\\]^_`{}~"
-VALUE = re.compile(r"(?:[!#$&-;=?-{}~]|%[0-9A-Fa-f]{2})+")
-"""A value in a head: visible ASCII without ``< > | "``, anything else percent-encoded (A-O05)."""
+VALUE = re.compile(r"[!-~]+")
+"""A value in a head as it may be read: visible ASCII (§15), in which what percent-encodes UTF-8 is decoded (A-O05)."""
 PLAIN_VALUE = r"[!#$&-;=?-{}~]++"
-"""The pattern of a value in which nothing needs an encoding."""
+"""The pattern of a value that is written as it is: without ``< > | " %``, and so not a part of any control."""
 _PLAIN = re.compile(PLAIN_VALUE)
 
 
@@ -124,11 +124,11 @@ def encode_value(value: str) -> str:
         ) from None
 
 
-def decode_value(value: str) -> str | None:
-    """The value without its percent-encoding; None when the bytes are not UTF-8."""
+def decode_value(value: str) -> str:
+    """The value without its percent-encoding; as it stands where that is not UTF-8 (A-O05)."""
     if "%" not in value:
         return value
     try:
         return unquote_to_bytes(value).decode()
     except UnicodeError:
-        return None
+        return value
