@@ -1,9 +1,8 @@
-"""`antiphon validate` and `antiphon conformance` as a user has them."""
+"""`antiphon validate` as a user has it."""
 
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from pathlib import Path
 
@@ -66,26 +65,3 @@ def test_memory_does_not_grow_with_the_transcript(tmp_path: Path) -> None:
     peaks = [peak_memory(tmp_path, "validate", str(file)) for file in (small, large)]
     assert peaks[1] < 200e6
     assert peaks[1] - peaks[0] < 8e6
-
-
-def test_our_own_reader_passes_the_suite(tmp_path: Path) -> None:
-    done = in_process("conformance", "--json", home=tmp_path)
-    report = json.loads(done.stdout)
-    assert (done.returncode, report["failed"]) == (0, [])
-    assert report["passed"] >= 150
-
-
-def test_another_implementation_is_checked_through_its_command(tmp_path: Path) -> None:
-    program = tmp_path / "other.py"
-    program.write_text(
-        "import json, sys\n"
-        "from antiphon.formats.openchatml import check\n"
-        "json.dump(check(sys.stdin.buffer.read(), sys.argv[1:]), sys.stdout)\n"
-    )
-    right = shlex.join([sys.executable, str(program)])
-    done = in_process("conformance", "--command", right, "--only", "literal", home=tmp_path)
-    assert (done.returncode, done.stdout.split()[1:]) == (0, ["of", done.stdout.split()[0], "cases", "passed"])
-    wrong = shlex.join([sys.executable, "-c", "print('hello')"])
-    done = in_process("conformance", "--command", wrong, "--only", "literal", home=tmp_path)
-    assert done.returncode == 1
-    assert "no JSON on stdout" in done.stdout

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 import json as jsonlib
-import shlex
+import shutil
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from antiphon.errors import ConfigError
-from antiphon.formats.openchatml import Case, Implementation, check, read_cases, run_conformance
+from antiphon.formats.openchatml import (
+    Case,
+    Implementation,
+    Level,
+    Outcome,
+    Tally,
+    check,
+    read_cases,
+    run_conformance,
+    tallies,
+)
 
 from .options import JsonOption, print_json
 
@@ -21,30 +35,95 @@ PATIENCE = 60
 
 
 def command(
-    command: Annotated[
-        str | None,
-        typer.Option(help="Another implementation: reads a transcript on stdin, prints its report as JSON."),
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(help="Behind --, another implementation: it reads a transcript on stdin and prints its report."),
     ] = None,
+    level: Annotated[
+        int, typer.Option(min=1, max=3, help="Up to 1 the specification, 2 choices where it is silent, 3 diagnostics.")
+    ] = 3,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="The program is started once and reads each case as a line of JSON.")
+    ] = False,
     cases: Annotated[Path | None, typer.Option(help="A folder of other cases.", file_okay=False)] = None,
-    only: Annotated[str, typer.Option(help="Cases whose id or clause holds this.")] = "",
+    only: Annotated[str, typer.Option(help="Cases whose id, topic or clause holds this.")] = "",
     json: JsonOption = False,
 ) -> None:
     """Run the compliance suite of OpenChatML 2.2; exit code 1 when a case fails."""
-    suite = [case for case in load(cases or shipped()) if any(only in name for name in (case.id, *case.clauses))]
+    suite = list(narrowed(load(cases or shipped()), Level(level), only))
     if not suite:
-        raise ConfigError(f"there are no cases for {only!r}" if only else f"there are no cases in {cases}")
-    implementation = by_command(shlex.split(command)) if command else check
-    outcomes = list(run_conformance(suite, implementation))
+        raise ConfigError(f"there are no cases for {only!r}" if only else f"there are no cases in {cases or shipped()}")
+    with implementation_of(program or (), lines=lines) as implementation:
+        outcomes = list(run_conformance(suite, implementation))
     failed = [outcome for outcome in outcomes if not outcome.passed]
     if json:
-        problems = [{"id": o.case.id, "clauses": o.case.clauses, "problem": o.problem} for o in failed]
-        print_json({"passed": len(outcomes) - len(failed), "failed": problems})
+        print_json(summary(outcomes))
     else:
         for outcome in failed:
-            print(f"{outcome.case.id} ({', '.join(outcome.case.clauses)}): {outcome.problem}")
-        print(f"{len(outcomes) - len(failed)} of {len(outcomes)} cases passed")
+            clauses = ", ".join(outcome.case.clauses)
+            print(f"{outcome.case.id} ({clauses}), {outcome.level.name.lower()}: {outcome.problem}")
+        print(table(outcomes, Level(level)))
     if failed:
         raise typer.Exit(1)
+
+
+def narrowed(suite: Sequence[Case], level: Level, only: str) -> Iterator[Case]:
+    """The cases that were asked for, with their demands up to a level; those without any are left out."""
+    for case in suite:
+        demands = {at: demand for at, demand in case.demands.items() if at <= level}
+        if demands and any(only in name for name in (case.id, case.topic, *case.clauses)):
+            yield replace(case, demands=demands)
+
+
+def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What ``--json`` prints: ``topics`` is topic → level → [passed, total], ``failed`` what is not met."""
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    return {
+        "passed": len(outcomes) - len(failed),
+        "total": len(outcomes),
+        "topics": {
+            topic: {level.name.lower(): [tally.passed, tally.total] for level, tally in row.items() if tally.total}
+            for topic, row in tallies(outcomes).items()
+        },
+        "failed": [
+            {"id": o.case.id, "level": o.level.name.lower(), "clauses": o.case.clauses, "problem": o.problem}
+            for o in failed
+        ],
+    }
+
+
+def table(outcomes: Sequence[Outcome], level: Level) -> str:
+    """What passed, a line for each topic and a column for each level."""
+    levels = [at for at in Level if at <= level]
+    rows = tallies(outcomes)
+    rows["all"] = {at: _sum(row[at] for row in rows.values()) for at in levels}
+    lines = ["".join(["topic".ljust(12), *(at.name.lower().rjust(16) for at in levels)])]
+    for topic, row in rows.items():
+        lines.append("".join([topic.ljust(12), *(_cell(row[at]).rjust(16) for at in levels)]))
+    passed = sum(outcome.passed for outcome in outcomes)
+    return "\n".join([*lines, f"{passed} of {len(outcomes)} demands met"])
+
+
+def _sum(column: Iterator[Tally]) -> Tally:
+    cells = list(column)
+    return Tally(sum(cell.passed for cell in cells), sum(cell.total for cell in cells))
+
+
+def _cell(tally: Tally) -> str:
+    return f"{tally.passed} of {tally.total}" if tally.total else "-"
+
+
+@contextmanager
+def implementation_of(program: Sequence[str], *, lines: bool) -> Iterator[Implementation]:
+    """Ours when no program is named. Raises `ConfigError` for a program that there is not."""
+    if program and shutil.which(program[0]) is None:
+        raise ConfigError(f"there is no program {program[0]!r}")
+    if lines and program:
+        with by_lines(program) as implementation:
+            yield implementation
+    else:
+        with nullcontext(by_command(program) if program else check) as implementation:
+            yield implementation
 
 
 def by_command(words: Sequence[str]) -> Implementation:
@@ -55,13 +134,50 @@ def by_command(words: Sequence[str]) -> Implementation:
         done = subprocess.run(  # noqa: S603
             [*words, *flags], input=transcript, capture_output=True, timeout=PATIENCE, check=False
         )
-        try:
-            return jsonlib.loads(done.stdout)
-        except ValueError:
-            tail = done.stderr.decode("utf-8", "replace").strip()[-200:]
-            raise ValueError(f"no JSON on stdout (exit code {done.returncode}) {tail}") from None
+        return _report(done.stdout, f"(exit code {done.returncode}) {_tail(done.stderr)}")
 
     return implementation
+
+
+@contextmanager
+def by_lines(words: Sequence[str]) -> Iterator[Implementation]:
+    """The same for a program that answers each line ``{"base64", "flags"}`` with its report on a line."""
+    process = subprocess.Popen([*words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - as above
+    assert process.stdin is not None
+    assert process.stdout is not None
+    stdin, stdout = process.stdin, process.stdout
+
+    def implementation(transcript: bytes, flags: Sequence[str]) -> object:
+        request = {"base64": base64.b64encode(transcript).decode(), "flags": list(flags)}
+        patience = threading.Timer(PATIENCE, process.kill)
+        patience.start()
+        try:
+            stdin.write(jsonlib.dumps(request).encode() + b"\n")
+            stdin.flush()
+            return _report(stdout.readline(), "")
+        finally:
+            patience.cancel()
+
+    try:
+        yield implementation
+    finally:
+        process.kill()
+        with suppress(BrokenPipeError):  # what it had not read
+            stdin.close()
+        stdout.close()
+        process.wait()
+
+
+def _report(answer: bytes, otherwise: str) -> Mapping[str, Any]:
+    try:
+        report: Mapping[str, Any] = jsonlib.loads(answer)
+    except ValueError:
+        raise ValueError(f"no JSON on stdout {otherwise}".rstrip()) from None
+    return report
+
+
+def _tail(stderr: bytes) -> str:
+    return stderr.decode("utf-8", "replace").strip()[-200:]
 
 
 def shipped() -> Path:
@@ -77,7 +193,7 @@ def load(folder: Path) -> list[Case]:
     for file in sorted(folder.glob("*.json")):
         try:
             values: list[dict[str, Any]] = jsonlib.loads(file.read_bytes())
-            found += read_cases(values)
+            found += read_cases(values, file.stem)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{file} holds no cases: {error!r}") from None
     return found

@@ -3,7 +3,7 @@
 from antiphon.conversation import Loss
 
 from .body import CallArguments, ToolFailure, ToolReply, read_arguments, read_tool_reply
-from .conformance import Case, Implementation, Outcome, check, finding_to_json, read_cases, run_conformance
+from .conformance import Case, Implementation, Level, Outcome, Tally, read_cases, run_conformance, tallies
 from .display import Reflection, reflections, show, shown
 from .document import ANTIPHON_CAPABILITIES, Capabilities, DocumentHeader, HarmonyProfile
 from .events import EventStream, sse
@@ -13,6 +13,7 @@ from .hip1 import FromHarmony, Translated, from_harmony, message_to_harmony, to_
 from .openchatml import OpenChatML, for_prompt, openchatml
 from .projection import from_json, message_from_json, message_to_json, to_json, turn_to_json
 from .reader import Reader, TranscriptEnvelope, iter_read, read, repair, validate
+from .report import check, finding_to_json
 from .v01 import is_v01, read_v01
 from .writer import Writer, envelope_of, iter_write, unwritable, write, write_bytes
 
@@ -72,9 +73,12 @@ __all__ = [
     # the compliance suite
     "Case",
     "Implementation",
+    "Level",
     "Outcome",
+    "Tally",
     "check",
     "finding_to_json",
     "read_cases",
     "run_conformance",
+    "tallies",
 ]

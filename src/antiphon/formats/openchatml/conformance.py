@@ -4,41 +4,48 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
-from antiphon.conversation import Message
-
-from .document import DocumentHeader
-from .finding import Finding
-from .projection import message_to_json
-from .reader import Reader, iter_read
-
 Implementation = Callable[[bytes, Sequence[str]], object]
-"""(transcript, flags) → the report that `check` describes. Flags: ``--fragment`` (a header may lack), ``--harmony``."""
+"""(transcript, flags) → the report that docs/openchatml.md describes; `check` is ours."""
+
+DELTA, FLUSH = "response.delta", "response.delta.flush"
+
+
+class Level(IntEnum):
+    """Who demands something: the specification, our choices where it is silent, or our diagnostics."""
+
+    SPECIFICATION = 1
+    CHOICES = 2
+    DIAGNOSTICS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case of the suite: a transcript, and what a right implementation reports about it.
+    """One case of the suite: a transcript, and what each level demands of a report about it.
 
-    ``errors`` are (code, line, column) in the order of the text. ``messages`` None: not compared.
+    A demand names keys of the report; what it does not name is not compared. ``decisions`` are the choices of
+    docs/decisions.md that a demand of the second level follows.
     """
 
     id: str
     title: str
     clauses: tuple[str, ...]
     transcript: bytes
+    demands: Mapping[Level, Mapping[str, Any]]
     flags: tuple[str, ...] = ()
-    errors: tuple[tuple[str, int, int], ...] = ()
-    messages: tuple[Mapping[str, Any], ...] | None = None
+    decisions: tuple[str, ...] = ()
+    topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``problem`` is None when the implementation did what the case says."""
+    """``problem`` is None when the report has what the case demands at this level."""
 
     case: Case
+    level: Level
     problem: str | None = None
 
     @property
@@ -46,77 +53,111 @@ class Outcome:
         return self.problem is None
 
 
-def check(transcript: bytes, flags: Sequence[str] = ()) -> dict[str, Any]:
-    """This reader's report: ``{"valid", "errors", "warnings", "version", "messages"}``; messages: the best reading."""
-    reader = Reader(strict=False, fragment="--fragment" in flags, harmony="--harmony" in flags)
-    messages: list[dict[str, Any]] = []
-    findings: list[Finding] = []
-    for found in iter_read(transcript, reader):
-        if isinstance(found, Message):
-            messages.append(message_to_json(found))
-        else:
-            findings.append(found)
-    errors = [finding_to_json(finding) for finding in findings if not finding.warning]
-    return {
-        "valid": not errors,
-        "errors": errors,
-        "warnings": [finding_to_json(finding) for finding in findings if finding.warning],
-        "version": (reader.header or DocumentHeader()).version,
-        "messages": messages,
-    }
+@dataclass(slots=True)
+class Tally:
+    """How many demands passed, and how many there are."""
+
+    passed: int = 0
+    total: int = 0
+    failed: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.total += 1
+        self.passed += outcome.passed
+        if not outcome.passed:
+            self.failed.append(outcome)
 
 
-def finding_to_json(finding: Finding) -> dict[str, Any]:
-    """``{"code", "line", "column", "message", "hint"}``."""
-    return {
-        "code": finding.code,
-        "line": finding.position.line,
-        "column": finding.position.column,
-        "message": finding.message,
-        "hint": finding.hint,
-    }
-
-
-def read_cases(values: Iterable[Mapping[str, Any]]) -> Iterator[Case]:
-    """The cases of a data file (a JSON list): see docs/openchatml.md for its keys."""
+def read_cases(values: Iterable[Mapping[str, Any]], topic: str = "") -> Iterator[Case]:
+    """The cases of a data file (a JSON list): see docs/openchatml.md for its keys. Raises `KeyError`, `ValueError`."""
     for value in values:
         text = value.get("transcript")
+        demands = {level: value[level.name.lower()] for level in Level if level.name.lower() in value}
+        if not demands:
+            raise ValueError(f"{value['id']} demands nothing")
         yield Case(
             id=value["id"],
             title=value["title"],
             clauses=tuple(value["clauses"]),
             transcript=base64.b64decode(value["base64"]) if text is None else text.encode(),
+            demands=demands,
             flags=tuple(value.get("flags", ())),
-            errors=tuple((e["code"], e["line"], e["column"]) for e in value.get("errors", ())),
-            messages=tuple(value["messages"]) if "messages" in value else None,
+            decisions=tuple(value.get("decisions", ())),
+            topic=topic,
         )
 
 
 def run_conformance(cases: Iterable[Case], implementation: Implementation) -> Iterator[Outcome]:
-    """Each case's outcome as it is known; an implementation that raises fails that case and no other."""
+    """Each case's outcomes as they are known; an implementation that raises fails that case and no other."""
     for case in cases:
+        report: object = None
+        problem: str | None = None
         try:
             report = implementation(case.transcript, case.flags)
         except Exception as error:  # noqa: BLE001 - code from outside: whatever it raises is its outcome
-            yield Outcome(case, f"raised {type(error).__name__}: {error}")
-            continue
-        yield Outcome(case, _difference(case, report))
+            problem = f"raised {type(error).__name__}: {error}"
+        for level, demand in case.demands.items():
+            yield Outcome(case, level, problem or difference(demand, report))
 
 
-def _difference(case: Case, report: object) -> str | None:
+def tallies(outcomes: Iterable[Outcome]) -> dict[str, dict[Level, Tally]]:
+    """By topic and level."""
+    table: dict[str, dict[Level, Tally]] = {}
+    for outcome in outcomes:
+        row = table.setdefault(outcome.case.topic, {level: Tally() for level in Level})
+        row[outcome.level].add(outcome)
+    return table
+
+
+def difference(demand: Mapping[str, Any], report: object) -> str | None:
+    """The first way in which a report lacks what is demanded; None when it has it all."""
     if not isinstance(report, Mapping):
         return "gave no JSON object"
-    errors = tuple((e.get("code"), e.get("line"), e.get("column")) for e in report.get("errors", ()))
-    if bool(report.get("valid")) != (not case.errors):
-        return f"says valid={report.get('valid')}, errors {list(errors)}; right is {list(case.errors) or 'valid'}"
-    if errors != case.errors:
-        return f"reports {list(errors)}; right is {list(case.errors)}"
-    messages = report.get("messages")
-    if case.messages is None or messages == list(case.messages):
-        return None
-    if not isinstance(messages, list) or len(messages) != len(case.messages):
-        return f"reads {len(messages or ())} messages; right is {len(case.messages)}"
-    for i, (read, right) in enumerate(zip(messages, case.messages, strict=True)):
-        if read != right:
-            return f"reads message {i} as {read}; right is {dict(right)}"
+    for key, right in demand.items():
+        match key:
+            case "error":
+                errors = report.get("errors")
+                problem = _differs("the first error", right, errors[0] if isinstance(errors, list) and errors else None)
+            case "events":
+                problem = _differs(key, right, folded(report.get("events"), flushes=FLUSH in str(right)))
+            case _:
+                problem = _differs(key, right, report.get(key))
+        if problem:
+            return problem
     return None
+
+
+def folded(events: object, *, flushes: bool) -> object:
+    """Events without what may be cut in many ways: adjacent deltas are one, boundaries are left out unless demanded."""
+    if not isinstance(events, list) or not all(isinstance(event, Mapping) for event in events):
+        return events
+    merged: list[dict[str, Any]] = []
+    for event in events:
+        if event.get("type") == FLUSH and not flushes:
+            continue
+        last = merged[-1] if merged else {}
+        if event.get("type") == DELTA == last.get("type") and event.get("message_id") == last.get("message_id"):
+            last["delta"] = f"{last.get('delta')}{event.get('delta')}"
+        else:
+            merged.append(dict(event))
+    return merged
+
+
+def _differs(where: str, right: Any, given: Any) -> str | None:
+    """Objects may have further keys; a key that must be null may be absent."""
+    if isinstance(right, Mapping) and isinstance(given, Mapping):
+        parts = [(f"{where}.{key}", value, given.get(key)) for key, value in right.items()]
+    elif isinstance(right, list) and isinstance(given, list):
+        if len(right) != len(given):
+            return f"{where}: {len(given)} of them ({_short(given)}); right is {len(right)} ({_short(right)})"
+        parts = [(f"{where}[{i}]", *pair) for i, pair in enumerate(zip(right, given, strict=True))]
+    elif right == given and isinstance(right, bool) == isinstance(given, bool):
+        return None
+    else:
+        return f"{where} is {_short(given)}; right is {_short(right)}"
+    return next((problem for part in parts if (problem := _differs(*part))), None)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
