@@ -86,8 +86,9 @@ fuzz-harmony: oracles ## twenty times the differential cases of the test run
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites
 
-fuzz-openchatml: setup ## ten minutes of random and mutated transcripts: no crash, no hang, no lost text
+fuzz-openchatml: setup ## ten minutes of random and mutated transcripts: no crash, no hang, no lost text; then both readers on such
 	$(BIN)/python tests/fuzz/openchatml.py 600
+	$(BIN)/python tests/fuzz/openchatml_readers.py 120
 
 lmdeploy: setup  ## every built-in chat template against the LMDeploy releases that had it: fetches 0.8 GB, of which 0.5 MB stay
 	$(BIN)/python tests/formats/template/fetch_lmdeploy.py .lmdeploy

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from spec.manifest import requirements  # noqa: E402  (as a script, the tests' folder is no import path yet)
 
 PAGE = "docs/decisions.md"
-FOLDERS = ("src", "tests", "docs", "examples", "bench")
+FOLDERS = ("src", "tests", "docs", "examples", "bench", "js")
 FILES = ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml")
 SUFFIXES = frozenset({".py", ".md", ".toml", ".txt", ".json", ".js", ".mjs", ".ts"})
 DATA = "tests/vectors/"

@@ -71,7 +71,7 @@ def frames_behind(text: str) -> int:
 
 
 class _PlainLoader(yaml.CSafeLoader):
-    """Plain data only: duplicate keys are refused, dates stay text."""
+    """Plain data only: duplicate keys are refused; dates, ``<<`` and ``=`` stay text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -86,7 +86,7 @@ class _PlainLoader(yaml.CSafeLoader):
 
 
 _PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":timestamp", ":merge"))]
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":timestamp", ":merge", ":value"))]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 

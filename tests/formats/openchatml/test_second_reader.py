@@ -1,0 +1,66 @@
+"""The second reader, in JavaScript: its own tests, the first level of the suite, and the agreement of both readers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli.conformance import load, narrowed, shipped
+from antiphon.formats.openchatml import Implementation, Level, check, run_conformance
+from fuzz.openchatml_readers import compare
+from kit.javascript import FOLDER, NODE, second_reader
+from kit.program import in_process
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Implementation]:
+    with second_reader() as implementation:
+        yield implementation
+
+
+def test_its_own_tests_pass() -> None:
+    done = subprocess.run([NODE, "--test"], cwd=FOLDER, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "fail 0" in done.stdout
+
+
+def test_it_has_no_dependencies_and_imports_nothing_but_itself() -> None:
+    package = json.loads((FOLDER / "package.json").read_text("utf-8"))
+    assert {key for key in package if "ependencies" in key} == set()
+    sources = [line for path in FOLDER.glob("*.js") for line in path.read_text("utf-8").splitlines()]
+    imported = {line.split(' from "')[1].rstrip('";') for line in sources if ' from "' in line}
+    assert {name for name in imported if not name.startswith("./")} == {"node:readline", "node:stream/consumers"}
+
+
+def test_it_passes_the_first_level(other: Implementation) -> None:
+    suite = list(narrowed(load(shipped()), Level.SPECIFICATION, ""))
+    outcomes = list(run_conformance(suite, other))
+    assert {outcome.case.id: outcome.problem for outcome in outcomes if not outcome.passed} == {}
+    assert len(outcomes) >= 170
+
+
+def test_the_command_prints_its_table(tmp_path: Path) -> None:
+    words = ("--level", "1", "--only", "16.", "--", NODE, str(FOLDER / "conformance.js"))
+    done = in_process("conformance", *words, home=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "4 of 4 demands met")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_both_readers_agree_on_mutated_transcripts(other: Implementation, seed: int) -> None:
+    found = compare(other, seed, count=200)
+    assert found.difference is None
+    assert found.valid >= 10
+
+
+def test_a_difference_between_readers_is_found() -> None:
+    """A reader that knows no escape."""
+
+    def careless(transcript: bytes, flags: object) -> object:
+        return check(transcript.replace(b"<<|", b"<|"), ["--fragment"])
+
+    found = compare(careless, 1, count=2000)
+    assert found.difference is not None

@@ -1,0 +1,95 @@
+"""Reads random and mutated transcripts with both readers, Python's and JavaScript's: they agree on what is valid.
+
+    python tests/fuzz/openchatml_readers.py [SECONDS] [SEED]
+
+They read the same frames, also of what is not valid. Left out are headers that are YAML beyond what the second reader
+knows, and bodies of types that it does not check; the number of those is printed.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from antiphon.formats.openchatml import Implementation, check
+from fuzz.openchatml import corpus, invent
+from kit.javascript import second_reader
+
+_UNCHECKED = re.compile(r"yaml|toml|xml|\[{300}")
+"""Types whose bodies the second reader checks in part or not at all, and JSON deeper than Python's reader goes."""
+MILD = [
+    "x", " ", "\n", "<", "<|", "é", "<<|end|>", "<|literal|><|end|><|endliteral|>", "{}", "%41", "%", '"', "=", ",",
+    " name=a", " intent=debug", " content_type=text", "user", "analysis", "commentary", "2", "json",
+    "<|start|>user<|message|>x<|end|>", "<|start|>assistant<|message|>x<|return|>\n",
+]  # fmt: skip
+"""Words that may leave a transcript valid."""
+FLAGS: list[list[str]] = [[], [], ["--fragment"], ["--fragment", "--harmony"]]
+
+
+@dataclass
+class Comparison:
+    """How many texts were compared, how many of them were valid, how many were left out, and what differed first."""
+
+    compared: int = 0
+    valid: int = 0
+    left_out: int = 0
+    difference: str | None = None
+
+
+def compare(other: Implementation, seed: int, *, seconds: float = 0.0, count: int = 0) -> Comparison:
+    rng, seeds, found = random.Random(seed), corpus(), Comparison()
+    right = [text for text in seeds if check(text.encode("utf-8", "surrogateescape"))["valid"]]
+    end = time.monotonic() + seconds
+    while found.compared < count or (not count and time.monotonic() < end):
+        text = invent(rng, seeds) if rng.random() < 0.5 else vary(rng, right)
+        flags = rng.choice(FLAGS)
+        report = other(text.encode("utf-8", "surrogateescape"), flags)
+        assert isinstance(report, Mapping)
+        if report.get("unsupported") or _UNCHECKED.search(text):
+            found.left_out += 1
+            continue
+        ours = check(text.encode("utf-8", "surrogateescape"), flags)
+        found.compared += 1
+        found.valid += ours["valid"]
+        found.difference = _difference(ours, report)
+        if found.difference:
+            found.difference = f"{flags} {text!r}\n{found.difference}"
+            break
+    return found
+
+
+def vary(rng: random.Random, seeds: list[str]) -> str:
+    """A transcript of the suite with a word more, or one in another's place."""
+    text = rng.choice(seeds)
+    at = rng.randrange(len(text) + 1)
+    return text[:at] + rng.choice(MILD) + text[at + rng.choice([0, 0, 1, 4]) :]
+
+
+def _difference(ours: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    if ours["valid"] != other["valid"]:
+        return f"ours: {ours['errors'] or 'valid'}\nthe other: {other['errors'] or 'valid'}"
+    for key in ("frames", "shown", "resumed", "harmony"):
+        if ours[key] != other[key]:
+            return f"{key}\nours: {ours[key]}\nthe other: {other[key]}"
+    return None
+
+
+def main(arguments: list[str]) -> int:
+    seconds, seed = float(arguments[0]) if arguments else 60.0, int(arguments[1]) if len(arguments) > 1 else 0
+    with second_reader() as other:
+        found = compare(other, seed, seconds=seconds)
+    print(f"{found.compared} texts, {found.valid} of them valid, {found.left_out} left out")
+    print(found.difference or "both readers agree")
+    return 1 if found.difference else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
