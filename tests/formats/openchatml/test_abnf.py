@@ -63,9 +63,11 @@ def test_a_body_parses_exactly_when_the_strict_reader_takes_it(body: str) -> Non
     assert parses(transcript.encode("utf-8", "surrogateescape")) == is_valid(transcript)
 
 
-WORDS = """system developer user assistant tool functions.f browser python moderator to=assistant to=functions.f to=nobody
-call_id=1 name=functions.f name=a%20b intent=preamble intent=loud content_type=text key=1 name= name=" name=a|b
-analysis commentary final secret json <|channel|> <|constrain|> <|end|> <|literal|>""".split()
+WORDS = """
+    system developer user assistant tool functions.f browser python moderator to=assistant to=functions.f to=nobody
+    call_id=1 name=functions.f name=a%20b intent=preamble intent=loud content_type=text key=1 name= name=" name=a|b
+    analysis commentary final secret json <|channel|> <|constrain|> <|end|> <|literal|>
+""".split()
 HEADS = st.lists(st.tuples(st.sampled_from(["", " ", "\t", "\n"]), st.sampled_from(WORDS)), max_size=7)
 
 

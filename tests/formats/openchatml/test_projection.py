@@ -71,6 +71,45 @@ def test_reasoning_is_thinking_and_never_content() -> None:
     assert not visible_to_user(thought)
 
 
+EXAMPLE = {
+    "role": "assistant",
+    "channel": "final",
+    "content": "Visible reply",
+    "tool_call": {
+        "id": "abc123",
+        "recipient": "functions.lookup_weather",
+        "content_type": "json",
+        "arguments": '{"location":"SF"}',
+    },
+    "thinking": "Private reasoning (analysis)",
+    "intent": "preamble",
+}
+"""§10's own object."""
+
+
+@pytest.mark.spec("OCM-106", "OCM-107", "OCM-108", "OCM-109", "OCM-110")
+@pytest.mark.parametrize("value", [EXAMPLE, {"version": "2.2", "messages": [EXAMPLE]}], ids=["alone", "in messages"])
+def test_the_object_of_the_specification_is_a_turn_of_three_frames(value: dict[str, Any]) -> None:
+    assert write(from_json(value)).splitlines()[3:] == [
+        "<|start|>assistant<|channel|>analysis<|message|>Private reasoning (analysis)<|end|>",
+        "<|start|>assistant intent=preamble<|channel|>final<|message|>Visible reply<|end|>",
+        "<|start|>assistant to=functions.lookup_weather call_id=abc123 content_type=json<|channel|>commentary"
+        '<|message|>{"location":"SF"}<|call|>',
+    ]
+
+
+def test_thought_and_call_in_one_object_leave_the_call_its_channel() -> None:
+    call = {"id": "1", "recipient": "python", "arguments": "print(1)"}
+    turn = {"role": "assistant", "channel": "analysis", "thinking": "t", "tool_call": call}
+    assert [message.channel for message in from_json(turn).messages] == ["analysis", "analysis"]
+
+
+@pytest.mark.parametrize("change", [{"role": "user"}, {"ocm": {"name": "x"}}, {"mood": "good"}, {"thinking": 1}])
+def test_an_object_of_several_frames_is_an_assistants_and_nothing_more(change: dict[str, Any]) -> None:
+    with pytest.raises(ParseError):
+        from_json({**EXAMPLE, **change})
+
+
 def test_a_turn_as_one_object_says_that_it_loses_something() -> None:
     turn = turn_to_json([
         Message(role=Role.ASSISTANT, text="a", channel="analysis"),
@@ -101,6 +140,16 @@ def frame(**keys: Any) -> dict[str, Any]:
         (frame(thinking="y"), "E-PARSE-HEADER", "messages[0]"),
         (frame(ocm=[]), "E-PARSE-HEADER", "messages[0].ocm"),
         (frame(ocm={"end": "stop"}), "E-PARSE-HEADER", "messages[0].ocm.end"),
+        (frame(ocm={"end": "call"}), "E-PARSE-HEADER", "messages[0].ocm.end"),
+        (frame(ocm={"constrain": "yes"}), "E-PARSE-HEADER", "messages[0].ocm.constrain"),
+        (frame(ocm={"channel": "final"}), "E-PARSE-HEADER", "messages[0].ocm.channel"),
+        (frame(channel="analysis", ocm={"channel": None}), "E-PARSE-HEADER", "messages[0].ocm.channel"),
+        (frame(content=None, thinking="t"), "E-PARSE-HEADER", "messages[0].thinking"),
+        (
+            {"messages": [{**message_to_json(CALL), "ocm": {"call_id": "2"}}]},
+            "E-PARSE-HEADER",
+            "messages[0].ocm.call_id",
+        ),
         (frame(tool_call={"id": "1"}), "E-PARSE-HEADER", "messages[0].content"),
         (frame(content=None, tool_call={"id": "1"}), "E-CALL-SCHEMA", "messages[0].tool_call.arguments"),
         (frame(channel="odd"), "E-PARSE-HEADER", "messages[0]"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,14 @@ Json = dict[str, Any]
 _KEYS = {"role", "channel", "content", "tool_call", "thinking", "intent", "ocm"}
 _CALL_KEYS = {"id", "recipient", "content_type", "arguments"}
 _OCM_KEYS = {"to", "call_id", "name", "content_type", "constrain", "end", "channel"}
+_OCM_KEYS_OF_CALLS = {"name", "constrain", "channel"}
+_BODIES = ("thinking", "content", "tool_call")
+"""The keys of which a frame has one, in the order in which a turn has their frames (§8)."""
+_BESIDE: dict[str, Json] = {
+    "thinking": {"role": "assistant", "channel": "analysis"},
+    "tool_call": {"role": "assistant", "channel": "commentary"},
+}
+"""A frame that is made of a key beside another, whose channel and intent the object has."""
 
 
 def to_json(conversation: Conversation) -> Json:
@@ -89,8 +97,12 @@ def turn_to_json(messages: Sequence[Message]) -> Json:
 def from_json(value: Mapping[str, Any]) -> Conversation:
     """The conversation that a projection stands for. Raises `ParseError` with the JSON path of what is wrong.
 
-    It is written as text and read back strictly, so a state that the text cannot represent is refused (OCM-111).
+    A message alone (an object with a ``role``) is a transcript of one. An assistant's message may have several of
+    thinking, content and a call, as in §10: each is a frame (A-O38). It is written as text and read back strictly, so
+    a state that the text cannot represent is refused (OCM-111).
     """
+    if "role" in value:
+        value = {"messages": [value]}
     _check_keys(value, {"version", "header", "messages"}, "")
     version, fields, frames = value.get("version", VERSION), value.get("header", {}), value.get("messages")
     if not isinstance(version, str) or not isinstance(fields, Mapping):
@@ -98,14 +110,26 @@ def from_json(value: Mapping[str, Any]) -> Conversation:
     if not isinstance(frames, list):
         raise _error("messages is not a list", "messages")
     header = DocumentHeader(version, dict(fields))
-    messages = [message_from_json(frame, f"messages[{i}]") for i, frame in enumerate(frames)]
-    _check_representable(header, messages)
+    placed = [(path, message) for i, frame in enumerate(frames) for path, message in _frames(frame, f"messages[{i}]")]
+    _check_representable(header, placed)
     return Conversation(
-        messages=tuple(messages),
+        messages=tuple(message for _, message in placed),
         builtins=tuple(ToolNamespace(name) for name in header.builtin_tools),
         settings=Settings(reasoning_effort=header.reasoning_effort),
         extra={"openchatml": TranscriptEnvelope(header)},
     )
+
+
+def _frames(value: Any, path: str) -> Iterator[tuple[str, Message]]:
+    """The frames of one object, each with its path."""
+    present = [key for key in _BODIES if value.get(key) is not None] if isinstance(value, Mapping) else []
+    if len(present) < 2 or value.get("role") != Role.ASSISTANT or value.get("ocm"):
+        yield path, message_from_json(value, path)
+        return
+    own = "content" if "content" in present else "tool_call"
+    for key in present:
+        frame = {k: v for k, v in value.items() if k not in _BODIES} if key == own else _BESIDE[key]
+        yield path, message_from_json({**frame, key: value[key]}, path)
 
 
 def message_from_json(frame: Any, path: str = "message") -> Message:
@@ -125,18 +149,21 @@ def message_from_json(frame: Any, path: str = "message") -> Message:
     message = Message(
         role=Role(role),
         name=_text(ocm, "name", f"{path}.ocm"),
-        channel=None if "channel" in ocm else _text(frame, "channel", path),
+        channel=_channel(frame, ocm, path),
         intent=_text(frame, "intent", path),
-        constrained=ocm.get("constrain") is True,
+        constrained=_constrained(ocm, f"{path}.ocm"),
     )
     if frame.get("tool_call") is not None:
         return _with_call(message, frame, path)
     bodies = [text for text in (_text(frame, "content", path), _text(frame, "thinking", path)) if text is not None]
     if len(bodies) != 1:
         raise _error("a frame has either content, thinking or a tool_call", path)
+    if frame.get("thinking") is not None and (message.role, message.channel) != (Role.ASSISTANT, Channel.ANALYSIS):
+        raise _error("thinking is an assistant's, on the channel analysis", f"{path}.thinking")
     end = ocm.get("end", "end")
-    if end not in set(End):
-        raise _error(f"unknown end {end!r}", f"{path}.ocm.end")
+    if end not in set(End) - {End.CALL}:
+        hint = "return, none (an open frame) or end; a call stands in tool_call."
+        raise _error(f"unknown end {end!r}", f"{path}.ocm.end", hint)
     return replace(
         message,
         text=bodies[0],
@@ -151,6 +178,9 @@ def _with_call(message: Message, frame: Mapping[str, Any], path: str) -> Message
     call, where = _object(frame, "tool_call", _CALL_KEYS, path), f"{path}.tool_call"
     if frame.get("content") is not None or frame.get("thinking") is not None:
         raise _error("a call's frame has no content beside its arguments", f"{path}.content")
+    misplaced = next((key for key in frame.get("ocm") or () if key not in _OCM_KEYS_OF_CALLS), None)
+    if misplaced is not None:
+        raise _error(f"{misplaced} of a call is in its tool_call", f"{path}.ocm.{misplaced}")
     arguments = _text(call, "arguments", where)
     if arguments is None:
         raise ParseError("the call has no arguments", code=E_CALL, position=Position(path=f"{where}.arguments"))
@@ -164,15 +194,32 @@ def _with_call(message: Message, frame: Mapping[str, Any], path: str) -> Message
     )
 
 
-def _check_representable(header: DocumentHeader, messages: Sequence[Message]) -> None:
+def _channel(frame: Mapping[str, Any], ocm: Mapping[str, Any], path: str) -> str | None:
+    """``ocm.channel`` is null where none was written; then the frame reads as final."""
+    channel = _text(frame, "channel", path)
+    if "channel" not in ocm:
+        return channel
+    if ocm["channel"] is not None or channel not in (None, Channel.FINAL):
+        raise _error("ocm.channel says null, and only of what reads as final", f"{path}.ocm.channel")
+    return None
+
+
+def _constrained(ocm: Mapping[str, Any], path: str) -> bool:
+    constrained = ocm.get("constrain", False)
+    if not isinstance(constrained, bool):
+        raise _error("constrain is no boolean", f"{path}.constrain")
+    return constrained
+
+
+def _check_representable(header: DocumentHeader, placed: Sequence[tuple[str, Message]]) -> None:
     writer, reader = Writer(TranscriptEnvelope(header)), Reader(strict=True)
     path = "header"
     try:
         reader.feed(writer.header())
-        for i, message in enumerate(messages):
-            path = f"messages[{i}]"
+        for where, message in placed:
+            path = where
             reader.feed(writer.write(message))
-        if not messages or messages[-1].end is not End.NONE:
+        if not placed or placed[-1][1].end is not End.NONE:
             reader.close()
     except (ParseError, RenderError) as error:
         code = error.code if error.code.startswith("E-") else E_HEADER
