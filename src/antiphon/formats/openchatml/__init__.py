@@ -14,6 +14,7 @@ from .openchatml import OpenChatML, for_prompt, openchatml
 from .projection import from_json, message_from_json, message_to_json, to_json, turn_to_json
 from .reader import Reader, TranscriptEnvelope, iter_read, read, repair, validate
 from .report import check, finding_to_json
+from .schemas import SCHEMAS
 from .v01 import is_v01, read_v01
 from .writer import Writer, envelope_of, iter_write, unwritable, write, write_bytes
 
@@ -59,6 +60,7 @@ __all__ = [
     "message_to_json",
     "to_json",
     "turn_to_json",
+    "SCHEMAS",
     # tools
     "CallArguments",
     "ToolFailure",

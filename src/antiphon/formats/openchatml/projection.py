@@ -144,7 +144,7 @@ def message_from_json(frame: Any, path: str = "message") -> Message:
     _check_keys(frame, _KEYS, path)
     ocm = _object(frame, "ocm", _OCM_KEYS, path)
     role = frame.get("role")
-    if role not in set(Role):
+    if role not in tuple(Role):
         raise _error(f"unknown role {role!r}", f"{path}.role")
     message = Message(
         role=Role(role),
@@ -161,7 +161,7 @@ def message_from_json(frame: Any, path: str = "message") -> Message:
     if frame.get("thinking") is not None and (message.role, message.channel) != (Role.ASSISTANT, Channel.ANALYSIS):
         raise _error("thinking is an assistant's, on the channel analysis", f"{path}.thinking")
     end = ocm.get("end", "end")
-    if end not in set(End) - {End.CALL}:
+    if end == End.CALL or end not in tuple(End):
         hint = "return, none (an open frame) or end; a call stands in tool_call."
         raise _error(f"unknown end {end!r}", f"{path}.ocm.end", hint)
     return replace(
