@@ -103,6 +103,10 @@ test-clients: setup ## clients of others, each in its own environment; REAL=1: a
 check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) behind antiphon serve, asked by the official client
 	$(BIN)/python tests/clients/check_vllm.py $(VLLM)
 
+.PHONY: test-editors
+test-editors:    ## the TextMate grammar of OpenChatML, by the engine that VS Code has (needs node and npm)
+	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund --silent && npm test --silent
+
 fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothing undocumented
 	$(BIN)/python tests/clients/fuzz_api.py
 
