@@ -23,6 +23,7 @@ COMMANDS = {
     "parse": "Read a model's raw reply back into messages.",
     "convert": "Convert a conversation from one form to another.",
     "validate": "Check an OpenChatML transcript of any length.",
+    "lsp": "Serve an editor: what is wrong with a transcript, and more.",
     "conformance": "Run the OpenChatML compliance suite, against us or another.",
     "grammar": "Print what a reply may be, or check a text against it.",
     "template": "Check a chat template: what is understood of it, and what is lost.",

@@ -271,6 +271,7 @@ CONFIGURATION = {
     "tls": error(500, "The certificate and its key cannot be used.", ConfigError),
     "traces_endpoint": error(500, "The address for traces is not an HTTP address.", ConfigError),
     "traces_missing": error(500, "Traces need an extra that is not installed.", ConfigError),
+    "lsp_missing": error(500, "The language server needs an extra that is not installed.", ConfigError),
     "corpus_missing": error(500, "The browser's folder of pages is missing or empty.", ConfigError),
     "mcp_config": error(500, "The configuration of MCP servers cannot be read.", ConfigError),
     "mcp_unreachable": error(500, "An MCP server cannot be started or reached.", ConfigError),

@@ -1,0 +1,26 @@
+"""``antiphon lsp``: a language server for OpenChatML transcripts, which editors start."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from antiphon.errors import ConfigError
+
+from .validate import Profile
+
+
+def command(
+    profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
+) -> None:
+    """Serve diagnostics, hovers, formatting and an outline to an editor, over standard input and output."""
+    try:
+        from antiphon.editors.server import TranscriptServer  # of an extra, which may be absent
+    except ImportError:
+        raise ConfigError(
+            "the language server needs an extra that is not installed",
+            code="lsp_missing",
+            hint="pip install 'antiphon[lsp]'",
+        ) from None
+    TranscriptServer(harmony=profile is Profile.HARMONY).start_io()

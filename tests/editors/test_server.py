@@ -1,0 +1,166 @@
+"""The language server as an editor has it: a process, and a client of the protocol's own library."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+from pygls.lsp.client import LanguageClient
+from pygls.workspace import PositionCodec
+
+from antiphon.editors.server import Lines
+from antiphon.editors.transcript import Span
+from antiphon.formats.openchatml import read
+from kit.program import PROGRAM, antiphon
+from kit.waiting import until
+
+URI = "file:///talk.openchatml"
+GOOD = 'version: "2.2"\n<|start|>user   name=😀<|message|>Hi<|end|>\n\n'.replace("😀", "%F0%9F%98%80")
+BAD = 'version: "2.2"\r\n<|start|>user<|message|>😀 <|message|> x<|end|>\r\n<|start|>user<|message|>cut'
+
+
+class Editor:
+    """What a client knows: the diagnostics that were sent for a document, and the messages for its user."""
+
+    def __init__(self, client: LanguageClient) -> None:
+        self.client = client
+        self.diagnostics: list[types.PublishDiagnosticsParams] = []
+        self.messages: list[types.ShowMessageParams] = []
+        self.document = types.TextDocumentIdentifier(URI)
+
+        @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def published(params: types.PublishDiagnosticsParams) -> None:
+            self.diagnostics.append(params)
+
+        @client.feature(types.WINDOW_SHOW_MESSAGE)
+        def shown(params: types.ShowMessageParams) -> None:
+            self.messages.append(params)
+
+    async def open(self, text: str) -> list[types.Diagnostic]:
+        self.client.text_document_did_open(
+            types.DidOpenTextDocumentParams(types.TextDocumentItem(URI, "openchatml", 1, text))
+        )
+        await until(lambda: self.diagnostics)
+        return list(self.diagnostics[-1].diagnostics)
+
+    async def hover(self, line: int, character: int) -> str | None:
+        found = await self.client.text_document_hover_async(
+            types.HoverParams(self.document, types.Position(line, character))
+        )
+        if found is None:
+            return None
+        assert isinstance(found.contents, types.MarkupContent)
+        return found.contents.value
+
+    async def formatted(self) -> list[types.TextEdit] | None:
+        options = types.FormattingOptions(4, True)
+        edits = await self.client.text_document_formatting_async(types.DocumentFormattingParams(self.document, options))
+        return None if edits is None else list(edits)
+
+
+@asynccontextmanager
+async def editor(*flags: str) -> AsyncIterator[Editor]:
+    client = LanguageClient("test", "1")
+    known = Editor(client)
+    await client.start_io(*PROGRAM, "lsp", *flags)
+    try:
+        capabilities = types.ClientCapabilities(
+            general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16])
+        )
+        await client.initialize_async(types.InitializeParams(capabilities))
+        client.initialized(types.InitializedParams())
+        yield known
+    finally:
+        await client.shutdown_async(None)
+        client.exit(None)
+        await client.stop()
+
+
+def places(found: list[types.Diagnostic]) -> list[tuple[int, int, int, object]]:
+    return [(d.range.start.line, d.range.start.character, d.range.end.character, d.code) for d in found]
+
+
+async def test_what_is_wrong_is_sent_with_its_place_in_utf_16_when_a_document_opens_or_changes() -> None:
+    async with editor() as known:
+        found = await known.open(BAD)
+        assert places(found) == [(1, 27, 38, "E-PARSE-HEADER"), (2, 27, 27, "E-STREAM-TRUNCATED")]
+        assert found[0].severity is types.DiagnosticSeverity.Error
+        assert "As text it is written <<|message|>" in found[0].message
+        known.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(2, URI),
+                [types.TextDocumentContentChangeWholeDocument(GOOD)],
+            )
+        )
+        await until(lambda: len(known.diagnostics) > 1)
+        assert (known.diagnostics[-1].version, list(known.diagnostics[-1].diagnostics)) == (2, [])
+
+
+async def test_closing_a_document_takes_its_diagnostics_away() -> None:
+    async with editor() as known:
+        assert await known.open(BAD)
+        known.client.text_document_did_close(types.DidCloseTextDocumentParams(known.document))
+        await until(lambda: len(known.diagnostics) > 1)
+        assert not known.diagnostics[-1].diagnostics
+
+
+async def test_a_hover_tells_what_a_word_means() -> None:
+    async with editor() as known:
+        await known.open(BAD)
+        assert "major.minor" in str(await known.hover(0, 3))
+        assert "end user wrote" in str(await known.hover(1, 10))
+        assert "Ends the head" in str(await known.hover(1, 28))
+        assert await known.hover(1, 25) is None
+        assert await known.hover(99, 0) is None
+
+
+async def test_a_valid_transcript_is_formatted_and_another_is_not_and_says_why() -> None:
+    async with editor() as known:
+        await known.open(GOOD)
+        edits = await known.formatted()
+        assert edits
+        [edit] = edits
+        assert edit.range == types.Range(types.Position(0, 0), types.Position(3, 0))
+        assert read(edit.new_text).messages == read(GOOD).messages
+        assert "<|start|>user name=%F0%9F%98%80<|message|>Hi<|end|>\n" in edit.new_text
+    async with editor() as known:
+        await known.open(BAD)
+        assert await known.formatted() is None
+        await until(lambda: known.messages)
+        assert "Not formatted: <|message|> stands in a body" in known.messages[0].message
+
+
+async def test_the_outline_has_a_symbol_for_each_frame() -> None:
+    async with editor() as known:
+        await known.open(BAD)
+        symbols = await known.client.text_document_document_symbol_async(types.DocumentSymbolParams(known.document))
+        assert symbols
+        named = [(s.name, s.range.start.line) for s in symbols if isinstance(s, types.DocumentSymbol)]
+        assert named == [("header", 0), ("user", 1), ("user", 2)]
+
+
+@pytest.mark.parametrize(("flags", "expected"), [((), []), (("--profile", "harmony"), ["E-PARSE-CHANNEL-MISSING"])])
+async def test_the_profile_is_the_servers(flags: tuple[str, ...], expected: list[str]) -> None:
+    async with editor(*flags) as known:
+        found = await known.open('version: "2.2"\n<|start|>assistant<|message|>x<|return|>')
+        assert [d.code for d in found] == expected
+
+
+def test_the_command_needs_its_extra(tmp_path: Path) -> None:
+    (tmp_path / "pygls.py").write_text("raise ImportError\n")
+    done = antiphon("lsp", home=tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "pip install 'antiphon[lsp]'" in done.stderr
+
+
+def test_places_of_a_document_come_back() -> None:
+
+    lines = Lines("a\r\n😀b\rc\n", PositionCodec())
+    for offset in (0, 1, 3, 4, 5, 6, 7, 8):
+        assert lines.offset(lines.position(offset)) == offset
+    assert lines.range(Span(4, 5)) == types.Range(types.Position(1, 2), types.Position(1, 3))
+    assert lines.offset(types.Position(0, 50)) == 2
+    assert lines.offset(types.Position(50, 0)) == 8

@@ -1,0 +1,139 @@
+"""What an editor is told of a transcript, whatever state it is in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.conversation import Channel, Role
+from antiphon.editors import meanings
+from antiphon.editors.transcript import findings, formatted, meaning, parts
+from antiphon.errors import ParseError
+from antiphon.formats.openchatml import SCHEMAS, Case, read, read_cases, validate
+from antiphon.formats.openchatml.head import ATTRIBUTES, INTENTS
+from antiphon.formats.openchatml.spelling import CONTROLS
+from kit.openchatml import TRICKY, transcripts
+
+SUITE = Path(__file__).parents[1] / "spec" / "openchatml"
+CASES = [case for file in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(file.read_text("utf-8")))]
+HALF_WRITTEN = st.lists(
+    st.sampled_from(
+        [*TRICKY, "user", "assistant", " to=functions.f", "final", "json", 'version: "2.2"\n', "model: m\n"]
+    )
+).map("".join)
+
+TALK = """version: "2.2"
+model: m
+<|start|>user name=Ann<|message|>Hi <<|end|> there<|end|>
+<|start|>assistant to=functions.f call_id=1 intent=status<|channel|>commentary<|constrain|>json<|message|>{}<|call|>
+<|start|>functions.f call_id=1<|message|>{"ok": true}<|end|>
+<|start|>assistant<|channel|>analysis<|message|><|start_reason|>So.
+"""
+
+
+def at(text: str, word: str) -> int:
+    return text.index(word) + 1
+
+
+def test_the_outline_has_the_header_and_each_frame() -> None:
+    assert [(part.name, part.detail, part.is_call) for part in parts(TALK)] == [
+        ("header", "", False),
+        ("user", "Hi <|end|> there", False),
+        ("assistant → functions.f (commentary)", "{}", True),
+        ("functions.f", '{"ok": true}', False),
+        ("assistant (analysis)", "<|start_reason|>So.", False),
+    ]
+    assert [TALK[part.span.start :][:9] for part in parts(TALK)][1:] == ["<|start|>"] * 4
+    assert [TALK[part.title.end - 11 : part.title.end] for part in parts(TALK)][1:] == ["<|message|>"] * 4
+
+
+@pytest.mark.parametrize(
+    ("word", "explained"),
+    [
+        ("version", meanings.KEYS["version"]),
+        ("model", meanings.KEYS["model"]),
+        ("<|start|>", meanings.CONTROLS["<|start|>"]),
+        ("user", meanings.ROLES["user"]),
+        ("name=", meanings.ATTRIBUTES["name"]),
+        ("<<|end|>", meanings.ESCAPE),
+        ("to=", meanings.ATTRIBUTES["to"]),
+        ("commentary", meanings.CHANNELS["commentary"]),
+        ("json", meanings.CONSTRAINT),
+        ("<|call|>", meanings.CONTROLS["<|call|>"]),
+    ],
+)
+def test_a_word_has_its_meaning(word: str, explained: str) -> None:
+    found = meaning(TALK, at(TALK, word))
+    assert found
+    assert found.text == explained
+    assert TALK[found.span.start :].startswith(word)
+
+
+def test_the_value_of_an_intent_is_explained_too() -> None:
+    found = meaning(TALK, at(TALK, "intent="))
+    assert found
+    assert found.text.endswith(f"`status`: {meanings.INTENTS['status']}.")
+
+
+def test_a_reflection_marker_and_a_tool_as_author_are_explained() -> None:
+    marker, author = (
+        meaning(TALK, at(TALK, "<|start_reason|>")),
+        meaning(TALK, at(TALK, "functions.f call_id=1<|message")),
+    )
+    assert marker
+    assert author
+    assert "steps of reasoning" in marker.text
+    assert "tool name=functions.f" in author.text
+
+
+def test_words_of_a_body_have_no_meaning() -> None:
+    assert meaning(TALK, at(TALK, "there")) is None
+    assert meaning(TALK.replace("there", "user"), at(TALK, "there")) is None
+
+
+def test_everything_that_the_format_names_is_explained() -> None:
+    header = SCHEMAS["header"]["properties"]
+    known = {"version", *header, *header["capabilities"]["properties"], *header["profiles"]["properties"]}
+    known |= set(header["profiles"]["properties"]["harmony"]["properties"])
+    assert known <= set(meanings.KEYS)
+    assert set(meanings.CONTROLS) == {control.spelling for control in CONTROLS}
+    assert set(meanings.ROLES) == set(Role)
+    assert set(meanings.CHANNELS) == set(Channel)
+    assert set(meanings.ATTRIBUTES) == set(ATTRIBUTES)
+    assert set(meanings.INTENTS) == set(INTENTS)
+
+
+def test_a_finding_has_the_word_that_it_is_about() -> None:
+    text = 'version: "2.2"\n<|start|>user<|channel|>secret<|message|>x<|end|>'
+    [(finding, span)] = findings(text)
+    assert (finding.code, text[span.start : span.end]) == ("E-PARSE-HEADER", "secret")
+
+
+@given(HALF_WRITTEN, st.integers(0, 80))
+def test_no_text_is_too_broken(text: str, offset: int) -> None:
+    assert [finding for finding, _ in findings(text)] == list(validate(text))
+    assert all(0 <= span.start <= span.end <= len(text) for _, span in findings(text))
+    assert all(0 <= part.span.start < part.span.end <= len(text) for part in parts(text))
+    found = meaning(text, min(offset, len(text)))
+    assert found is None or offset in found.span
+
+
+@given(transcripts())
+def test_a_formatted_transcript_has_the_same_messages_and_is_formatted(transcript: str) -> None:
+    text = formatted(transcript)
+    assert read(text).messages == read(transcript).messages
+    assert formatted(text) == text
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.flags], ids=lambda case: case.id)
+def test_a_case_of_the_suite_is_formatted_or_refused(case: Case) -> None:
+    text = case.transcript.decode("utf-8", "surrogateescape")
+    if case.errors:
+        with pytest.raises(ParseError):
+            formatted(text)
+    else:
+        assert read(formatted(text)).messages == read(text).messages
