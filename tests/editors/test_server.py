@@ -31,13 +31,14 @@ class Editor:
         self.messages: list[types.ShowMessageParams] = []
         self.document = types.TextDocumentIdentifier(URI)
 
-        @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def published(params: types.PublishDiagnosticsParams) -> None:
             self.diagnostics.append(params)
 
-        @client.feature(types.WINDOW_SHOW_MESSAGE)
         def shown(params: types.ShowMessageParams) -> None:
             self.messages.append(params)
+
+        client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
+        client.feature(types.WINDOW_SHOW_MESSAGE)(shown)
 
     async def open(self, text: str) -> list[types.Diagnostic]:
         self.client.text_document_did_open(

@@ -13,6 +13,7 @@ from .validate import Profile
 
 def command(
     profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="An error of the command itself as JSON.")] = False,
 ) -> None:
     """Serve diagnostics, hovers, formatting and an outline to an editor, over standard input and output."""
     try:
