@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +11,9 @@ from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Comment, Error, Keyword, Name, String, Token
 
 from antiphon.editors.lexer import OpenChatMLLexer
-from antiphon.formats.openchatml import Case, read_cases
 from kit.openchatml import TRICKY, transcripts
+from kit.openchatml_suite import VALID, Sample
 
-SUITE = Path(__file__).parents[1] / "spec" / "openchatml"
-CASES = [case for file in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(file.read_text("utf-8")))]
 LEXER = OpenChatMLLexer(stripnl=False, ensurenl=False)
 
 
@@ -40,11 +35,10 @@ def test_pygments_finds_it_by_name_and_by_file() -> None:
     assert isinstance(get_lexer_for_filename("talk.openchatml"), OpenChatMLLexer)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.errors], ids=lambda case: case.id)
-def test_a_valid_transcript_has_no_error(case: Case) -> None:
-    text = case.transcript.decode("utf-8", "surrogateescape")
-    assert errors(text) == []
-    assert "".join(part for _, part in tokens(text)) == normalized(text)
+@pytest.mark.parametrize("sample", VALID, ids=lambda sample: sample.id)
+def test_a_valid_transcript_has_no_error(sample: Sample) -> None:
+    assert errors(sample.text) == []
+    assert "".join(part for _, part in tokens(sample.text)) == normalized(sample.text)
 
 
 @given(transcripts())

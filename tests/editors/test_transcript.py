@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,13 +10,12 @@ from antiphon.conversation import Channel, Role
 from antiphon.editors import meanings
 from antiphon.editors.transcript import findings, formatted, meaning, parts
 from antiphon.errors import ParseError
-from antiphon.formats.openchatml import SCHEMAS, Case, read, read_cases, validate
+from antiphon.formats.openchatml import SCHEMAS, read, validate
 from antiphon.formats.openchatml.head import ATTRIBUTES, INTENTS
 from antiphon.formats.openchatml.spelling import CONTROLS
 from kit.openchatml import TRICKY, transcripts
+from kit.openchatml_suite import SAMPLES, Sample
 
-SUITE = Path(__file__).parents[1] / "spec" / "openchatml"
-CASES = [case for file in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(file.read_text("utf-8")))]
 HALF_WRITTEN = st.lists(
     st.sampled_from(
         [*TRICKY, "user", "assistant", " to=functions.f", "final", "json", 'version: "2.2"\n', "model: m\n"]
@@ -129,11 +125,13 @@ def test_a_formatted_transcript_has_the_same_messages_and_is_formatted(transcrip
     assert formatted(text) == text
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.flags], ids=lambda case: case.id)
-def test_a_case_of_the_suite_is_formatted_or_refused(case: Case) -> None:
-    text = case.transcript.decode("utf-8", "surrogateescape")
-    if case.errors:
-        with pytest.raises(ParseError):
-            formatted(text)
+PLAIN = [sample for sample in SAMPLES if not sample.fragment and not sample.harmony]
+
+
+@pytest.mark.parametrize("sample", PLAIN, ids=lambda sample: sample.id)
+def test_a_case_of_the_suite_is_formatted_or_refused(sample: Sample) -> None:
+    if sample.is_valid:
+        assert read(formatted(sample.text)).messages == sample.read().messages
     else:
-        assert read(formatted(text)).messages == read(text).messages
+        with pytest.raises(ParseError):
+            formatted(sample.text)

@@ -87,7 +87,6 @@ EXAMPLE = {
 """§10's own object."""
 
 
-@pytest.mark.spec("OCM-106", "OCM-107", "OCM-108", "OCM-109", "OCM-110")
 @pytest.mark.parametrize("value", [EXAMPLE, {"version": "2.2", "messages": [EXAMPLE]}], ids=["alone", "in messages"])
 def test_the_object_of_the_specification_is_a_turn_of_three_frames(value: dict[str, Any]) -> None:
     assert write(from_json(value)).splitlines()[3:] == [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -16,20 +14,17 @@ from antiphon.errors import ParseError
 from antiphon.formats.openchatml import (
     SCHEMAS,
     SUMMARIES,
-    Case,
     EventStream,
     TranscriptEnvelope,
     from_json,
     openchatml,
     read,
-    read_cases,
     to_json,
 )
 from kit.openchatml import conversations, transcripts
 from kit.openchatml_schemas import FOLDER, files
+from kit.openchatml_suite import VALID, Sample
 
-SUITE = Path(__file__).parents[2] / "spec" / "openchatml"
-CASES = [case for file in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(file.read_text("utf-8")))]
 REFUSED_ON_USE = {"header-settings-out-of-range"}
 """Read, since settings are judged where they are used (A-O31); the schemas say what to write."""
 CHECKS = {name: jsonschema_rs.Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
@@ -46,17 +41,12 @@ def test_a_schema_is_one_of_2020_12(name: str) -> None:
     jsonschema_rs.meta.validate(SCHEMAS[name])
 
 
-def valid_case(case: Case) -> Conversation:
-    return read(case.transcript, fragment="--fragment" in case.flags, harmony="--harmony" in case.flags)
-
-
-@pytest.mark.spec("OCM-10", "OCM-11", "OCM-15", "OCM-20", "OCM-25", "OCM-106")
-@pytest.mark.parametrize("case", [case for case in CASES if not case.errors], ids=lambda case: case.id)
-def test_headers_and_projections_of_the_suite_are_valid(case: Case) -> None:
-    conversation = valid_case(case)
+@pytest.mark.parametrize("sample", VALID, ids=lambda sample: sample.id)
+def test_headers_and_projections_of_the_suite_are_valid(sample: Sample) -> None:
+    conversation = sample.read()
     envelope = conversation.extra["openchatml"]
     assert isinstance(envelope, TranscriptEnvelope)
-    good = case.id not in REFUSED_ON_USE
+    good = sample.id not in REFUSED_ON_USE
     if envelope.header is not None:
         assert CHECKS["header"].is_valid({"version": envelope.header.version, **envelope.header.fields}) == good
     assert CHECKS["projection"].is_valid(to_json(conversation)) == good
@@ -107,7 +97,6 @@ EXAMPLE: dict[str, Any] = {
 }
 
 
-@pytest.mark.spec("OCM-107")
 def test_the_object_of_the_specification_is_valid() -> None:
     assert CHECKS["projection"].is_valid(EXAMPLE)
     assert from_json(EXAMPLE)
@@ -128,7 +117,6 @@ PARTS: list[Any] = [
     st.dictionaries(st.sampled_from([*KEYS, "tool_calls"]), st.sampled_from(PARTS), max_size=3),
     st.sets(st.sampled_from(KEYS), max_size=2),
 )
-@pytest.mark.spec("OCM-74", "OCM-111")
 def test_what_the_schema_refuses_from_json_refuses(
     message: dict[str, Any], changes: dict[str, Any], dropped: set[str]
 ) -> None:
@@ -175,7 +163,6 @@ def wire(reply: str, reason: FinishReason, debug: DebugCapability | None) -> lis
 
 
 @given(REPLIES, st.sampled_from(FinishReason), st.booleans())
-@pytest.mark.spec("OCM-100", "OCM-92")
 def test_every_event_is_valid(reply: str, reason: FinishReason, revealed: bool) -> None:
     for event in wire(reply, reason, DebugCapability("test") if revealed else None):
         assert list(CHECKS["events"].iter_errors(event)) == []
