@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from antiphon.errors import ParseError, Position
@@ -58,6 +60,25 @@ class Problem:
     hint: str | None = None
     code: str = E_HEADER
     warning: bool = False
+
+
+LONGEST_WORD = 64
+"""Characters of a word that is compared with those that are known."""
+
+
+def nearest(word: str, known: Collection[str]) -> str | None:
+    """The known word that ``word`` is a slip of the pen for; None when there is none, or when it is known."""
+    if word in known or len(word) > LONGEST_WORD:
+        return None
+    small = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), small, n=1, cutoff=0.7)
+    return small[close[0]] if close else None
+
+
+def did_you_mean(word: str, known: Collection[str], otherwise: str) -> str:
+    """A hint that begins with the known word nearest to ``word``, if one is near."""
+    close = nearest(word, known)
+    return f"Did you mean {close}? {otherwise}" if close else otherwise
 
 
 class Place:

@@ -9,7 +9,7 @@ from antiphon.conversation import End
 from antiphon.tokens import Control, Piece
 
 from .finding import E_HEADER, E_TRUNCATED, Finding, Place
-from .frame import FOOTERS, MAX_HEAD, Found, OpenFrame, OutsideText
+from .frame import FOOTERS, MAX_HEAD, OUTSIDE, Found, OpenFrame, OutsideText
 from .head import Head
 from .head_reader import HeadReader
 from .machine import TRANSCRIPT, Action, FrameState, Input, Table, whole_frame
@@ -31,6 +31,7 @@ class FrameReader:
         self._keep = keep
         self._found: list[Found] = []
         self._buffer = ""
+        self._footer: str | None = None
         self._outside = OutsideText(keep=keep)
         self._state = FrameState.OUTSIDE
         self._table = table
@@ -187,8 +188,14 @@ class FrameReader:
         """Text outside frames is reported once for each run of it."""
         outside, at = self._outside, self._outside.skipped_at
         if at is not None:
-            hint = "A frame is <|start|>ROLE<|message|>TEXT<|end|>."
-            self._report(E_HEADER, outside.problem, hint, text=outside.take_skipped(), place=at)
+            self._report(E_HEADER, outside.problem, self._hint_outside(), text=outside.take_skipped(), place=at)
+
+    def _hint_outside(self) -> str:
+        """What to do about text outside frames: behind a frame, its footer may have been meant as text."""
+        hint = "A frame is <|start|>ROLE<|message|>TEXT<|end|>."
+        if self._footer is None or self._outside.problem != OUTSIDE:
+            return hint
+        return f"{hint} If the {self._footer} before it is text, write <{self._footer} there (§3)."
 
     # -- in a head ----------------------------------------------------------------------------------------------------
 
@@ -285,6 +292,7 @@ class FrameReader:
 
     def _finish(self, end: End) -> None:
         self._found.append(self._frame.close(end, self.place.copy(), self._outside.take_blanks()))
+        self._footer = None if end is End.NONE else f"<|{end}|>"
 
     # -- findings -----------------------------------------------------------------------------------------------------
 

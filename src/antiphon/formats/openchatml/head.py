@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from antiphon.conversation import FUNCTIONS, Message, Role
 from antiphon.tokens import Piece
 
-from .finding import Finding, Place, Problem
+from .finding import Finding, Place, Problem, did_you_mean
 from .spelling import CHANNEL, CONSTRAIN, START, encode_value
 
 ATTRIBUTES = ("to", "call_id", "name", "intent", "content_type")
@@ -33,6 +33,13 @@ class ToolNames:
     def addresses(self, recipient: str | None) -> bool:
         """Whether a message may go to ``recipient``: nobody in particular, the assistant, or a tool."""
         return recipient is None or recipient == "assistant" or self.knows(recipient)
+
+    def did_you_mean(self, name: str, otherwise: str) -> str:
+        """A hint for a name that is of no namespace here: the namespace that it may be meant to have."""
+        namespace, dot, rest = name.partition(".")
+        if dot and rest:
+            return did_you_mean(namespace, self.namespaces, otherwise)
+        return f"Did you mean {FUNCTIONS}.{name}? {otherwise}" if not dot else otherwise
 
     def qualify(self, name: str) -> str:
         """A-O42: a bare tool name belongs to ``functions``."""

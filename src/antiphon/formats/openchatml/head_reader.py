@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from antiphon.conversation import FUNCTIONS, Channel, Role
 from antiphon.tokens import Control, Piece, spell, well_formed
 
-from .finding import Problem
+from .finding import Problem, did_you_mean
 from .head import ATTRIBUTES, INTENTS, Head, ToolNames, head_pieces
 from .spelling import BY_SPELLING, CHANNEL, CONSTRAIN, PLAIN_VALUE, TOKEN, VALUE, decode_value
 
@@ -127,7 +127,8 @@ class _HeadParser:
 
     def _enter(self, control: Control, sections: set[Control], offset: int) -> None:
         if control in sections:
-            self._problem(offset, f"{control} stands twice in one head", "Each message has exactly one channel (§5).")
+            hint = "Each message has exactly one channel (§5)." if control is CHANNEL else "A body has one type (§6)."
+            self._problem(offset, f"{control} stands twice in one head", hint)
         elif control is CHANNEL and CONSTRAIN in sections:
             self._problem(offset, "<|channel|> stands after <|constrain|>", "The channel comes first (§6).")
         sections.add(control)
@@ -156,9 +157,8 @@ class _HeadParser:
         head.role, head.name = Role.TOOL, well_formed(word)
         if not _TOOL_AUTHOR.match(word) or not (self._tools.knows(word) or "to" in self._values):
             head.is_unknown = True
-            self._problem(
-                at, f"unknown role {word!r}", "system, developer, user, assistant, tool, or a tool's qualified name."
-            )
+            hint = "system, developer, user, assistant, tool, or a tool's qualified name."
+            self._problem(at, f"unknown role {word!r}", did_you_mean(word, _ROLES, hint))
 
     def _channel(self, text: str, base: int) -> None:
         words = list(_WORD.finditer(text))
@@ -173,7 +173,8 @@ class _HeadParser:
             self._head.channel = channel or None
             self._head.places["channel"] = at
             if channel not in _CHANNELS:
-                self._problem(at, f"unknown channel {channel!r}", "analysis, commentary or final.")
+                hint = did_you_mean(channel, _CHANNELS, "analysis, commentary or final.")
+                self._problem(at, f"unknown channel {channel!r}", hint)
         for word in words[1:]:
             self._attribute(word.group(), base + word.start(), ("to", "intent", "content_type"))
 
@@ -194,6 +195,7 @@ class _HeadParser:
         key, equals, raw = word.partition("=")
         if not equals or key not in ATTRIBUTES:
             hint = "Attributes are to, call_id, name, intent and content_type; a blank in a value is written %20."
+            hint = did_you_mean(key, ATTRIBUTES, hint) if equals else hint
             return self._problem(at, f"{word!r} is no attribute of a frame", hint)
         if key not in allowed:
             self._problem(at, f"{key}= belongs into the start section")
@@ -227,9 +229,11 @@ class _HeadParser:
         self._settle_name(values.get("name") or None, end)
         if not self._tools.addresses(head.recipient):
             hint = "assistant, functions.x, browser.x, python, or a namespace that the header declares."
+            hint = self._tools.did_you_mean(head.recipient or "", hint)
             self._problem(head.places["to"], f"unknown recipient {head.recipient!r}", hint)
         if head.intent is not None and head.intent not in INTENTS:
-            self._problem(head.places["intent"], f"unknown intent {head.intent!r}", "preamble, status or debug.")
+            hint = did_you_mean(head.intent, INTENTS, "preamble, status or debug.")
+            self._problem(head.places["intent"], f"unknown intent {head.intent!r}", hint)
         self._settle_content_type(values.get("content_type") or None)
 
     def _settle_name(self, name: str | None, end: int) -> None:

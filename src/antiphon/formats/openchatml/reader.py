@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from antiphon.conversation import Conversation, Message, Settings, ToolNamespace, ToolSpec
 from antiphon.tokens import Control, Piece
@@ -13,6 +13,7 @@ from .document import DocumentHeader
 from .finding import E_HEADER, Finding, Place
 from .frame import Frame
 from .frame_reader import FrameReader
+from .other_form import other_form
 from .rules import Rules
 from .spelling import LONGEST
 from .yaml_header import MAX_HEADER, HeaderScanner, frames_behind, read_header
@@ -132,16 +133,18 @@ class Reader:
             return [] if self._fragment else [self._checked(missing)]
         header = read_header(scanner.text[: scanner.yaml_end], start)
         if isinstance(header, Finding):
-            return [self._checked(header)]
+            return [self._checked(_of_other_form(scanner.text, header, start))]
         self.header, self.header_text = header, scanner.bom + raw
         self._frames.heads.declare(header.builtin_tools)
         return []
 
     def _give_up(self, text: str, start: Place) -> list[Read]:
         """A header without end is skipped; frames may still follow it."""
+        begun = start.copy()
         start.pass_over(text[:MAX_HEADER])
         hint = f"A header has at most {MAX_HEADER} characters. Is this an OpenChatML transcript?"
         finding = Finding(E_HEADER, "the header does not end", start.position(), hint, text=text[:MAX_HEADER])
+        finding = _of_other_form(text, finding, begun)
         self._skipped = ""
         return [self._checked(finding), *self._skip(text)]
 
@@ -189,6 +192,14 @@ class Reader:
         if self._strict and not finding.warning:
             raise finding.error()
         return finding
+
+
+def _of_other_form(text: str, finding: Finding, start: Place) -> Finding:
+    """What is wrong with a header that cannot be read, in other words when the text is of another form."""
+    other = other_form(text)
+    if other is None:
+        return finding
+    return replace(finding, message=other.message, hint=other.hint, position=start.position())
 
 
 def _chunks(transcript: str | bytes | Iterable[str | bytes]) -> Iterable[str | bytes]:

@@ -11,6 +11,7 @@ import yaml
 from .document import DocumentHeader
 from .finding import E_HEADER, Finding, Place
 from .spelling import BLANK, START
+from .yaml_words import yaml_problem
 
 MAX_HEADER = 65_536
 """Characters of YAML that a header may have."""
@@ -102,9 +103,8 @@ def read_header(text: str, start: Place) -> DocumentHeader | Finding:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        message = error.problem or error.context or "the YAML is malformed"
-        return _finding(message, text, start, mark.line if mark else 0, mark.column if mark else 0)
+        wrong = yaml_problem(error, text)
+        return _finding(wrong.message, text, start, wrong.line, wrong.column, wrong.hint)
     except (yaml.YAMLError, ValueError) as error:
         return _finding(f"the YAML is malformed: {error}".splitlines()[0], text, start)
     if not isinstance(fields, dict) or node is None:
@@ -136,7 +136,9 @@ def _with_version(fields: dict[str, Any], node: yaml.Node, text: str, start: Pla
     entry = next(((k, v) for k, v in node.value if k.value == "version"), None)
     if entry is None:
         return _finding("the header has no version", text, start, hint='Begin with version: "2.2".')
-    mark, version = entry[1].start_mark, str(entry[1].value)
+    mark, version = entry[1].start_mark, entry[1].value
+    if not isinstance(version, str):
+        return _finding("the version is no word", text, start, mark.line, mark.column, 'Write version: "2.2".')
     major, dot, minor = version.partition(".")
     if not (dot and major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
         return _finding(f"the version {version!r} is not major.minor", text, start, mark.line, mark.column)
