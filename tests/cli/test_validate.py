@@ -27,8 +27,9 @@ def test_an_error_is_reported_with_its_place_code_and_hint(tmp_path: Path) -> No
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert lines[0] == "2:10  E-PARSE-HEADER  unknown role 'moderator'"
-    assert lines[1].strip().startswith("system, developer, user")
-    assert lines[2].startswith("3:27  E-STREAM-TRUNCATED")
+    assert lines[1:3] == ["    2 | <|start|>moderator<|message|>Hello<|end|>", "      |          ^^^^^^^^^"]
+    assert lines[3].strip().startswith("system, developer, user")
+    assert lines[4].startswith("3:27  E-STREAM-TRUNCATED")
     assert "\x1b" not in done.stdout
 
 
@@ -42,7 +43,7 @@ def test_programs_get_the_same_as_json(tmp_path: Path) -> None:
     ]
     assert set(report["errors"][0]) == {"code", "line", "column", "message", "hint"}
     done = in_process("validate", "-", "--json", home=tmp_path, stdin=GOOD)
-    assert (done.returncode, json.loads(done.stdout)) == (0, {"valid": True, "errors": []})
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"valid": True, "errors": [], "warnings": []})
 
 
 def test_the_harmony_profile_asks_for_channels(tmp_path: Path) -> None:

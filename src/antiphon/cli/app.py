@@ -22,8 +22,8 @@ COMMANDS = {
     "render": "Write a conversation (JSON) as the prompt of a format.",
     "parse": "Read a model's raw reply back into messages.",
     "convert": "Convert a conversation from one form to another.",
-    "validate": "Check an OpenChatML transcript of any length.",
     "lsp": "Serve an editor: what is wrong with a transcript, and more.",
+    "validate": "Check transcripts of any length.",
     "conformance": "Run the OpenChatML compliance suite, against us or another.",
     "grammar": "Print what a reply may be, or check a text against it.",
     "template": "Check a chat template: what is understood of it, and what is lost.",
@@ -89,5 +89,7 @@ def print_error(error: AntiphonError, *, as_json: bool) -> None:
         return
     where = f" at {error.position}" if error.position and str(error.position) else ""
     print(f"error: {error.message}{where}  [{error.code}]", file=sys.stderr)
+    for note in getattr(error, "__notes__", ()):
+        print(note, file=sys.stderr)
     if error.hint:
         print(f"  {error.hint}", file=sys.stderr)

@@ -12,6 +12,7 @@ import typer
 from antiphon.conversion import Conversion, Loss, SidecarWriter, read_sidecar
 from antiphon.errors import ConfigError
 
+from .excerpt import RecentText
 from .options import JsonOption
 from .streams import chunks, output
 
@@ -43,8 +44,9 @@ def command(
         on_warning=lambda warning: print(f"warning: {warning}", file=sys.stderr),
         sidecar_writer=SidecarWriter() if sidecar else None,
     )
-    with output(out) as sink:
-        for part in conversion.run(chunks(file)):
+    recent = RecentText()
+    with recent.shown_with_errors(), output(out) as sink:
+        for part in conversion.run(recent.watch(chunks(file))):
             sink.write(part)
     lost = conversion.sidecar()
     if lost is not None and out is not None:

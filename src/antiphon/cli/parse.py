@@ -14,6 +14,7 @@ from antiphon.errors import RequestError
 from antiphon.formats import Format
 from antiphon.tokens import Piece
 
+from .excerpt import PlacedPieces, RecentText
 from .options import ConfigOption, DialectOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .pretty import has_colour, pretty
 from .reply_source import decoded_pieces, holds_ids, spelled_pieces, texts
@@ -38,7 +39,8 @@ def command(
     if show and json:
         raise RequestError("--pretty is for people, --json for programs: choose one")
     selected = select_harmony(format, model, dialect=dialect)
-    source = texts(file)
+    recent = RecentText()
+    source = recent.watch_text(texts(file))
     if selected is not None and not tokens:
         tokens, source = holds_ids(source)
     if selected is None:
@@ -51,11 +53,13 @@ def command(
             print(shown, end="", flush=True)
         print()
         return
-    events = read(selected.format, pieces, whole=whole, strict=strict)
-    if json:
-        print_events(list(events))
-    else:
-        print_messages(events)
+    placed = PlacedPieces(pieces, None if tokens else recent)
+    with placed.shown_with_errors():
+        events = read(selected.format, placed, whole=whole, strict=strict)
+        if json:
+            print_events(list(events))
+        else:
+            print_messages(events, placed)
 
 
 def pieces_of(source: Iterator[str], selected: SelectedFormat, *, ids: bool) -> Iterator[list[Piece]]:
@@ -81,14 +85,16 @@ def print_events(events: list[ParserEvent]) -> None:
     print_json({"messages": messages, "incidents": incidents})
 
 
-def print_messages(events: Iterable[ParserEvent]) -> None:
-    """Prints each message once it is complete, and each repair once it is made."""
+def print_messages(events: Iterable[ParserEvent], placed: PlacedPieces) -> None:
+    """Prints each message once it is complete, and each repair, with its place, once it is made."""
     for event in events:
         match event:
             case MessageEnded(message):
                 print(f"{header(message)}\n{message.text}\n", flush=True)
             case Incident():
                 print(f"! {event.code} at {event.position}: {event.text!r}", flush=True)
+                if source := placed.excerpt():
+                    print(source, flush=True)
             case MessageStarted() | TextDelta():
                 pass
 

@@ -1,58 +1,142 @@
-"""``antiphon validate``: what is wrong with an OpenChatML transcript of any length."""
+"""``antiphon validate``: what is wrong with transcripts of any length, in OpenChatML or another form."""
 
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Iterable
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from antiphon.errors import FormatError, Position, RequestError
 from antiphon.formats.openchatml import Finding, finding_to_json, validate
 
+from .excerpt import RecentText
+from .files import files_of
 from .options import JsonOption
 from .streams import chunks
+
+OPENCHATML = "openchatml"
+IN_MEMORY = 1 << 16
+"""Bytes of warnings that wait in memory until the errors are printed; more wait in a file."""
 
 
 class Profile(StrEnum):
     HARMONY = "harmony"
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A file, what is found wrong with it while it is read, and the part of it that was read last."""
+
+    file: Path
+    findings: Iterator[Finding]
+    recent: RecentText
+
+
 def command(
-    file: Annotated[Path, typer.Argument(help="An OpenChatML transcript; - reads standard input.")],
+    files: Annotated[list[Path], typer.Argument(help="Transcripts, or folders of them; - reads standard input.")],
+    source: Annotated[str, typer.Option("--from", help="The form that they are in: harmony, chat …")] = OPENCHATML,
     profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
     fragment: Annotated[bool, typer.Option("--fragment", help="The YAML header may lack.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Check a transcript. Prints code, line:column and hint of each error; exit code 1 when there are any."""
-    findings = validate(chunks(file), fragment=fragment, harmony=profile is Profile.HARMONY)
-    errors = print_as_json(findings) if json else print_as_text(findings, str(file))
+    """Check transcripts. Prints the place, code, line and hint of each error; exit code 1 when there are any."""
+    if source != OPENCHATML and (profile or fragment):
+        raise RequestError("--profile and --fragment are for OpenChatML")
+    named = files_of(files, source)
+    checks = (check(file, source, fragment=fragment, harmony=profile is Profile.HARMONY) for file in named)
+    single = not (len(files) > 1 or files[0].is_dir())
+    if json:
+        errors = print_file_as_json(next(checks)) if single else print_as_json(checks)
+    else:
+        errors = sum(print_as_text(checked, place_alone=single) for checked in checks)
     if errors:
         raise typer.Exit(1)
 
 
-def print_as_text(findings: Iterable[Finding], name: str) -> int:
-    """One line a finding, its hint below; the number of errors."""
+def check(file: Path, form: str, *, fragment: bool = False, harmony: bool = False) -> Checked:
+    """The check of one file, which is read as its findings are asked for."""
+    recent = RecentText()
+    parts = recent.watch(chunks(file))
+    if form == OPENCHATML:
+        return Checked(file, iter(validate(parts, fragment=fragment, harmony=harmony)), recent)
+    return Checked(file, findings_of(form, parts), recent)
+
+
+def findings_of(form: str, parts: Iterable[bytes]) -> Iterator[Finding]:
+    """What is wrong with a text of another form: all of it for Harmony, else the first error."""
+    # Most checks are of OpenChatML, and the other forms take long to import.
+    from antiphon.conversion.convert import source_named
+    from antiphon.conversion.harmony_text import harmony_findings
+
+    if form == "harmony":
+        yield from harmony_findings(parts)
+        return
+    reader = source_named(form)
+    try:
+        for part in parts:
+            reader.feed(part)
+        for _ in reader.close():
+            pass
+    except (FormatError, RequestError) as error:
+        yield Finding(error.code, error.message, error.position or Position(), error.hint)
+
+
+def print_as_text(checked: Checked, *, place_alone: bool) -> int:
+    """A line for each finding, its place in the source and its hint below; the number of errors."""
     errors = 0
-    for finding in findings:
+    for finding in checked.findings:
         errors += not finding.warning
-        grade = "  warning:" if finding.warning else ""
-        print(f"{finding.position}  {finding.code}{grade}  {finding.message}")
-        if finding.hint:
-            print(f"      {finding.hint}")
-    print(f"{name}: {errors} error{'s' if errors != 1 else ''}" if errors else f"{name}: valid")
+        print_finding(finding, checked, place_alone=place_alone)
+    verdict = f"{errors} error{'s' if errors != 1 else ''}" if errors else "valid"
+    print(f"{checked.file}: {verdict}")
     return errors
 
 
-def print_as_json(findings: Iterable[Finding]) -> int:
-    """``{"errors": […], "valid": bool}``, each error as it is found, so that there may be any number of them."""
+def print_finding(finding: Finding, checked: Checked, *, place_alone: bool) -> None:
+    place = str(finding.position) if place_alone else f"{checked.file}:{finding.position}"
+    grade = "  warning:" if finding.warning else ""
+    print(f"{place}  {finding.code}{grade}  {finding.message}")
+    source = checked.recent.excerpt(finding.position)
+    if source:
+        print(source)
+    if finding.hint:
+        print(f"      {finding.hint}")
+
+
+def print_as_json(checks: Iterable[Checked]) -> int:
+    """``{"files": [{"file": …, …}, …], "valid": bool}``; each file as `print_file_as_json` has it."""
     errors = 0
-    print('{"errors": [', end="")
-    for finding in findings:
-        if not finding.warning:
-            print("," if errors else "", jsonlib.dumps(finding_to_json(finding)), sep="\n", end="")
-            errors += 1
-    print(f'{chr(10) if errors else ""}], "valid": {jsonlib.dumps(errors == 0)}}}')
+    print('{"files": [', end="")
+    for n, checked in enumerate(checks):
+        print("," if n else "")
+        errors += print_file_as_json(checked, f'"file": {jsonlib.dumps(str(checked.file))}, ')
+    print(f'], "valid": {jsonlib.dumps(errors == 0)}}}')
+    return errors
+
+
+def print_file_as_json(checked: Checked, lead: str = "") -> int:
+    """``{"errors": […], "warnings": […], "valid": bool}``, each error as it is found: there may be any number."""
+    errors = warnings = 0
+    with tempfile.SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8") as waiting:
+        print(f'{{{lead}"errors": [', end="")
+        for finding in checked.findings:
+            line = jsonlib.dumps(finding_to_json(finding))
+            if finding.warning:
+                waiting.write(f"{',' if warnings else ''}\n{line}")
+                warnings += 1
+            else:
+                print("," if errors else "", line, sep="\n", end="")
+                errors += 1
+        print(f'{chr(10) if errors else ""}], "warnings": [', end="")
+        waiting.seek(0)
+        shutil.copyfileobj(waiting, sys.stdout)
+    print(f'{chr(10) if warnings else ""}], "valid": {jsonlib.dumps(errors == 0)}}}')
     return errors

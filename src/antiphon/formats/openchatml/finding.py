@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -116,3 +117,12 @@ class Place:
 
     def position(self) -> Position:
         return Position(self.offset, self.line, self.column)
+
+
+_WORD = re.compile(r"<+\|\w+\|>|<|[^\s<]+")
+
+
+def end_of_word(text: str, at: int) -> int:
+    """Where the control or the word that begins at ``at`` ends; ``at`` itself at a blank or the text's end."""
+    found = _WORD.match(text, at)
+    return found.end() if found else at
