@@ -15,6 +15,7 @@ HEAD = 'version: "2.2"\n'
 TYPO = f"{HEAD}<|start|>asistant<|message|>Hello<|end|>\n"
 GOOD = f"{HEAD}<|start|>user<|message|>Hi<|end|>\n"
 DOUBTFUL = f"{HEAD}<|start|>assistant<|channel|>analysis<|message|>Hm<|end|>\n"
+HARMONY = "<|start|>user<|message|>Hi<|end|>"
 MARKED = ["    2 | <|start|>asistant<|message|>Hello<|end|>", "      |          ^^^^^^^^"]
 
 
@@ -129,11 +130,11 @@ def test_several_files_and_folders_are_checked_in_one_run(tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("form", "text", "place", "code"),
     [
-        ("harmony", "<|start|>user<|message|>Hi<|end|>\n\n<|start|>user<|channel|>odd<|message|>x<|end|>", "3:28", "unknown-channel"),
+        ("harmony", f"{HARMONY}\n\n<|start|>user<|channel|>odd<|message|>x<|end|>", "3:28", "unknown-channel"),
         ("chat", '{"messages": [{"role": "user", "content": 5}]}', "messages[0].content", "wrong_value"),
         ("openchatml-0.1", "<|im_start|>bob\nHi<|im_end|>", "1:13", "E-PARSE-HEADER"),
     ],
-)  # fmt: skip
+)
 def test_other_forms_are_checked_too(
     form: str, text: str, place: str, code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

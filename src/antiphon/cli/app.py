@@ -24,6 +24,7 @@ COMMANDS = {
     "convert": "Convert a conversation from one form to another.",
     "lsp": "Serve an editor: what is wrong with a transcript, and more.",
     "validate": "Check transcripts of any length.",
+    "fmt": "Write transcripts in canonical form.",
     "conformance": "Run the OpenChatML compliance suite, against us or another.",
     "grammar": "Print what a reply may be, or check a text against it.",
     "template": "Check a chat template: what is understood of it, and what is lost.",
@@ -80,12 +81,17 @@ def exit_code(error: AntiphonError) -> int:
             return FAILED
 
 
+def error_object(error: AntiphonError) -> dict[str, str]:
+    """An error for programs: what it has of ``code``, ``message``, ``position`` and ``hint``."""
+    where = str(error.position) if error.position else None
+    report = {"code": error.code, "message": error.message, "position": where, "hint": error.hint}
+    return {key: value for key, value in report.items() if value}
+
+
 def print_error(error: AntiphonError, *, as_json: bool) -> None:
     """An error for people or for programs, on stderr: code, position, hint."""
     if as_json:
-        where = str(error.position) if error.position else None
-        report = {"code": error.code, "message": error.message, "position": where, "hint": error.hint}
-        print(json.dumps({"error": {key: value for key, value in report.items() if value}}), file=sys.stderr)
+        print(json.dumps({"error": error_object(error)}), file=sys.stderr)
         return
     where = f" at {error.position}" if error.position and str(error.position) else ""
     print(f"error: {error.message}{where}  [{error.code}]", file=sys.stderr)

@@ -3,6 +3,7 @@
 from antiphon.conversation import Loss
 
 from .body import CallArguments, ToolFailure, ToolReply, read_arguments, read_tool_reply
+from .canonical import format_transcript
 from .conformance import Case, Implementation, Level, Outcome, Tally, read_cases, run_conformance, tallies
 from .display import Reflection, reflections, show, shown
 from .document import ANTIPHON_CAPABILITIES, Capabilities, DocumentHeader, HarmonyProfile
@@ -30,6 +31,7 @@ __all__ = [
     "unwritable",
     "write",
     "write_bytes",
+    "format_transcript",
     "is_v01",
     "read_v01",
     # what is in them

@@ -1,0 +1,118 @@
+"""``antiphon fmt``: transcripts in canonical form."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from antiphon.errors import AntiphonError, FormatError, RequestError
+from antiphon.formats.openchatml import format_transcript
+
+from .app import error_object, print_error
+from .excerpt import RecentText
+from .files import content_of, difference, files_of, rewrite
+from .options import JsonOption, print_json
+
+OPENCHATML, HARMONY = "openchatml", "harmony"
+STDIN = Path("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Formatted:
+    """One file: as it is, and in canonical form. ``error`` says why it has none; then ``after`` is ``before``."""
+
+    file: Path
+    before: bytes
+    after: bytes
+    error: AntiphonError | None = None
+
+    @property
+    def is_changed(self) -> bool:
+        return self.before != self.after
+
+
+def command(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Transcripts, or folders of them; - or none: standard input to output.")
+    ] = None,
+    source: Annotated[str, typer.Option("--from", help="The form that they are in: openchatml, harmony.")] = OPENCHATML,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit code 1 when a file would change.")
+    ] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Change nothing; print what would change, for patch.")] = False,
+    fragment: Annotated[bool, typer.Option("--fragment", help="The YAML header may lack.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Write transcripts in canonical form, in place. A file that is not valid is left as it is."""
+    if source not in (OPENCHATML, HARMONY):
+        raise RequestError(f"{source!r} has no canonical form here", hint="openchatml or harmony.")
+    named = files_of(files or [STDIN], source)
+    if json and STDIN in named and not (check or diff):
+        raise RequestError("--json is a report, and standard input is written to standard output", hint="Add --check.")
+    results = [formatted(file, source, fragment=fragment) for file in named]
+    for result in results:
+        if result.error is not None:
+            print_failure(result, as_json=json)
+        elif not (check or diff):
+            store(result)
+        elif diff and not json:
+            sys.stdout.buffer.write(difference(result.file, result.before, result.after))
+    report(results, as_json=json, changes=not (check or diff), quiet=diff)
+    if any(result.error or (result.is_changed and (check or diff)) for result in results):
+        raise typer.Exit(1)
+
+
+def formatted(file: Path, form: str, *, fragment: bool) -> Formatted:
+    """The canonical form of one file, or the error that says where it is not valid."""
+    before = content_of(file)
+    recent = RecentText()
+    try:
+        with recent.shown_with_errors():
+            after = canonical(b"".join(recent.watch([before])), form, fragment=fragment)
+    except (FormatError, RequestError) as error:
+        return Formatted(file, before, before, error)
+    return Formatted(file, before, after.encode("utf-8", "surrogateescape"))
+
+
+def canonical(content: bytes, form: str, *, fragment: bool) -> str:
+    if form == OPENCHATML:
+        return format_transcript(content, fragment=fragment)
+    # The other forms take long to import, and most files are OpenChatML.
+    from antiphon.conversion.harmony_text import format_harmony
+
+    return format_harmony(content)
+
+
+def store(result: Formatted) -> None:
+    """Writes the file anew where it changes; what came by standard input goes to standard output."""
+    if result.file == STDIN:
+        sys.stdout.buffer.write(result.after)
+        sys.stdout.buffer.flush()
+    elif result.is_changed:
+        rewrite(result.file, result.after)
+
+
+def report(results: list[Formatted], *, as_json: bool, changes: bool, quiet: bool) -> None:
+    """Which files changed, or would."""
+    if as_json:
+        print_json({"files": [as_object(result) for result in results]})
+        return
+    sys.stdout.flush()
+    for result in results:
+        if result.is_changed and not quiet and not (changes and result.file == STDIN):
+            print(f"{'formatted' if changes else 'would format'} {result.file}")
+
+
+def as_object(result: Formatted) -> dict[str, Any]:
+    failed = {"error": error_object(result.error)} if result.error else {}
+    return {"file": str(result.file), "changed": result.is_changed, **failed}
+
+
+def print_failure(result: Formatted, *, as_json: bool) -> None:
+    if result.error is not None and not as_json:
+        print(f"{result.file}: not valid, left as it is", file=sys.stderr)
+        print_error(result.error, as_json=False)
