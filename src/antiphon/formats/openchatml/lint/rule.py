@@ -1,0 +1,93 @@
+"""What a rule of the linter is, and what it finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from antiphon.errors import Position
+
+from .source import Source
+
+
+class Level(StrEnum):
+    """How grave a finding is; ``off``: it is not reported."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of a text: ``text`` in place of the characters from ``start`` to ``end``."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """What a rule finds: where it begins and ends, what is wrong, what to do, and the change that mends it.
+
+    ``rule`` is the rule's name, ``code`` the specification's code where it has one.
+    """
+
+    rule: str
+    level: Level
+    message: str
+    start: Position
+    end: Position
+    code: str | None = None
+    hint: str | None = None
+    fix: Edit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """What a check found, by its offsets in the text."""
+
+    start: int
+    end: int
+    message: str
+    hint: str | None = None
+
+
+Fix = Callable[[Source, int], Edit | None]
+"""The change that mends what was found at an offset; None where no change is certain to be meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its name, what it requires, and an example that breaks it and one that keeps it.
+
+    A rule of the specification has the ``pattern`` of what the reader reports, a rule of our own its ``check``.
+    """
+
+    name: str
+    level: Level
+    what: str
+    bad: str
+    good: str
+    pattern: re.Pattern[str] | None = None
+    check: Callable[[Source], Iterator[Spot]] | None = None
+    fix: Fix | None = None
+    flags: tuple[str, ...] = ()
+    """What the examples need: ``harmony``, the rules of HIP-1."""
+
+
+def reader_rule(
+    name: str,
+    pattern: str,
+    what: str,
+    bad: str,
+    good: str,
+    fix: Fix | None = None,
+    *flags: str,
+    level: Level = Level.ERROR,
+) -> Rule:
+    return Rule(name, level, what, bad, good, re.compile(pattern, re.DOTALL), None, fix, flags)

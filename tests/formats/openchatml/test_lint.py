@@ -1,0 +1,214 @@
+"""The linter: each rule finds its bad example and not its good one, and what it mends is mended for good."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.errors import ParseError
+from antiphon.formats.openchatml import read, repair, validate
+from antiphon.formats.openchatml.conformance import Case, read_cases
+from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Level, edited, findings, mended
+from antiphon.formats.openchatml.lint.lint import rule_of
+from antiphon.formats.openchatml.lint.reading_rules import READING_RULES
+from antiphon.formats.openchatml.lint.rule import Rule
+from kit.lint_examples import whole
+from kit.openchatml import SPELLINGS, transcripts
+
+SUITE = Path(__file__).parents[2] / "spec" / "openchatml"
+CASES = [case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))]
+EXAMPLES = [rule for rule in RULES.values() if rule.bad]
+ALL = dict.fromkeys(RULES, Level.WARNING)
+
+
+def names(found: list[Diagnostic]) -> set[str]:
+    return {diagnostic.rule for diagnostic in found}
+
+
+@pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.name)
+def test_a_rule_finds_its_bad_example_and_not_its_good_one(rule: Rule) -> None:
+    harmony = "harmony" in rule.flags
+    levels = {rule.name: Level.WARNING} if rule.level is Level.OFF else {}
+    found = findings(whole(rule.bad), levels=levels, harmony=harmony)
+    mine = [diagnostic for diagnostic in found if diagnostic.rule == rule.name]
+    assert mine, found
+    assert {diagnostic.level for diagnostic in mine} == {levels.get(rule.name, rule.level)}
+    assert (any(diagnostic.fix for diagnostic in mine)) is (rule.fix is not None)
+    good = findings(whole(rule.good), levels=levels, harmony=harmony)
+    assert rule.name not in names(good)
+    assert not any(diagnostic.level is Level.ERROR for diagnostic in good), good
+
+
+@pytest.mark.parametrize("rule", [rule for rule in EXAMPLES if rule.fix], ids=lambda rule: rule.name)
+def test_a_fixable_rule_mends_its_bad_example(rule: Rule) -> None:
+    harmony = "harmony" in rule.flags
+    levels = {rule.name: Level.WARNING} if rule.level is Level.OFF else {}
+    text = mended(whole(rule.bad), levels=levels, harmony=harmony)
+    assert rule.name not in names(findings(text, levels=levels, harmony=harmony))
+    read(text, harmony=harmony)
+
+
+def test_every_finding_of_the_suite_has_a_rule_of_its_own() -> None:
+    unnamed = []
+    for case in CASES:
+        text = case.transcript.decode("utf-8", "surrogateescape")
+        for diagnostic in findings(text, fragment="--fragment" in case.flags, harmony="--harmony" in case.flags):
+            if diagnostic.rule == "other":
+                unnamed.append((case.id, diagnostic.message))
+    assert unnamed == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_errors_are_those_of_validate(case: Case) -> None:
+    fragment, harmony = "--fragment" in case.flags, "--harmony" in case.flags
+    text = case.transcript.decode("utf-8", "surrogateescape")
+    errors = [(d.code, d.start.line, d.start.column) for d in findings(text, fragment=fragment, harmony=harmony)
+              if d.level is Level.ERROR]  # fmt: skip
+    assert errors == list(case.errors)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_what_is_mended_in_the_suite_stays_mended(case: Case) -> None:
+    hold_the_laws(case.transcript.decode("utf-8", "surrogateescape"), harmony="--harmony" in case.flags)
+
+
+def hold_the_laws(text: str, *, harmony: bool = False) -> None:
+    before = findings(text, levels=ALL, harmony=harmony)
+    for diagnostic in before:
+        assert diagnostic.start.offset is not None
+        assert diagnostic.end.offset is not None
+        assert 0 <= diagnostic.start.offset <= diagnostic.end.offset <= len(text)
+    after = mended(text, levels=ALL, harmony=harmony)
+    left = findings(after, levels=ALL, harmony=harmony)
+    assert [diagnostic for diagnostic in left if diagnostic.fix] == []
+    if all(finding.warning for finding in validate(text, harmony=harmony)):
+        texts = [[message.text for message in read(one, harmony=harmony).messages] for one in (text, after)]
+        assert texts[0] == texts[1]
+
+
+_NOISE = st.sampled_from(
+    [
+        *SPELLINGS,
+        *(f"<{spelling}" for spelling in SPELLINGS),
+        "<",
+        "\n",
+        " ",
+        "x",
+        "<|retrun|>",
+        "\n<|start|>user<|message|>",
+        "<|start|>asistant<|channel|>finl<|message|>",
+        " name=a",
+        " nam=b",
+        " call_id=c",
+        " to=functions.f",
+        "<|channel|>analysis",
+        "<|channel|>commentary",
+        "<|constrain|>json",
+        "functions.f",
+        "tool",
+        "version: 2.2\n",
+        "---\n",
+        "model: m\n",
+        '{"a": 1}',
+        " intent=debug",
+        " content_type=json",
+        "\udc80",
+    ]
+)
+
+
+@st.composite
+def _mutated(draw: st.DrawFn) -> str:
+    """A valid transcript with a few places cut out, repeated or filled with what the format gives a meaning."""
+    text = draw(transcripts())
+    for _ in range(draw(st.integers(0, 4))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.sampled_from([0, 0, 1, 3, 9, 30])))
+        text = text[:start] + draw(st.one_of(_NOISE, st.just(""), st.just(text[start:end] * 2))) + text[end:]
+    return text
+
+
+@settings(max_examples=300)
+@given(_mutated())
+def test_mending_leaves_nothing_that_can_be_mended(text: str) -> None:
+    hold_the_laws(text)
+
+
+@settings(max_examples=60)
+@given(_mutated())
+def test_mending_harmony_leaves_nothing_that_can_be_mended(text: str) -> None:
+    hold_the_laws(text, harmony=True)
+
+
+def test_a_forgotten_end_is_written_and_a_quoted_control_escaped() -> None:
+    text = whole(
+        "<|start|>user<|message|>What is <|channel|>?\n\n<|start|>assistant<|channel|>final<|message|>4<|return|>"
+    )
+    assert [m.text for m in read(mended(text)).messages] == ["What is <|channel|>?", "4"]
+    text = whole("<|start|>user<|message|>What is <|start|>user<|message|> for?<|end|>")
+    assert [m.text for m in read(mended(text)).messages] == ["What is <|start|>user<|message|> for?"]
+
+
+def test_ids_that_lack_are_given_once_each() -> None:
+    call = "<|start|>assistant to=functions.f<|channel|>commentary<|constrain|>json<|message|>{}<|call|>\n"
+    taken = call.replace("functions.f", "functions.g call_id=call_1")
+    text = mended(whole(call + taken + call + "<|start|>tool name=functions.g<|message|>1<|end|>"))
+    assert [m.call_id for m in read(text).messages] == ["call_2", "call_1", "call_3", "call_1"]
+
+
+def test_what_is_not_certain_is_left_to_people() -> None:
+    text = whole("<|start|>user name=a name=b<|message|>Hi<|end|>\n<|start|>moderator<|message|>Hi<|end|>")
+    assert mended(text) == text
+    assert names(findings(text)) == {"attribute-twice", "role-unknown"}
+
+
+def test_levels_are_chosen_by_rule() -> None:
+    text = "version: 2.2\n<|start|>user<|message|>Hi<|end|>"
+    assert [(d.rule, d.level) for d in findings(text)] == [
+        ("header-bare", Level.INFO),
+        ("header-version-bare", Level.WARNING),
+    ]
+    chosen = findings(text, levels={"header-bare": Level.OFF, "header-version-bare": Level.ERROR})
+    assert [(d.rule, d.level) for d in chosen] == [("header-version-bare", Level.ERROR)]
+    assert mended(text, levels={"header-bare": Level.OFF, "header-version-bare": Level.OFF}) == text
+
+
+def test_places_count_characters_from_one_and_a_mark_takes_no_column() -> None:
+    [found] = findings('\ufeffversion: "2.2"\n<|start|>asistant<|message|>é<|end|>', levels={"header-bare": Level.OFF})
+    assert (found.start.line, found.start.column, found.end.line, found.end.column) == (2, 10, 2, 18)
+    [found] = findings('\ufeffversion: "2.2"\n<|start|>user<|message|>Hi<|end|>')
+    assert (found.start.column, found.end.column) == (1, 9)
+
+
+def test_edits_that_overlap_are_not_both_made() -> None:
+    assert edited("abcdef", [Edit(3, 5, "X"), Edit(1, 4, "Y"), Edit(5, 5, "Z"), Edit(1, 4, "Y")]) == "aYeZf"
+
+
+def test_the_best_reading_of_what_is_mended_loses_no_text() -> None:
+    text = whole(
+        "<|start|>asistant<|channel|>finl nam=x<|message|>one<|end|>\n<|start|>user<|message|>two <|start|> x<|end|>"
+    )
+    messages, _ = repair(mended(text))
+    assert [m.text for m in messages.messages] == ["one", "two <|start|> x"]
+
+
+def test_no_two_rules_report_the_same() -> None:
+    doubled = []
+    for case in CASES:
+        for finding in validate(
+            case.transcript, fragment="--fragment" in case.flags, harmony="--harmony" in case.flags
+        ):
+            matching = [r.name for r in READING_RULES if r.pattern is not None and r.pattern.match(finding.message)]
+            doubled += [matching] if len(matching) > 1 else []
+            assert matching == [] or rule_of(finding, in_header=False).name == matching[0]
+    assert doubled == []
+
+
+def test_a_text_of_another_form_has_one_finding() -> None:
+    assert names(findings('{"messages": []}')) == {"other-form"}
+    with pytest.raises(ParseError):
+        read('{"messages": []}')
