@@ -25,6 +25,7 @@ COMMANDS = {
     "lsp": "Serve an editor: what is wrong with a transcript, and more.",
     "validate": "Check transcripts of any length.",
     "fmt": "Write transcripts in canonical form.",
+    "lint": "Check transcripts by named rules, and mend what can be mended.",
     "conformance": "Run the OpenChatML compliance suite, against us or another.",
     "grammar": "Print what a reply may be, or check a text against it.",
     "template": "Check a chat template: what is understood of it, and what is lost.",

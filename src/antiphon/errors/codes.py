@@ -257,6 +257,7 @@ CONFIGURATION = {
     "unknown_key": error(500, "The configuration has a key that does not exist.", ConfigError),
     "key_file": error(500, "The file of API keys cannot be read or written.", ConfigError),
     "key_exists": error(500, "There is an API key of this name already.", ConfigError),
+    "rule_not_found": error(404, "The linter has no rule of this name.", NotFoundError),
     "key_not_found": error(404, "There is no API key of this name.", NotFoundError),
     "keys_missing": error(500, "Other machines can reach the server's address, and it has no API keys.", ConfigError),
     "name_missing": error(500, "The command needs the name of a key or a tool.", ConfigError),

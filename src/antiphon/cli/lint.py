@@ -1,0 +1,179 @@
+"""``antiphon lint``: transcripts by named rules, for people, programs and code hosts; and what can be mended mended."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from antiphon.errors import NotFoundError, Position, RequestError, near
+from antiphon.errors.codes import INCIDENTS
+from antiphon.formats.openchatml.finding import end_of_word
+from antiphon.formats.openchatml.lint import RULES, Diagnostic, Level, findings, mended
+
+from .files import content_of, files_of, rewrite
+from .lint_reports import Linted, as_github, as_json, as_sarif, as_text
+from .options import JsonOption, print_json, print_table
+from .validate import OPENCHATML, Profile
+
+HARMONY = "harmony"
+STDIN = Path("-")
+GRADES = (Level.INFO, Level.WARNING, Level.ERROR)
+
+
+class Output(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+def command(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Transcripts, or folders of them; - reads standard input.")
+    ] = None,
+    source: Annotated[str, typer.Option("--from", help="The form that they are in: openchatml, harmony.")] = OPENCHATML,
+    select: Annotated[str, typer.Option(help="Rules to apply, with commas: names, head-*.")] = "",
+    ignore: Annotated[str, typer.Option(help="Rules to leave out, with commas.")] = "",
+    level: Annotated[str, typer.Option(help="Levels of rules, with commas: head-order=error,plan-hidden=off.")] = "",
+    fail_on: Annotated[
+        Level, typer.Option(help="The least level that fails; off: none.")
+    ] = Level.ERROR,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend in place what can be mended, and report the rest.")] = False,
+    output: Annotated[Output, typer.Option(help="For people, programs, or as annotations of code.")] = Output.TEXT,
+    profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
+    fragment: Annotated[bool, typer.Option("--fragment", help="The YAML header may lack.")] = False,
+    rules: Annotated[bool, typer.Option("--rules", help="List the rules and leave.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Check transcripts by named rules. Exit code 1 when a finding is as grave as --fail-on, an error by default."""
+    levels = chosen_levels(words(select), words(ignore), words(level))
+    if rules:
+        print_rules(levels, as_json=json)
+        return
+    if source not in (OPENCHATML, HARMONY):
+        raise RequestError(f"{source!r} has no rules here", hint="openchatml or harmony.")
+    if source == HARMONY and (fix or profile or fragment):
+        raise RequestError("--fix, --profile and --fragment are for OpenChatML", hint="`antiphon fmt --from harmony`.")
+    if not files:
+        raise RequestError("no files are named", hint="A file, a folder, or - for standard input.")
+    if fix and STDIN in files and (json or output is not Output.TEXT):
+        raise RequestError("--fix writes standard input to standard output, where the report would go")
+    lint = Linter(levels, fix=fix, fragment=fragment, harmony=profile is Profile.HARMONY)
+    linted = [lint.harmony_file(file) if source == HARMONY else lint.file(file) for file in files_of(files, source)]
+    # What is mended of standard input is on standard output.
+    report(linted, Output.JSON if json else output, sys.stderr if fix and STDIN in files else sys.stdout)
+    grades = GRADES[GRADES.index(fail_on) :] if fail_on in GRADES else ()
+    if any(diagnostic.level in grades for one in linted for diagnostic in one.found):
+        raise typer.Exit(1)
+
+
+class Linter:
+    """Applies the rules to files, at the levels that were chosen."""
+
+    def __init__(self, levels: Mapping[str, Level], *, fix: bool, fragment: bool, harmony: bool) -> None:
+        self._levels = levels
+        self._fix = fix
+        self._fragment = fragment
+        self._harmony = harmony
+
+    def file(self, file: Path) -> Linted:
+        """The findings in an OpenChatML transcript, which is mended first where that is requested."""
+        text = content_of(file).decode("utf-8", "surrogateescape")
+        if self._fix:
+            before = text
+            text = mended(text, levels=self._levels, fragment=self._fragment, harmony=self._harmony)
+            self._store(file, before, text)
+        found = findings(text, levels=self._levels, fragment=self._fragment, harmony=self._harmony)
+        return Linted(file, text, found)
+
+    @staticmethod
+    def _store(file: Path, before: str, text: str) -> None:
+        content = text.encode("utf-8", "surrogateescape")
+        if file == STDIN:
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        elif text != before:
+            rewrite(file, content)
+
+    def harmony_file(self, file: Path) -> Linted:
+        """What is wrong with a conversation in Harmony; the rules are the parser's incidents."""
+        # The other forms take long to import, and most files are OpenChatML.
+        from antiphon.conversion.harmony_text import harmony_findings
+
+        content = content_of(file)
+        text = content.decode("utf-8", "surrogateescape")
+        found = []
+        for finding in harmony_findings([content]):
+            start, level = finding.position, self._levels.get(finding.code, Level.ERROR)
+            length = end_of_word(text, start.offset or 0) - (start.offset or 0)
+            end = Position((start.offset or 0) + length, start.line, (start.column or 1) + length)
+            found.append(Diagnostic(finding.code, level, finding.message, start, end, finding.code, finding.hint))
+        return Linted(file, text, [one for one in found if one.level is not Level.OFF])
+
+
+def report(linted: Sequence[Linted], output: Output, sink: TextIO) -> None:
+    match output:
+        case Output.TEXT:
+            print(as_text(linted), end="", file=sink)
+        case Output.JSON:
+            print_json(as_json(linted))
+        case Output.SARIF:
+            print_json(as_sarif(linted))
+        case Output.GITHUB:
+            print(as_github(linted), end="")
+
+
+# -- which rules, at which levels -------------------------------------------------------------------------------------
+
+
+def words(given: str) -> list[str]:
+    return [word.strip() for word in given.split(",") if word.strip()]
+
+
+def chosen_levels(select: Sequence[str], ignore: Sequence[str], level: Sequence[str]) -> dict[str, Level]:
+    """The level of each rule that is not at the table's. Raises `NotFoundError` with near names, `RequestError`."""
+    levels: dict[str, Level] = {}
+    if select:
+        selected = {name for word in select for name in named(word)}
+        levels = {name: _at_least_info(name) if name in selected else Level.OFF for name in known()}
+    for word in ignore:
+        levels.update(dict.fromkeys(named(word), Level.OFF))
+    for setting in level:
+        name, _, value = setting.partition("=")
+        if value not in set(Level):
+            raise RequestError(f"{setting!r} names no level", hint=f"{name}={'|'.join(Level)}")
+        levels.update(dict.fromkeys(named(name), Level(value)))
+    return levels
+
+
+def _at_least_info(name: str) -> Level:
+    """A rule that is off by default and selected is reported as information."""
+    rule = RULES.get(name)
+    return Level.ERROR if rule is None else Level.INFO if rule.level is Level.OFF else rule.level
+
+
+def known() -> list[str]:
+    """The names of the rules, and the codes of Harmony's incidents."""
+    return [*RULES, *INCIDENTS]
+
+
+def named(word: str) -> list[str]:
+    """The rules that a word with ``*`` names. Raises `NotFoundError` when there is none."""
+    names = [name for name in known() if fnmatchcase(name, word)]
+    if not names:
+        raise NotFoundError(f"there is no rule {word!r}", code="rule_not_found", hint=near(word, list(RULES)))
+    return names
+
+
+def print_rules(levels: Mapping[str, Level], *, as_json: bool) -> None:
+    rows = [(rule.name, levels.get(rule.name, rule.level), rule.fix is not None, rule.what) for rule in RULES.values()]
+    if as_json:
+        print_json({"rules": [dict(zip(("name", "level", "fixable", "what"), row, strict=True)) for row in rows]})
+        return
+    print_table(("rule", "level", "mended", "what"), [(n, v, "yes" if f else "", what) for n, v, f, what in rows])

