@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from antiphon.formats.openchatml.lint import RULES
-from antiphon.formats.openchatml.lint.rule import Rule
+from antiphon.formats.openchatml.lint.rule import LintRule
 from kit.lint_examples import HEADER
 
 LONGEST = 400
@@ -19,11 +19,11 @@ Written by `python tests/docs/lint_rules.py` from `antiphon/formats/openchatml/l
 
 ## antiphon fmt
 
-`antiphon fmt FILE…` writes transcripts in canonical form, in place: a fenced header with the version quoted, heads in the
-grammar's order, escapes instead of literal blocks where both can say it, one line break between frames. Messages and the
-header's values stay what they are, and the canonical form of a canonical transcript is itself. A header with comments keeps
-its lines. A folder stands for its `*.ocm` and `*.openchatml`, `-` (or no file) for standard input, which goes to standard
-output. A file that is not valid is reported and left as it is (exit code 1).
+`antiphon fmt FILE…` writes transcripts in canonical form, in place: a fenced header with the version quoted, heads in
+the grammar's order, escapes instead of literal blocks where both can say it, one line break between frames. Messages
+and the header's values stay what they are, and the canonical form of a canonical transcript is itself. A header with
+comments keeps its lines. A folder stands for its `*.ocm` and `*.openchatml`, `-` (or no file) for standard input,
+which goes to standard output. A file that is not valid is reported and left as it is (exit code 1).
 
 | option | meaning |
 |---|---|
@@ -34,13 +34,13 @@ output. A file that is not valid is reported and left as it is (exit code 1).
 
 ## antiphon lint
 
-`antiphon lint FILE…` finds what is wrong, or doubtful, by the rules below, each with its place, the line and a hint. The exit
-code is 1 when there is an error; `--fail-on warning` or `info` makes it stricter, `off` never fails.
+`antiphon lint FILE…` finds what is wrong, or doubtful, by the rules below, each with its place, the line and a hint.
+The exit code is 1 when there is an error; `--fail-on warning` or `info` makes it stricter, `off` never fails.
 
 | option | meaning |
 |---|---|
 | `--fix` | mend in place what can be mended, and report the rest |
-| `--select`, `--ignore` | rules by name, with commas and `*`: `--select 'head-*,call-*'`; what is off is on when selected |
+| `--select`, `--ignore` | rules by name, with commas and `*`: `'head-*,call-*'`; what is off is on when selected |
 | `--level` | other levels: `--level head-order=error,plan-hidden=off` |
 | `--output` | `text`; `json` (also `--json`); `sarif`, SARIF 2.1.0; `github`, annotations of a change |
 | `--profile harmony` | the rules of HIP-1 too |
@@ -56,8 +56,8 @@ assert (found.rule, found.level, str(found.start), str(found.end)) == ("role-unk
 assert mended(text) == text.replace("asistant", "assistant")
 ```
 
-A `Diagnostic` has `rule`, `level`, `message`, `hint`, the specification's `code` where there is one, `start` and `end`
-(`Position`: offset from 0, line and column from 1), and `fix`, an `Edit` of the text, or None.
+A `Diagnostic` has `rule`, `level`, `message`, `hint`, the specification's `code` where there is one, `start` and
+`end` (`Position`: offset from 0, line and column from 1), and `fix`, an `Edit` of the text, or None.
 
 With [pre-commit](https://pre-commit.com):
 
@@ -72,13 +72,13 @@ repos:
       - id: antiphon-validate
 ```
 
-On GitHub, `antiphon lint --output github .` in a step of a workflow annotates the change, and `--output sarif` is what code
-scanning takes.
+On GitHub, `antiphon lint --output github .` in a step of a workflow annotates the change, and `--output sarif` is
+what code scanning takes.
 
 ## Rules
 
-Errors are what the specification forbids: `antiphon validate` reports them too. Examples without a header have
-`version: "2.2"`.
+Errors are what the specification forbids: `antiphon validate` reports them too. Examples without a header (but that
+of `header-missing`) have `version: "2.2"`.
 
 | rule | level | mended | what it requires |
 |---|---|---|---|
@@ -91,7 +91,7 @@ def page() -> str:
     return f"{HEAD}{rows}\n" + "\n".join(_section(rule) for rule in RULES.values() if rule.bad)
 
 
-def _row(rule: Rule) -> str:
+def _row(rule: LintRule) -> str:
     name = f"[`{rule.name}`](#{rule.name})" if rule.bad else f"`{rule.name}`"
     return f"| {name} | {rule.level} | {'yes' if rule.fix else ''} | {_cell(rule.what)} |\n"
 
@@ -100,11 +100,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def _section(rule: Rule) -> str:
+def _section(rule: LintRule) -> str:
     return "\n".join(_lines(rule))
 
 
-def _lines(rule: Rule) -> Iterator[str]:
+def _lines(rule: LintRule) -> Iterator[str]:
     fixed = ", mended by `--fix`" if rule.fix else ""
     profile = ", with the profile of Harmony" if "harmony" in rule.flags else ""
     yield f"### {rule.name}\n\n{_cell(rule.what)} Level: {rule.level}{fixed}{profile}.\n"

@@ -18,8 +18,8 @@ ROOT = "antiphon"
 """The room of `import antiphon` itself."""
 ROOMS = (
     ROOT, "api", "catalog", "config", "conversation", "conversion", "engines", "engines.llama_cpp", "formats",
-    "formats.harmony", "formats.openchatml", "formats.template", "formats.template.reply", "generation",
-    "generation.reader", "grammar", "grammar.schema", "models", "observe", "store", "tokens", "tools",
+    "formats.harmony", "formats.openchatml", "formats.openchatml.lint", "formats.template", "formats.template.reply",
+    "generation", "generation.reader", "grammar", "grammar.schema", "models", "observe", "store", "tokens", "tools",
     "tools.browser", "tools.mcp", "tools.python", "wire.dialects",
 )  # fmt: skip
 

@@ -41,9 +41,7 @@ def command(
     select: Annotated[str, typer.Option(help="Rules to apply, with commas: names, head-*.")] = "",
     ignore: Annotated[str, typer.Option(help="Rules to leave out, with commas.")] = "",
     level: Annotated[str, typer.Option(help="Levels of rules, with commas: head-order=error,plan-hidden=off.")] = "",
-    fail_on: Annotated[
-        Level, typer.Option(help="The least level that fails; off: none.")
-    ] = Level.ERROR,
+    fail_on: Annotated[Level, typer.Option(help="The least level that fails; off: none.")] = Level.ERROR,
     fix: Annotated[bool, typer.Option("--fix", help="Mend in place what can be mended, and report the rest.")] = False,
     output: Annotated[Output, typer.Option(help="For people, programs, or as annotations of code.")] = Output.TEXT,
     profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,

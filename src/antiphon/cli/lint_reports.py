@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from antiphon.errors import Position
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Level
-from antiphon.formats.openchatml.lint.source import Source
+from antiphon.formats.openchatml.lint.linted_text import LintedText
 from antiphon.version import __version__
 
 from .excerpt import excerpt
@@ -100,7 +100,7 @@ def _descriptor(id: str) -> dict[str, Any]:
 
 
 def _results(one: Linted, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    source, artifact = Source(one.text), {"uri": _uri(one.file)}
+    source, artifact = LintedText(one.text), {"uri": _uri(one.file)}
     for found in one.found:
         fixes = {"fixes": [_fix(source, found.fix, artifact)]} if found.fix else {}
         yield {**_result(found, artifact, ids), **fixes}
@@ -117,7 +117,7 @@ def _result(found: Diagnostic, artifact: dict[str, str], ids: Sequence[str]) -> 
     }
 
 
-def _fix(source: Source, fix: Edit, artifact: dict[str, str]) -> dict[str, Any]:
+def _fix(source: LintedText, fix: Edit, artifact: dict[str, str]) -> dict[str, Any]:
     deleted = _region(source.position(fix.start), source.position(fix.end))
     replacement = {"deletedRegion": deleted, "insertedContent": {"text": _encodable(fix.text)}}
     return {"artifactChanges": [{"artifactLocation": artifact, "replacements": [replacement]}]}

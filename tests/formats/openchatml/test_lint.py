@@ -15,7 +15,7 @@ from antiphon.formats.openchatml.conformance import Case, read_cases
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Level, edited, findings, mended
 from antiphon.formats.openchatml.lint.lint import rule_of
 from antiphon.formats.openchatml.lint.reading_rules import READING_RULES
-from antiphon.formats.openchatml.lint.rule import Rule
+from antiphon.formats.openchatml.lint.rule import LintRule
 from kit.lint_examples import whole
 from kit.openchatml import SPELLINGS, transcripts
 
@@ -30,7 +30,7 @@ def names(found: list[Diagnostic]) -> set[str]:
 
 
 @pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.name)
-def test_a_rule_finds_its_bad_example_and_not_its_good_one(rule: Rule) -> None:
+def test_a_rule_finds_its_bad_example_and_not_its_good_one(rule: LintRule) -> None:
     harmony = "harmony" in rule.flags
     levels = {rule.name: Level.WARNING} if rule.level is Level.OFF else {}
     found = findings(whole(rule.bad), levels=levels, harmony=harmony)
@@ -44,7 +44,7 @@ def test_a_rule_finds_its_bad_example_and_not_its_good_one(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", [rule for rule in EXAMPLES if rule.fix], ids=lambda rule: rule.name)
-def test_a_fixable_rule_mends_its_bad_example(rule: Rule) -> None:
+def test_a_fixable_rule_mends_its_bad_example(rule: LintRule) -> None:
     harmony = "harmony" in rule.flags
     levels = {rule.name: Level.WARNING} if rule.level is Level.OFF else {}
     text = mended(whole(rule.bad), levels=levels, harmony=harmony)

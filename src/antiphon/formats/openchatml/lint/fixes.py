@@ -14,8 +14,8 @@ from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.spelling import CALL, END, START
 from antiphon.formats.openchatml.yaml_header import read_header
 
+from .linted_text import LintedText
 from .rule import Edit, Fix
-from .source import Source
 
 HEADER = f'---\nversion: "{VERSION}"\n---\n'
 
@@ -32,7 +32,7 @@ _NEXT_HEAD = re.compile(r"<\|start\|>((?:(?!<\|(?:start|message)\|>)[^\n])*)<\|m
 # -- heads ------------------------------------------------------------------------------------------------------------
 
 
-def head_edit(source: Source, frame: Frame | None, message: Message, *, despite: str = "") -> Edit | None:
+def head_edit(source: LintedText, frame: Frame | None, message: Message, *, despite: str = "") -> Edit | None:
     """The frame's head in canonical form with the message's fields; None where the head has another problem."""
     if frame is None or not frame.head.author or frame.head.is_unknown:
         return None
@@ -43,7 +43,7 @@ def head_edit(source: Source, frame: Frame | None, message: Message, *, despite:
     return None if spelled is None else Edit(start, end, spelled)
 
 
-def rewrite_head(source: Source, at: int) -> Edit | None:
+def rewrite_head(source: LintedText, at: int) -> Edit | None:
     frame = source.frame_at(at)
     return head_edit(source, frame, frame.head.message()) if frame else None
 
@@ -52,7 +52,7 @@ def replace_word(known: Collection[str], lead: str = "") -> Fix:
     """The word at the place becomes the known one that it is nearest to; ``lead`` is what stands before the word."""
     word = re.compile(re.escape(lead) + r"([^\s<|\"=]+)")
 
-    def fix(source: Source, at: int) -> Edit | None:
+    def fix(source: LintedText, at: int) -> Edit | None:
         found = word.match(source.text, at)
         meant = nearest(found[1], known) if found else None
         return Edit(found.start(1), found.end(1), meant) if found and meant else None
@@ -60,7 +60,7 @@ def replace_word(known: Collection[str], lead: str = "") -> Fix:
     return fix
 
 
-def remove_repetition(source: Source, at: int) -> Edit | None:
+def remove_repetition(source: LintedText, at: int) -> Edit | None:
     """An attribute that stands twice with one value is there once."""
     frame = source.frame_at(at)
     if frame is None:
@@ -74,7 +74,7 @@ def remove_repetition(source: Source, at: int) -> Edit | None:
     return Edit(at - blanks, word.end(), "")
 
 
-def add_call_id(source: Source, at: int) -> Edit | None:
+def add_call_id(source: LintedText, at: int) -> Edit | None:
     """A call gets an id of its own; a reply that of the one open call of its tool."""
     frame = source.frame_at(at)
     if frame is None:
@@ -88,7 +88,7 @@ def add_call_id(source: Source, at: int) -> Edit | None:
     return head_edit(source, frame, replace(message, call_id=call_id)) if call_id else None
 
 
-def add_name(source: Source, at: int) -> Edit | None:
+def add_name(source: LintedText, at: int) -> Edit | None:
     """A reply gets the name of the tool that its call is addressed to."""
     frame = source.frame_at(at)
     if frame is None or frame.message.call_id is None:
@@ -97,7 +97,7 @@ def add_name(source: Source, at: int) -> Edit | None:
     return head_edit(source, frame, replace(frame.head.message(), name=name), despite=_LACKS_NAME) if name else None
 
 
-def add_channel(source: Source, at: int) -> Edit | None:
+def add_channel(source: LintedText, at: int) -> Edit | None:
     """A message without a channel gets the one that it is on, or, a call, one that it may be on."""
     frame = source.frame_at(at)
     if frame is None or frame.message.channel is not None:
@@ -106,7 +106,7 @@ def add_channel(source: Source, at: int) -> Edit | None:
     return head_edit(source, frame, replace(message, channel=_channel(source, message)))
 
 
-def _channel(source: Source, message: Message) -> str:
+def _channel(source: LintedText, message: Message) -> str:
     if not message.is_call:
         return Channel.COMMENTARY if message.role is Role.TOOL else Channel.FINAL
     profile = source.header.harmony if source.header and source.header.harmony.enabled else HarmonyProfile()
@@ -115,7 +115,7 @@ def _channel(source: Source, message: Message) -> str:
     return Channel.COMMENTARY if Channel.COMMENTARY in allowed else allowed[0]
 
 
-def constrain(source: Source, at: int) -> Edit | None:
+def constrain(source: LintedText, at: int) -> Edit | None:
     """A call's JSON is marked as JSON."""
     frame = source.frame_at(at)
     if frame is None:
@@ -126,7 +126,7 @@ def constrain(source: Source, at: int) -> Edit | None:
 # -- controls ---------------------------------------------------------------------------------------------------------
 
 
-def escape_control(source: Source, at: int) -> Edit | None:
+def escape_control(source: LintedText, at: int) -> Edit | None:
     """A control in a body is text; but a head on a line of its own begins a message, and the one before has no end."""
     lost = lost_footer(source, at)
     if lost is None:
@@ -134,7 +134,7 @@ def escape_control(source: Source, at: int) -> Edit | None:
     return end_before(source, at) if lost == at else None
 
 
-def lost_footer(source: Source, at: int) -> int | None:
+def lost_footer(source: LintedText, at: int) -> int | None:
     """Where, in the body that ``at`` is in and not behind it, another message begins."""
     frame = source.frame_at(at)
     if frame is None:
@@ -144,12 +144,12 @@ def lost_footer(source: Source, at: int) -> int | None:
     return next((begin + found.start() for found in starts if _begins_message(source, begin + found.start())), None)
 
 
-def _begins_message(source: Source, at: int) -> bool:
+def _begins_message(source: LintedText, at: int) -> bool:
     head = _NEXT_HEAD.match(source.text, at)
     return head is not None and not source.heads.read_text(head[1]).problems
 
 
-def end_before(source: Source, at: int) -> Edit | None:
+def end_before(source: LintedText, at: int) -> Edit | None:
     frame = source.frame_at(at)
     if frame is None:
         return None
@@ -159,7 +159,7 @@ def end_before(source: Source, at: int) -> Edit | None:
     return None if text.endswith("<") else Edit(at - len(body) + len(text), at, f"{footer}\n")
 
 
-def replace_footer(source: Source, at: int) -> Edit | None:
+def replace_footer(source: LintedText, at: int) -> Edit | None:
     """``<|call|>`` for a call, ``<|end|>`` for another message."""
     frame = source.frame_at(at)
     if frame is None or frame.message.end is End.NONE or frame.places.footer.offset != at:
@@ -170,14 +170,14 @@ def replace_footer(source: Source, at: int) -> Edit | None:
 # -- the header -------------------------------------------------------------------------------------------------------
 
 
-def add_header(source: Source, at: int) -> Edit | None:
+def add_header(source: LintedText, at: int) -> Edit | None:
     """A text of frames gets a header."""
     if source.header_text.strip() or not source.frames:
         return None
     return Edit(source.header_start, source.frames_at, HEADER)
 
 
-def add_version(source: Source, at: int) -> Edit | None:
+def add_version(source: LintedText, at: int) -> Edit | None:
     yaml = source.text[source.header_start : source.yaml_end]
     fence = re.match(r"\s*---[ \t]*\r?\n", yaml)
     begin = fence.end() if fence else 0
@@ -187,7 +187,7 @@ def add_version(source: Source, at: int) -> Edit | None:
     return Edit(source.header_start + begin, source.header_start + begin, line)
 
 
-def rewrite_header(source: Source, at: int) -> Edit | None:
+def rewrite_header(source: LintedText, at: int) -> Edit | None:
     """The header between fences, its version quoted."""
     if source.header is None:
         return None

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from antiphon.formats.openchatml.finding import E_HEADER, Finding
 from antiphon.formats.openchatml.reader import validate
 
+from .linted_text import LintedText
 from .own_table import OWN_RULES
 from .reading_rules import HEADER_YAML, OTHER, READING_RULES
-from .rule import Diagnostic, Edit, Level, Rule
-from .source import Source
+from .rule import Diagnostic, Edit, Level, LintRule
 
 RULES = {rule.name: rule for rule in (*READING_RULES, OTHER, *OWN_RULES)}
 """Every rule by its name, in the order of a transcript."""
@@ -27,7 +27,7 @@ def findings(
     its header. ``harmony``: the rules of HIP-1 whatever the header says. Never raises on what it reads.
     """
     chosen = levels or {}
-    source = Source(text)
+    source = LintedText(text)
     found = [*_read(source, chosen, fragment=fragment, harmony=harmony), *_checked(source, chosen)]
     reported = [diagnostic for diagnostic in found if diagnostic.level is not Level.OFF]
     return sorted(reported, key=lambda diagnostic: diagnostic.start.offset or 0)
@@ -57,7 +57,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     return "".join((*parts, text[at:]))
 
 
-def rule_of(finding: Finding, *, in_header: bool) -> Rule:
+def rule_of(finding: Finding, *, in_header: bool) -> LintRule:
     """The rule that what the reader reports is broken by."""
     for rule in READING_RULES:
         if rule.pattern is not None and rule.pattern.match(finding.message):
@@ -65,7 +65,7 @@ def rule_of(finding: Finding, *, in_header: bool) -> Rule:
     return HEADER_YAML if in_header and finding.code == E_HEADER else OTHER
 
 
-def _read(source: Source, levels: Mapping[str, Level], *, fragment: bool, harmony: bool) -> Iterator[Diagnostic]:
+def _read(source: LintedText, levels: Mapping[str, Level], *, fragment: bool, harmony: bool) -> Iterator[Diagnostic]:
     for finding in validate(source.text, fragment=fragment, harmony=harmony):
         at = finding.position.offset or 0
         rule = rule_of(finding, in_header=source.header is None and at <= source.frames_at)
@@ -75,7 +75,7 @@ def _read(source: Source, levels: Mapping[str, Level], *, fragment: bool, harmon
         yield Diagnostic(rule.name, level, finding.message, finding.position, end, finding.code, finding.hint, fix)
 
 
-def _checked(source: Source, levels: Mapping[str, Level]) -> Iterator[Diagnostic]:
+def _checked(source: LintedText, levels: Mapping[str, Level]) -> Iterator[Diagnostic]:
     for rule in OWN_RULES:
         level = levels.get(rule.name, rule.level)
         if rule.check is None or level is Level.OFF:
@@ -86,6 +86,6 @@ def _checked(source: Source, levels: Mapping[str, Level]) -> Iterator[Diagnostic
             yield Diagnostic(rule.name, level, spot.message, start, end, None, spot.hint, fix)
 
 
-def _fix(rule: Rule, source: Source, at: int) -> Edit | None:
+def _fix(rule: LintRule, source: LintedText, at: int) -> Edit | None:
     edit = rule.fix(source, at) if rule.fix is not None else None
     return edit if edit is not None and source.text[edit.start : edit.end] != edit.text else None

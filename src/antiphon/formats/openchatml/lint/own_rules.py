@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from antiphon.conversation import FUNCTIONS, Channel, Message, Role
@@ -14,8 +14,8 @@ from antiphon.formats.openchatml.finding import nearest
 from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.spelling import BY_SPELLING, CONSTRAIN
 
+from .linted_text import LintedText
 from .rule import Edit, Spot
-from .source import Source
 
 _HEADER_KEYS = ("version", "model", "generation_settings", "capabilities", "profiles")
 _SETTINGS = (
@@ -52,34 +52,39 @@ def _json(text: str) -> Any:
 # -- the header -------------------------------------------------------------------------------------------------------
 
 
-def bare_header(source: Source) -> Iterator[Spot]:
+def bare_header(source: LintedText) -> Iterator[Spot]:
     if source.header is not None and not source.header_text.lstrip().startswith("---"):
         yield Spot(source.header_start, source.end_of(source.header_start), "the header has no fences")
 
 
-def unquoted_version(source: Source) -> Iterator[Spot]:
+def unquoted_version(source: LintedText) -> Iterator[Spot]:
     found = _VERSION.search(source.header_text) if source.header is not None else None
     if found and found[1][0] not in "\"'":
         start, end = (source.header_start + offset for offset in found.span(1))
         yield Spot(start, end, "the version is not quoted", "Unquoted, YAML reads 2.10 as the number 2.1.")
 
 
-def near_key(source: Source) -> Iterator[Spot]:
+def near_key(source: LintedText) -> Iterator[Spot]:
     fields = source.header.fields if source.header is not None else {}
-    for section, known in (("", _HEADER_KEYS), *_SECTIONS.items()):
-        values = fields.get(section) if section else fields
-        for key in values if isinstance(values, dict) else ():
-            meant = nearest(key, known) if isinstance(key, str) else None
-            found = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", source.header_text) if meant else None
-            if found and meant not in values:
-                start, end = (source.header_start + offset for offset in found.span())
-                yield Spot(start, end, f"the key {key!r} is not known", f"Did you mean {meant}?")
+    sections = [(fields, _HEADER_KEYS), *((fields.get(name), known) for name, known in _SECTIONS.items())]
+    for values, known in sections:
+        for key in values if isinstance(values, Mapping) else ():
+            meant = nearest(str(key), known)
+            if meant is not None and isinstance(values, Mapping) and meant not in values:
+                yield from _key_spot(source, str(key), meant)
+
+
+def _key_spot(source: LintedText, key: str, meant: str) -> Iterator[Spot]:
+    found = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", source.header_text)
+    if found:
+        start, end = (source.header_start + offset for offset in found.span())
+        yield Spot(start, end, f"the key {key!r} is not known", f"Did you mean {meant}?")
 
 
 # -- heads ------------------------------------------------------------------------------------------------------------
 
 
-def disordered_head(source: Source) -> Iterator[Spot]:
+def disordered_head(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         if frame.head.canonical or frame.head.problems or frame.head.is_legacy_reply:
             continue
@@ -88,7 +93,7 @@ def disordered_head(source: Source) -> Iterator[Spot]:
             yield Spot(*source.head_span(frame), "the head is not in canonical form", f"It is {spelled!r}.")
 
 
-def legacy_reply(source: Source) -> Iterator[Spot]:
+def legacy_reply(source: LintedText) -> Iterator[Spot]:
     allowed = source.header is None or source.header.capabilities.allows_role(Role.TOOL)
     for frame in source.frames:
         lacking = frame.message.call_id is None or frame.head.problems
@@ -98,7 +103,7 @@ def legacy_reply(source: Source) -> Iterator[Spot]:
             )
 
 
-def misplaced_intent(source: Source) -> Iterator[Spot]:
+def misplaced_intent(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         message = frame.message
         if message.intent and not (message.role is Role.ASSISTANT and message.channel == Channel.COMMENTARY):
@@ -109,7 +114,7 @@ def misplaced_intent(source: Source) -> Iterator[Spot]:
             )  # fmt: skip
 
 
-def foreign_channel(source: Source) -> Iterator[Spot]:
+def foreign_channel(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         message = frame.message
         if message.role in (Role.SYSTEM, Role.DEVELOPER, Role.USER) and message.channel not in (None, Channel.FINAL):
@@ -117,7 +122,7 @@ def foreign_channel(source: Source) -> Iterator[Spot]:
             yield Spot(*source.head_span(frame), text, "analysis and commentary are the assistant's (§5).")
 
 
-def hidden_plan(source: Source) -> Iterator[Spot]:
+def hidden_plan(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         message = frame.message
         to_nobody = message.role is Role.ASSISTANT and message.recipient is None and message.intent is None
@@ -131,7 +136,7 @@ def hidden_plan(source: Source) -> Iterator[Spot]:
 # -- calls and replies ------------------------------------------------------------------------------------------------
 
 
-def unconstrained_call(source: Source) -> Iterator[Spot]:
+def unconstrained_call(source: LintedText) -> Iterator[Spot]:
     tokens = source.header.capabilities.tokens if source.header is not None else None
     if tokens is not None and CONSTRAIN.spelling not in tokens:
         return
@@ -148,7 +153,7 @@ def _lacks_type(call: Message) -> bool:
     return unmarked and isinstance(_json(call.text), dict)
 
 
-def unanswered_call(source: Source) -> Iterator[Spot]:
+def unanswered_call(source: LintedText) -> Iterator[Spot]:
     answered = {frame.message.call_id for frame in source.frames if frame.message.role is Role.TOOL}
     if any(frame.head.is_legacy_reply for frame in source.frames):
         return
@@ -160,7 +165,7 @@ def unanswered_call(source: Source) -> Iterator[Spot]:
             yield Spot(*source.head_span(frame), f"the call {call_id!r} has no reply, and the conversation goes on")
 
 
-def odd_deadline(source: Source) -> Iterator[Spot]:
+def odd_deadline(source: LintedText) -> Iterator[Spot]:
     for frame in source.calls():
         arguments = _json(frame.message.text)
         deadline = arguments.get("deadline_ms", 1) if isinstance(arguments, dict) else 1
@@ -168,7 +173,7 @@ def odd_deadline(source: Source) -> Iterator[Spot]:
             yield _body_spot(frame, f"deadline_ms is {deadline!r}", "It is a positive number of milliseconds (§8).")
 
 
-def odd_envelope(source: Source) -> Iterator[Spot]:
+def odd_envelope(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         reply = _json(frame.message.text) if frame.message.role is Role.TOOL else None
         problem = _envelope_problem(reply) if isinstance(reply, dict) and "ok" in reply else None
@@ -187,7 +192,7 @@ def _envelope_problem(reply: dict[str, Any]) -> str | None:
     return "a reply that is not ok has no error" if not ok and not error else None
 
 
-def json_calls(source: Source) -> Iterator[Spot]:
+def json_calls(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         message = frame.message
         if message.role is Role.ASSISTANT and not message.is_call and "tool_calls" in message.text:
@@ -199,7 +204,7 @@ def json_calls(source: Source) -> Iterator[Spot]:
 # -- bodies -----------------------------------------------------------------------------------------------------------
 
 
-def shown_reflection(source: Source) -> Iterator[Spot]:
+def shown_reflection(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         if frame.message.role is not Role.ASSISTANT or frame.message.channel == Channel.ANALYSIS:
             continue
@@ -208,7 +213,7 @@ def shown_reflection(source: Source) -> Iterator[Spot]:
             yield Spot(at, at + len(found[0]), f"{found[0]} stands outside analysis", "Reflection is analysis (§7).")
 
 
-def near_control(source: Source) -> Iterator[Spot]:
+def near_control(source: LintedText) -> Iterator[Spot]:
     """In all the text behind the header: in a misspelled head it is no frame that is read."""
     names = [spelling[2:-2] for spelling in BY_SPELLING]
     for found in _CONTROL_LIKE.finditer(source.text, source.frames_at):
@@ -219,7 +224,7 @@ def near_control(source: Source) -> Iterator[Spot]:
             yield Spot(*found.span(), f"{found[0]} is no control", f"Did you mean <|{meant}|>?")
 
 
-def empty_message(source: Source) -> Iterator[Spot]:
+def empty_message(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         if not frame.message.text.strip() and _speaks(frame.message):
             yield Spot(*source.head_span(frame), "the message is empty")
@@ -229,12 +234,12 @@ def _speaks(message: Message) -> bool:
     return message.role is not Role.TOOL and not message.is_call
 
 
-def not_canonical(source: Source) -> Iterator[Spot]:
+def not_canonical(source: LintedText) -> Iterator[Spot]:
     if canonical_text(source, 0) is not None:
         yield Spot(0, 0, "the transcript is not in canonical form", "`antiphon fmt` writes it so.")
 
 
-def canonical_text(source: Source, at: int) -> Edit | None:
+def canonical_text(source: LintedText, at: int) -> Edit | None:
     try:
         formatted = format_transcript(source.text, fragment=True)
     except FormatError:

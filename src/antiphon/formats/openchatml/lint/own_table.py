@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from .examples import CALL, FINAL, USER
 from .fixes import constrain, rewrite_head, rewrite_header
+from .linted_text import LintedText
 from .own_rules import (
     bare_header,
     canonical_text,
@@ -26,8 +27,7 @@ from .own_rules import (
     unconstrained_call,
     unquoted_version,
 )
-from .rule import Fix, Level, Rule, Spot
-from .source import Source
+from .rule import Fix, Level, LintRule, Spot
 
 REPLY = "<|start|>tool call_id=c1 name=functions.f<|message|>"
 
@@ -36,12 +36,12 @@ def _rule(
     name: str,
     level: Level,
     what: str,
-    check: Callable[[Source], Iterator[Spot]],
+    check: Callable[[LintedText], Iterator[Spot]],
     bad: str,
     good: str,
     fix: Fix | None = None,
-) -> Rule:
-    return Rule(name, level, what, bad, good, None, check, fix)
+) -> LintRule:
+    return LintRule(name, level, what, bad, good, None, check, fix)
 
 
 OWN_RULES = (

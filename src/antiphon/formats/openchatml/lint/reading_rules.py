@@ -17,7 +17,7 @@ from .fixes import (
     replace_word,
     rewrite_head,
 )
-from .rule import Level, Rule, reader_rule
+from .rule import Level, LintRule, reader_rule
 
 HEADER_RULES = (
     reader_rule(
@@ -66,7 +66,7 @@ HEADER_RULES = (
         f'---\nversion: "2.2"\nmodel: a\n---\n{USER}',
     ),
 )
-HEADER_YAML = Rule(
+HEADER_YAML = LintRule(
     "header-yaml",
     Level.ERROR,
     "The header is YAML.",
@@ -275,5 +275,5 @@ PROMISE_RULES = (
     ),
 )
 READING_RULES = (*HEADER_RULES, HEADER_YAML, *FRAME_RULES, *HEAD_RULES, *CALL_RULES, *PROMISE_RULES)
-OTHER = Rule("other", Level.ERROR, "The transcript is valid in whatever no other rule names.", "", "")
+OTHER = LintRule("other", Level.ERROR, "The transcript is valid in whatever no other rule names.", "", "")
 """What the reader reports and no rule names."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from antiphon.errors import Position
 
-from .source import Source
+from .linted_text import LintedText
 
 
 class Level(StrEnum):
@@ -57,12 +57,12 @@ class Spot:
     hint: str | None = None
 
 
-Fix = Callable[[Source, int], Edit | None]
+Fix = Callable[[LintedText, int], Edit | None]
 """The change that mends what was found at an offset; None where no change is certain to be meant."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LintRule:
     """One rule: its name, what it requires, and an example that breaks it and one that keeps it.
 
     A rule of the specification has the ``pattern`` of what the reader reports, a rule of our own its ``check``.
@@ -74,7 +74,7 @@ class Rule:
     bad: str
     good: str
     pattern: re.Pattern[str] | None = None
-    check: Callable[[Source], Iterator[Spot]] | None = None
+    check: Callable[[LintedText], Iterator[Spot]] | None = None
     fix: Fix | None = None
     flags: tuple[str, ...] = ()
     """What the examples need: ``harmony``, the rules of HIP-1."""
@@ -89,5 +89,5 @@ def reader_rule(
     fix: Fix | None = None,
     *flags: str,
     level: Level = Level.ERROR,
-) -> Rule:
-    return Rule(name, level, what, bad, good, re.compile(pattern, re.DOTALL), None, fix, flags)
+) -> LintRule:
+    return LintRule(name, level, what, bad, good, re.compile(pattern, re.DOTALL), None, fix, flags)

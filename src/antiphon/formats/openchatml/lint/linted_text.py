@@ -22,7 +22,7 @@ from antiphon.tokens import spell
 NEW_ID = "call_"
 
 
-class Source:
+class LintedText:
     """Everything is read once, when it is first asked for."""
 
     def __init__(self, text: str) -> None:
