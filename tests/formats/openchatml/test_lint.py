@@ -13,7 +13,7 @@ from antiphon.errors import ParseError
 from antiphon.formats.openchatml import read, repair, validate
 from antiphon.formats.openchatml.conformance import Case, read_cases
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Level, edited, findings, mended
-from antiphon.formats.openchatml.lint.lint import rule_of
+from antiphon.formats.openchatml.lint.lint import MAX_ROUNDS, rule_of
 from antiphon.formats.openchatml.lint.reading_rules import READING_RULES
 from antiphon.formats.openchatml.lint.rule import LintRule
 from kit.lint_examples import whole
@@ -158,6 +158,19 @@ def test_ids_that_lack_are_given_once_each() -> None:
     taken = call.replace("functions.f", "functions.g call_id=call_1")
     text = mended(whole(call + taken + call + "<|start|>tool name=functions.g<|message|>1<|end|>"))
     assert [m.call_id for m in read(text).messages] == ["call_2", "call_1", "call_3", "call_1"]
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        "<|start|>user<|message|>hello\n",
+        "<|start|>assistant to=functions.f<|channel|>commentary<|message|>{}<|call|>\n"
+        "<|start|>tool name=functions.f<|message|>1<|end|>\n",
+    ],
+)
+def test_any_number_of_faults_of_a_kind_is_mended(faulty: str) -> None:
+    text = mended(whole(faulty * (MAX_ROUNDS + 200)))
+    assert [diagnostic.rule for diagnostic in findings(text) if diagnostic.level is Level.ERROR][1:] == []
 
 
 def test_what_is_not_certain_is_left_to_people() -> None:

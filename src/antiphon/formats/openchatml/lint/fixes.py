@@ -11,8 +11,9 @@ from antiphon.formats.openchatml.canonical import format_header
 from antiphon.formats.openchatml.document import VERSION, HarmonyProfile
 from antiphon.formats.openchatml.finding import Finding, Place, nearest
 from antiphon.formats.openchatml.frame import Frame
-from antiphon.formats.openchatml.spelling import CALL, END, START
+from antiphon.formats.openchatml.spelling import CALL, END
 from antiphon.formats.openchatml.yaml_header import read_header
+from antiphon.tokens import Control
 
 from .linted_text import LintedText
 from .rule import Edit, Fix
@@ -26,7 +27,6 @@ _REWRITABLE = re.compile(
 )
 """Problems of a head's form alone: its fields are known, and written anew they are in order."""
 _LACKS_NAME = "a tool's reply has no name="
-_NEXT_HEAD = re.compile(r"<\|start\|>((?:(?!<\|(?:start|message)\|>)[^\n])*)<\|message\|>")
 
 
 # -- heads ------------------------------------------------------------------------------------------------------------
@@ -80,11 +80,8 @@ def add_call_id(source: LintedText, at: int) -> Edit | None:
     if frame is None:
         return None
     message = frame.head.message()
-    if message.is_call:
-        call_id = source.new_ids.get(frame.places.start.offset)
-    else:
-        answered = [call for call in source.open_calls(frame) if message.name == call.recipient]
-        call_id = answered[0].call_id if len(answered) == 1 else None
+    ids = source.new_ids if message.is_call else source.reply_ids
+    call_id = ids.get(frame.places.start.offset)
     return head_edit(source, frame, replace(message, call_id=call_id)) if call_id else None
 
 
@@ -93,7 +90,7 @@ def add_name(source: LintedText, at: int) -> Edit | None:
     frame = source.frame_at(at)
     if frame is None or frame.message.call_id is None:
         return None
-    name = source.called_as(frame.message.call_id)
+    name = source.recipients.get(frame.message.call_id)
     return head_edit(source, frame, replace(frame.head.message(), name=name), despite=_LACKS_NAME) if name else None
 
 
@@ -128,35 +125,20 @@ def constrain(source: LintedText, at: int) -> Edit | None:
 
 def escape_control(source: LintedText, at: int) -> Edit | None:
     """A control in a body is text; but a head on a line of its own begins a message, and the one before has no end."""
-    lost = lost_footer(source, at)
-    if lost is None:
+    frame = source.frame_at(at)
+    if frame is None:
+        return None
+    lost = source.lost_footers(frame)
+    if not lost or at < min(lost):
         return Edit(at, at, "<")
-    return end_before(source, at) if lost == at else None
+    return _end_before(source, at, CALL if lost[at] else END) if at in lost else None
 
 
-def lost_footer(source: LintedText, at: int) -> int | None:
-    """Where, in the body that ``at`` is in and not behind it, another message begins."""
-    frame = source.frame_at(at)
-    if frame is None:
-        return None
-    begin = frame.places.body.offset
-    starts = re.finditer(rf"(?<=\n){re.escape(START.spelling)}", source.text[begin : at + len(START.spelling)])
-    return next((begin + found.start() for found in starts if _begins_message(source, begin + found.start())), None)
-
-
-def _begins_message(source: LintedText, at: int) -> bool:
-    head = _NEXT_HEAD.match(source.text, at)
-    return head is not None and not source.heads.read_text(head[1]).problems
-
-
-def end_before(source: LintedText, at: int) -> Edit | None:
-    frame = source.frame_at(at)
-    if frame is None:
-        return None
-    body = source.text[frame.places.body.offset : at]
-    text = body.rstrip("\r\n")
-    footer = CALL if frame.message.is_call else END
-    return None if text.endswith("<") else Edit(at - len(body) + len(text), at, f"{footer}\n")
+def _end_before(source: LintedText, at: int, footer: Control) -> Edit | None:
+    end = at
+    while source.text[end - 1] in "\r\n":
+        end -= 1
+    return None if source.text[end - 1] == "<" else Edit(end, at, f"{footer}\n")
 
 
 def replace_footer(source: LintedText, at: int) -> Edit | None:

@@ -20,6 +20,7 @@ from antiphon.formats.openchatml.yaml_header import HeaderScanner, read_header
 from antiphon.tokens import spell
 
 NEW_ID = "call_"
+_LATER_HEAD = re.compile(r"(?<=\n)<\|start\|>((?:(?!<\|(?:start|message)\|>)[^\n])*)<\|message\|>")
 
 
 class LintedText:
@@ -28,6 +29,7 @@ class LintedText:
     def __init__(self, text: str) -> None:
         self.text = text
         self.heads = HeadReader()
+        self._lost_footers: dict[int, dict[int, bool]] = {}
         scanner = HeaderScanner()
         scanner.feed(text, last=True)
         self.header_start = len(scanner.bom)
@@ -100,26 +102,51 @@ class LintedText:
         head = self.heads.read_text(spelled)
         return spelled if not head.problems and head.matches(message) else None
 
+    def lost_footers(self, frame: Frame) -> dict[int, bool]:
+        """Where in a frame's body a line begins with the head of another message, which the one before has not ended.
+
+        For each, whether the message before is a call. Offsets are in the order of the text.
+        """
+        at = frame.places.start.offset
+        if at not in self._lost_footers:
+            self._lost_footers[at] = dict(self._find_lost_footers(frame))
+        return self._lost_footers[at]
+
+    def _find_lost_footers(self, frame: Frame) -> Iterator[tuple[int, bool]]:
+        is_call = frame.message.is_call
+        for found in _LATER_HEAD.finditer(self.text, frame.places.body.offset, frame.places.footer.offset):
+            head = self.heads.read_text(found[1])
+            if not head.problems:
+                yield found.start(), is_call
+                is_call = head.message().is_call
+
     # -- calls --------------------------------------------------------------------------------------------------------
 
     def calls(self) -> Iterator[Frame]:
         """The frames that call a tool."""
         return (frame for frame in self.frames if frame.message.is_call)
 
-    def open_calls(self, before: Frame) -> list[Message]:
-        """The calls, by their ids, that have no reply before a frame."""
-        waiting: dict[str, Message] = {}
-        for frame in self.frames[: bisect_right(self._starts, before.places.start.offset) - 1]:
-            message = frame.message
-            if message.call_id is not None and message.is_call:
-                waiting[message.call_id] = message
-            elif message.call_id is not None and message.role is Role.TOOL:
-                waiting.pop(message.call_id, None)
-        return list(waiting.values())
+    @cached_property
+    def recipients(self) -> dict[str, str]:
+        """The tool that each call is addressed to, by the call's id."""
+        return {
+            f.message.call_id: f.message.recipient for f in self.calls() if f.message.call_id and f.message.recipient
+        }
 
-    def called_as(self, call_id: str) -> str | None:
-        """The tool that the call with this id is addressed to."""
-        return next((f.message.recipient for f in self.calls() if f.message.call_id == call_id), None)
+    @cached_property
+    def reply_ids(self) -> dict[int, str]:
+        """The id of each reply without one of whose tool only one call waits, by the offset of its frame."""
+        found: dict[int, str] = {}
+        waiting: dict[str | None, dict[str, None]] = {}
+        for frame in self.frames:
+            message = frame.message
+            if message.is_call and message.call_id is not None:
+                waiting.setdefault(message.recipient, {})[message.call_id] = None
+            elif message.role is Role.TOOL and message.call_id is not None:
+                waiting.get(self.recipients.get(message.call_id), {}).pop(message.call_id, None)
+            elif message.role is Role.TOOL and len(ids := waiting.get(message.name, {})) == 1:
+                found[frame.places.start.offset] = ids.popitem()[0]
+        return found
 
     @cached_property
     def new_ids(self) -> dict[int, str]:

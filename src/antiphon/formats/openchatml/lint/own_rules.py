@@ -216,11 +216,12 @@ def shown_reflection(source: LintedText) -> Iterator[Spot]:
 def near_control(source: LintedText) -> Iterator[Spot]:
     """In all the text behind the header: in a misspelled head it is no frame that is read."""
     names = [spelling[2:-2] for spelling in BY_SPELLING]
+    meanings = dict.fromkeys(_MARKERS, "")
     for found in _CONTROL_LIKE.finditer(source.text, source.frames_at):
-        if found[0] in BY_SPELLING or found[1] in _MARKERS:
-            continue
-        meant = found[1] if found[1] in names else nearest(found[1], names)
-        if meant:
+        word = found[1]
+        if word not in meanings:
+            meanings[word] = word if word in names else nearest(word, names) or ""
+        if (meant := meanings[word]) and found[0] not in BY_SPELLING:
             yield Spot(*found.span(), f"{found[0]} is no control", f"Did you mean <|{meant}|>?")
 
 
