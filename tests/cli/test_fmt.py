@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.app import run
-from kit.program import antiphon
+from kit.program import in_process as antiphon
 
 UGLY = "version: 2.2\n<|start|>user  name=a<|message|>Hi <|literal|>\udc80<|endliteral|><|end|>"
 CANONICAL = '---\nversion: "2.2"\n---\n<|start|>user name=a<|message|>Hi <|literal|>\udc80<|endliteral|><|end|>\n'

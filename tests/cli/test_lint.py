@@ -15,7 +15,7 @@ import pytest
 from antiphon.cli.app import run
 from antiphon.formats.openchatml.lint import RULES, Edit, edited
 from kit.lint_examples import whole
-from kit.program import antiphon
+from kit.program import in_process as antiphon
 
 UGLY = "version: 2.2\n<|start|>asistant<|channel|>finl<|message|>Hi<|end|>\n<|start|>moderator<|message|>é<|end|>\n"
 CLEAN = whole("<|start|>user<|message|>Hi<|end|>")
