@@ -108,3 +108,16 @@ def test_prose_behind_a_frame_may_be_the_rest_of_it() -> None:
 def test_a_second_type_is_no_second_channel() -> None:
     finding = first(f"{HEAD}<|start|>user<|constrain|>json<|constrain|>json<|message|>1<|end|>")
     assert (finding.message, finding.hint) == ("<|constrain|> stands twice in one head", "A body has one type (§6).")
+
+
+@pytest.mark.parametrize(
+    ("frame", "hint"),
+    [
+        ("<|start|>user<|mesage|>Hi<|end|>", "Did you mean <|message|> by <|mesage|>?"),
+        ("<|start|>user<|message>Hi<|end|>", "Did you mean <|message|> by <|message>?"),
+        ("<|start|>user<|Message|>Hi", "Did you mean <|message|> by <|Message|>?"),
+        ("<|start|>user<|im_sep|>Hi<|end|>", None),
+    ],
+)
+def test_a_control_that_is_misspelled_in_a_head_is_asked_about(frame: str, hint: str | None) -> None:
+    assert first(HEAD + frame).hint == hint

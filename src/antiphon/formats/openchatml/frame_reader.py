@@ -10,7 +10,7 @@ from antiphon.tokens import Control, Piece
 
 from .finding import E_HEADER, E_TRUNCATED, Finding, Place
 from .frame import FOOTERS, MAX_HEAD, OUTSIDE, Found, OpenFrame, OutsideText
-from .head import Head
+from .head import Head, near_control
 from .head_reader import HeadReader
 from .machine import TRANSCRIPT, Action, FrameState, Input, Table, whole_frame
 from .spelling import BY_SPELLING, ENDLITERAL, START, is_utf8, next_control, open_tail
@@ -218,14 +218,16 @@ class FrameReader:
 
     def _drop_head(self, spelling: str) -> None:
         """A control that has no place in a head ends it."""
-        self._report(E_HEADER, f"{spelling} stands in a head, before any <|message|>", text=self._dropped_head())
+        head = self._dropped_head()
+        self._report(E_HEADER, f"{spelling} stands in a head, before any <|message|>", near_control(head), text=head)
 
     def _reopen_head(self, spelling: str) -> None:
         self._drop_head(spelling)
         self._frame = OpenFrame(self.place.copy())
 
     def _truncate_head(self, _: str) -> None:
-        self._report(E_TRUNCATED, "the text ends inside a head", text=self._dropped_head())
+        head = self._dropped_head()
+        self._report(E_TRUNCATED, "the text ends inside a head", near_control(head), text=head)
 
     def _dropped_head(self) -> str:
         self._outside.repaired = True

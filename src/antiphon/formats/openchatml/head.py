@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from antiphon.conversation import FUNCTIONS, Message, Role
 from antiphon.tokens import Piece
 
-from .finding import Finding, Place, Problem, did_you_mean
-from .spelling import CHANNEL, CONSTRAIN, START, encode_value
+from .finding import Finding, Place, Problem, did_you_mean, nearest
+from .spelling import BY_SPELLING, CHANNEL, CONSTRAIN, START, encode_value
 
 ATTRIBUTES = ("to", "call_id", "name", "intent", "content_type")
 """The order of the grammar, which is canonical (A-O02)."""
+COMPARED = 8
+"""So many words of a head are compared with the controls."""
+_IN_CONTROL = re.compile(r"<\|([A-Za-z_]{2,20})\|?>")
 INTENTS = ("preamble", "status", "debug")
+
+
+def near_control(text: str) -> str | None:
+    """A hint for a text in which a control is misspelled; None for another one."""
+    names = [spelling[2:-2] for spelling in BY_SPELLING]
+    for found in islice(_IN_CONTROL.finditer(text), COMPARED):
+        meant = found[1] if found[1] in names else nearest(found[1], names)
+        if meant and found[0] not in BY_SPELLING:
+            return f"Did you mean <|{meant}|> by {found[0]}?"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
