@@ -48,11 +48,11 @@ The exit code is 1 when there is an error; `--fail-on warning` or `info` makes i
 | `--rules` | list the rules |
 
 ```python
-from antiphon.formats.openchatml.lint import Level, findings, mended
+from antiphon.formats.openchatml.lint import Severity, findings, mended
 
 text = '---\\nversion: "2.2"\\n---\\n<|start|>asistant<|message|>Hi<|end|>\\n'
-[found] = findings(text, levels={"head-order": Level.OFF})
-assert (found.rule, found.level, str(found.start), str(found.end)) == ("role-unknown", Level.ERROR, "4:10", "4:18")
+[found] = findings(text, levels={"head-order": Severity.OFF})
+assert (found.rule, found.level, str(found.start), str(found.end)) == ("role-unknown", Severity.ERROR, "4:10", "4:18")
 assert mended(text) == text.replace("asistant", "assistant")
 ```
 

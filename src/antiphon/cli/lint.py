@@ -14,7 +14,7 @@ import typer
 from antiphon.errors import NotFoundError, Position, RequestError, near
 from antiphon.errors.codes import INCIDENTS
 from antiphon.formats.openchatml.finding import end_of_word
-from antiphon.formats.openchatml.lint import RULES, Diagnostic, Level, findings, mended
+from antiphon.formats.openchatml.lint import RULES, Diagnostic, Severity, findings, mended
 
 from .files import content_of, files_of, rewrite
 from .lint_reports import Linted, as_github, as_json, as_sarif, as_text
@@ -23,7 +23,7 @@ from .validate import OPENCHATML, Profile
 
 HARMONY = "harmony"
 STDIN = Path("-")
-GRADES = (Level.INFO, Level.WARNING, Level.ERROR)
+GRADES = (Severity.INFO, Severity.WARNING, Severity.ERROR)
 
 
 class Output(StrEnum):
@@ -41,7 +41,7 @@ def command(
     select: Annotated[str, typer.Option(help="Rules to apply, with commas: names, head-*.")] = "",
     ignore: Annotated[str, typer.Option(help="Rules to leave out, with commas.")] = "",
     level: Annotated[str, typer.Option(help="Levels of rules, with commas: head-order=error,plan-hidden=off.")] = "",
-    fail_on: Annotated[Level, typer.Option(help="The least level that fails; off: none.")] = Level.ERROR,
+    fail_on: Annotated[Severity, typer.Option(help="The least level that fails; off: none.")] = Severity.ERROR,
     fix: Annotated[bool, typer.Option("--fix", help="Mend in place what can be mended, and report the rest.")] = False,
     output: Annotated[Output, typer.Option(help="For people, programs, or as annotations of code.")] = Output.TEXT,
     profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
@@ -74,7 +74,7 @@ def command(
 class Linter:
     """Applies the rules to files, at the levels that were chosen."""
 
-    def __init__(self, levels: Mapping[str, Level], *, fix: bool, fragment: bool, harmony: bool) -> None:
+    def __init__(self, levels: Mapping[str, Severity], *, fix: bool, fragment: bool, harmony: bool) -> None:
         self._levels = levels
         self._fix = fix
         self._fragment = fragment
@@ -108,11 +108,11 @@ class Linter:
         text = content.decode("utf-8", "surrogateescape")
         found = []
         for finding in harmony_findings([content]):
-            start, level = finding.position, self._levels.get(finding.code, Level.ERROR)
+            start, level = finding.position, self._levels.get(finding.code, Severity.ERROR)
             length = end_of_word(text, start.offset or 0) - (start.offset or 0)
             end = Position((start.offset or 0) + length, start.line, (start.column or 1) + length)
             found.append(Diagnostic(finding.code, level, finding.message, start, end, finding.code, finding.hint))
-        return Linted(file, text, [one for one in found if one.level is not Level.OFF])
+        return Linted(file, text, [one for one in found if one.level is not Severity.OFF])
 
 
 def report(linted: Sequence[Linted], output: Output, sink: TextIO) -> None:
@@ -134,26 +134,26 @@ def words(given: str) -> list[str]:
     return [word.strip() for word in given.split(",") if word.strip()]
 
 
-def chosen_levels(select: Sequence[str], ignore: Sequence[str], level: Sequence[str]) -> dict[str, Level]:
+def chosen_levels(select: Sequence[str], ignore: Sequence[str], level: Sequence[str]) -> dict[str, Severity]:
     """The level of each rule that is not at the table's. Raises `NotFoundError` with near names, `RequestError`."""
-    levels: dict[str, Level] = {}
+    levels: dict[str, Severity] = {}
     if select:
         selected = {name for word in select for name in named(word)}
-        levels = {name: _at_least_info(name) if name in selected else Level.OFF for name in known()}
+        levels = {name: _at_least_info(name) if name in selected else Severity.OFF for name in known()}
     for word in ignore:
-        levels.update(dict.fromkeys(named(word), Level.OFF))
+        levels.update(dict.fromkeys(named(word), Severity.OFF))
     for setting in level:
         name, _, value = setting.partition("=")
-        if value not in set(Level):
-            raise RequestError(f"{setting!r} names no level", hint=f"{name}={'|'.join(Level)}")
-        levels.update(dict.fromkeys(named(name), Level(value)))
+        if value not in set(Severity):
+            raise RequestError(f"{setting!r} names no level", hint=f"{name}={'|'.join(Severity)}")
+        levels.update(dict.fromkeys(named(name), Severity(value)))
     return levels
 
 
-def _at_least_info(name: str) -> Level:
+def _at_least_info(name: str) -> Severity:
     """A rule that is off by default and selected is reported as information."""
     rule = RULES.get(name)
-    return Level.ERROR if rule is None else Level.INFO if rule.level is Level.OFF else rule.level
+    return Severity.ERROR if rule is None else Severity.INFO if rule.level is Severity.OFF else rule.level
 
 
 def known() -> list[str]:
@@ -169,7 +169,7 @@ def named(word: str) -> list[str]:
     return names
 
 
-def print_rules(levels: Mapping[str, Level], *, as_json: bool) -> None:
+def print_rules(levels: Mapping[str, Severity], *, as_json: bool) -> None:
     rows = [(rule.name, levels.get(rule.name, rule.level), rule.fix is not None, rule.what) for rule in RULES.values()]
     if as_json:
         print_json({"rules": [dict(zip(("name", "level", "fixable", "what"), row, strict=True)) for row in rows]})

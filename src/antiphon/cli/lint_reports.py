@@ -10,15 +10,15 @@ from typing import Any
 from urllib.parse import quote
 
 from antiphon.errors import Position
-from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Level
+from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Severity
 from antiphon.formats.openchatml.lint.linted_text import LintedText
 from antiphon.version import __version__
 
 from .excerpt import excerpt
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-SARIF_LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note", Level.OFF: "none"}
-GITHUB_LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "notice", Level.OFF: "debug"}
+SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note", Severity.OFF: "none"}
+GITHUB_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice", Severity.OFF: "debug"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ def as_text(linted: Sequence[Linted]) -> str:
     counts = Counter(diagnostic.level for one in linted for diagnostic in one.found)
     fixable = sum(diagnostic.fix is not None for one in linted for diagnostic in one.found)
     lines = [line for one in linted for diagnostic in one.found for line in _lines(one, diagnostic)]
-    summary = ", ".join(_counted(counts[level], level) for level in (Level.ERROR, Level.WARNING) if counts[level])
-    summary += (", " if summary else "") + f"{counts[Level.INFO]} more" if counts[Level.INFO] else ""
+    summary = ", ".join(_counted(counts[level], level) for level in (Severity.ERROR, Severity.WARNING) if counts[level])
+    summary += (", " if summary else "") + f"{counts[Severity.INFO]} more" if counts[Severity.INFO] else ""
     summary += f"; --fix mends {fixable}" if fixable else ""
     return "".join(f"{line}\n" for line in [*lines, f"{_counted(len(linted), 'file')}: {summary or 'nothing found'}"])
 
@@ -95,7 +95,7 @@ def _descriptor(id: str) -> dict[str, Any]:
     rule = RULES.get(id)
     if rule is None:
         return {"id": id}
-    level = {"level": SARIF_LEVELS[rule.level], "enabled": rule.level is not Level.OFF}
+    level = {"level": SARIF_LEVELS[rule.level], "enabled": rule.level is not Severity.OFF}
     return {"id": id, "shortDescription": {"text": rule.what}, "defaultConfiguration": level}
 
 

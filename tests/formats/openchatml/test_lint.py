@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from antiphon.errors import ParseError
 from antiphon.formats.openchatml import read, repair, validate
 from antiphon.formats.openchatml.conformance import Case, read_cases
-from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Level, edited, findings, mended
+from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Severity, edited, findings, mended
 from antiphon.formats.openchatml.lint.lint import MAX_ROUNDS, rule_of
 from antiphon.formats.openchatml.lint.reading_rules import READING_RULES
 from antiphon.formats.openchatml.lint.rule import LintRule
@@ -22,7 +22,7 @@ from kit.openchatml import SPELLINGS, transcripts
 SUITE = Path(__file__).parents[2] / "spec" / "openchatml"
 CASES = [case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))]
 EXAMPLES = [rule for rule in RULES.values() if rule.bad]
-ALL = dict.fromkeys(RULES, Level.WARNING)
+ALL = dict.fromkeys(RULES, Severity.WARNING)
 
 
 def names(found: list[Diagnostic]) -> set[str]:
@@ -32,7 +32,7 @@ def names(found: list[Diagnostic]) -> set[str]:
 @pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.name)
 def test_a_rule_finds_its_bad_example_and_not_its_good_one(rule: LintRule) -> None:
     harmony = "harmony" in rule.flags
-    levels = {rule.name: Level.WARNING} if rule.level is Level.OFF else {}
+    levels = {rule.name: Severity.WARNING} if rule.level is Severity.OFF else {}
     found = findings(whole(rule.bad), levels=levels, harmony=harmony)
     mine = [diagnostic for diagnostic in found if diagnostic.rule == rule.name]
     assert mine, found
@@ -40,13 +40,13 @@ def test_a_rule_finds_its_bad_example_and_not_its_good_one(rule: LintRule) -> No
     assert (any(diagnostic.fix for diagnostic in mine)) is (rule.fix is not None)
     good = findings(whole(rule.good), levels=levels, harmony=harmony)
     assert rule.name not in names(good)
-    assert not any(diagnostic.level is Level.ERROR for diagnostic in good), good
+    assert not any(diagnostic.level is Severity.ERROR for diagnostic in good), good
 
 
 @pytest.mark.parametrize("rule", [rule for rule in EXAMPLES if rule.fix], ids=lambda rule: rule.name)
 def test_a_fixable_rule_mends_its_bad_example(rule: LintRule) -> None:
     harmony = "harmony" in rule.flags
-    levels = {rule.name: Level.WARNING} if rule.level is Level.OFF else {}
+    levels = {rule.name: Severity.WARNING} if rule.level is Severity.OFF else {}
     text = mended(whole(rule.bad), levels=levels, harmony=harmony)
     assert rule.name not in names(findings(text, levels=levels, harmony=harmony))
     read(text, harmony=harmony)
@@ -66,9 +66,12 @@ def test_every_finding_of_the_suite_has_a_rule_of_its_own() -> None:
 def test_the_errors_are_those_of_validate(case: Case) -> None:
     fragment, harmony = "--fragment" in case.flags, "--harmony" in case.flags
     text = case.transcript.decode("utf-8", "surrogateescape")
-    errors = [(d.code, d.start.line, d.start.column) for d in findings(text, fragment=fragment, harmony=harmony)
-              if d.level is Level.ERROR]  # fmt: skip
-    assert errors == list(case.errors)
+    found = findings(text, fragment=fragment, harmony=harmony)
+    assert [(d.code, d.start) for d in found if d.level is Severity.ERROR] == [
+        (finding.code, finding.position)
+        for finding in validate(case.transcript, fragment=fragment, harmony=harmony)
+        if not finding.warning
+    ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -170,7 +173,7 @@ def test_ids_that_lack_are_given_once_each() -> None:
 )
 def test_any_number_of_faults_of_a_kind_is_mended(faulty: str) -> None:
     text = mended(whole(faulty * (MAX_ROUNDS + 200)))
-    assert [diagnostic.rule for diagnostic in findings(text) if diagnostic.level is Level.ERROR][1:] == []
+    assert [diagnostic.rule for diagnostic in findings(text) if diagnostic.level is Severity.ERROR][1:] == []
 
 
 def test_what_is_not_certain_is_left_to_people() -> None:
@@ -182,16 +185,17 @@ def test_what_is_not_certain_is_left_to_people() -> None:
 def test_levels_are_chosen_by_rule() -> None:
     text = "version: 2.2\n<|start|>user<|message|>Hi<|end|>"
     assert [(d.rule, d.level) for d in findings(text)] == [
-        ("header-bare", Level.INFO),
-        ("header-version-bare", Level.WARNING),
+        ("header-bare", Severity.INFO),
+        ("header-version-bare", Severity.WARNING),
     ]
-    chosen = findings(text, levels={"header-bare": Level.OFF, "header-version-bare": Level.ERROR})
-    assert [(d.rule, d.level) for d in chosen] == [("header-version-bare", Level.ERROR)]
-    assert mended(text, levels={"header-bare": Level.OFF, "header-version-bare": Level.OFF}) == text
+    chosen = findings(text, levels={"header-bare": Severity.OFF, "header-version-bare": Severity.ERROR})
+    assert [(d.rule, d.level) for d in chosen] == [("header-version-bare", Severity.ERROR)]
+    assert mended(text, levels={"header-bare": Severity.OFF, "header-version-bare": Severity.OFF}) == text
 
 
 def test_places_count_characters_from_one_and_a_mark_takes_no_column() -> None:
-    [found] = findings('\ufeffversion: "2.2"\n<|start|>asistant<|message|>é<|end|>', levels={"header-bare": Level.OFF})
+    text = '\ufeffversion: "2.2"\n<|start|>asistant<|message|>é<|end|>'
+    [found] = findings(text, levels={"header-bare": Severity.OFF})
     assert (found.start.line, found.start.column, found.end.line, found.end.column) == (2, 10, 2, 18)
     [found] = findings('\ufeffversion: "2.2"\n<|start|>user<|message|>Hi<|end|>')
     assert (found.start.column, found.end.column) == (1, 9)

@@ -15,6 +15,7 @@ import yaml
 from antiphon.conversation import FUNCTIONS, End, Message, ToolSpec
 
 from .finding import E_CALL, E_CONSTRAINT, Problem
+from .yaml_words import yaml_problem
 
 DEADLINE = "deadline_ms"
 
@@ -56,9 +57,9 @@ def _yaml_problem(text: str) -> Problem | None:
         for _ in yaml.parse(text, Loader=yaml.CSafeLoader):
             pass
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        offset = 0 if mark is None else _offset(text, mark.line, mark.column)
-        return Problem(offset, f"the body is not YAML: {error.problem or error.context}", code=E_CONSTRAINT)
+        wrong, mark = yaml_problem(error, text), error.problem_mark
+        at = 0 if mark is None else _offset(text, mark.line, mark.column)
+        return Problem(at, f"the body is not YAML: {wrong.message}", wrong.hint, E_CONSTRAINT)
     except (yaml.YAMLError, ValueError) as error:
         return Problem(0, f"the body is not YAML: {error}".splitlines()[0], code=E_CONSTRAINT)
     return None

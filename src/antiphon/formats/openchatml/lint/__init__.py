@@ -1,6 +1,6 @@
 """The linter: named rules with levels, what they find in a transcript, and fixes."""
 
 from .lint import RULES, edited, findings, mended
-from .rule import Diagnostic, Edit, Level, LintRule
+from .rule import Diagnostic, Edit, LintRule, Severity
 
-__all__ = ["RULES", "Diagnostic", "Edit", "Level", "LintRule", "edited", "findings", "mended"]
+__all__ = ["RULES", "Diagnostic", "Edit", "Severity", "LintRule", "edited", "findings", "mended"]

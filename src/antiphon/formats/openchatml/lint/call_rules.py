@@ -2,7 +2,7 @@
 
 from .examples import CALL
 from .fixes import add_call_id, add_channel, add_name, replace_footer
-from .rule import Level, reader_rule
+from .rule import Severity, reader_rule
 
 CALL_RULES = (
     reader_rule(
@@ -72,7 +72,7 @@ CALL_RULES = (
         "A call has one reply.",
         CALL + "<|start|>tool call_id=c1 name=functions.f<|message|>1<|end|>\n" * 2,
         CALL + "<|start|>tool call_id=c1 name=functions.f<|message|>1<|end|>",
-        level=Level.WARNING,
+        level=Severity.WARNING,
     ),
     reader_rule(
         "reply-of-another",
@@ -80,6 +80,6 @@ CALL_RULES = (
         "A reply comes from the tool that was called.",
         CALL + "<|start|>tool call_id=c1 name=functions.g<|message|>1<|end|>",
         CALL + "<|start|>tool call_id=c1 name=functions.f<|message|>1<|end|>",
-        level=Level.WARNING,
+        level=Severity.WARNING,
     ),
 )

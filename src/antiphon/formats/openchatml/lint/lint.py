@@ -10,7 +10,7 @@ from antiphon.formats.openchatml.reader import validate
 from .linted_text import LintedText
 from .own_table import OWN_RULES
 from .reading_rules import HEADER_YAML, OTHER, READING_RULES
-from .rule import Diagnostic, Edit, Level, LintRule
+from .rule import Diagnostic, Edit, LintRule, Severity
 
 RULES = {rule.name: rule for rule in (*READING_RULES, OTHER, *OWN_RULES)}
 """Every rule by its name, in the order of a transcript."""
@@ -19,7 +19,7 @@ MAX_ROUNDS = 1000
 
 
 def findings(
-    text: str, *, levels: Mapping[str, Level] | None = None, fragment: bool = False, harmony: bool = False
+    text: str, *, levels: Mapping[str, Severity] | None = None, fragment: bool = False, harmony: bool = False
 ) -> list[Diagnostic]:
     """What the rules find in a transcript, in its order.
 
@@ -29,12 +29,12 @@ def findings(
     chosen = levels or {}
     source = LintedText(text)
     found = [*_read(source, chosen, fragment=fragment, harmony=harmony), *_checked(source, chosen)]
-    reported = [diagnostic for diagnostic in found if diagnostic.level is not Level.OFF]
+    reported = [diagnostic for diagnostic in found if diagnostic.level is not Severity.OFF]
     return sorted(reported, key=lambda diagnostic: diagnostic.start.offset or 0)
 
 
 def mended(
-    text: str, *, levels: Mapping[str, Level] | None = None, fragment: bool = False, harmony: bool = False
+    text: str, *, levels: Mapping[str, Severity] | None = None, fragment: bool = False, harmony: bool = False
 ) -> str:
     """The transcript with every finding mended that has a fix; those that then have one too."""
     for _ in range(MAX_ROUNDS):
@@ -65,20 +65,20 @@ def rule_of(finding: Finding, *, in_header: bool) -> LintRule:
     return HEADER_YAML if in_header and finding.code == E_HEADER else OTHER
 
 
-def _read(source: LintedText, levels: Mapping[str, Level], *, fragment: bool, harmony: bool) -> Iterator[Diagnostic]:
+def _read(source: LintedText, levels: Mapping[str, Severity], *, fragment: bool, harmony: bool) -> Iterator[Diagnostic]:
     for finding in validate(source.text, fragment=fragment, harmony=harmony):
         at = finding.position.offset or 0
         rule = rule_of(finding, in_header=source.header is None and at <= source.frames_at)
-        level = levels.get(rule.name, Level.WARNING if finding.warning else Level.ERROR)
+        level = levels.get(rule.name, Severity.WARNING if finding.warning else Severity.ERROR)
         end = source.position(source.end_of(at))
         fix = _fix(rule, source, at)
         yield Diagnostic(rule.name, level, finding.message, finding.position, end, finding.code, finding.hint, fix)
 
 
-def _checked(source: LintedText, levels: Mapping[str, Level]) -> Iterator[Diagnostic]:
+def _checked(source: LintedText, levels: Mapping[str, Severity]) -> Iterator[Diagnostic]:
     for rule in OWN_RULES:
         level = levels.get(rule.name, rule.level)
-        if rule.check is None or level is Level.OFF:
+        if rule.check is None or level is Severity.OFF:
             continue
         for spot in rule.check(source):
             start, end = source.position(spot.start), source.position(spot.end)

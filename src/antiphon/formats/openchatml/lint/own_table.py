@@ -27,14 +27,14 @@ from .own_rules import (
     unconstrained_call,
     unquoted_version,
 )
-from .rule import Fix, Level, LintRule, Spot
+from .rule import Fix, LintRule, Severity, Spot
 
 REPLY = "<|start|>tool call_id=c1 name=functions.f<|message|>"
 
 
 def _rule(
     name: str,
-    level: Level,
+    level: Severity,
     what: str,
     check: Callable[[LintedText], Iterator[Spot]],
     bad: str,
@@ -47,7 +47,7 @@ def _rule(
 OWN_RULES = (
     _rule(
         "header-bare",
-        Level.INFO,
+        Severity.INFO,
         "The header stands between fences.",
         bare_header,
         f'version: "2.2"\n{USER}',
@@ -56,7 +56,7 @@ OWN_RULES = (
     ),
     _rule(
         "header-version-bare",
-        Level.WARNING,
+        Severity.WARNING,
         "The version is quoted, so that YAML does not read 2.10 as 2.1.",
         unquoted_version,
         f"---\nversion: 2.2\n---\n{USER}",
@@ -65,7 +65,7 @@ OWN_RULES = (
     ),
     _rule(
         "header-key",
-        Level.WARNING,
+        Severity.WARNING,
         "A key that is not known is not a known one misspelled.",
         near_key,
         f'---\nversion: "2.2"\ngeneration_setting: {{seed: 1}}\n---\n{USER}',
@@ -73,7 +73,7 @@ OWN_RULES = (
     ),
     _rule(
         "head-order",
-        Level.INFO,
+        Severity.INFO,
         "Attributes are in the grammar's order, in the start section.",
         disordered_head,
         "<|start|>assistant<|channel|>final content_type=text<|message|>4<|return|>",
@@ -82,7 +82,7 @@ OWN_RULES = (
     ),
     _rule(
         "legacy-reply",
-        Level.INFO,
+        Severity.INFO,
         "A tool's reply has the role tool.",
         legacy_reply,
         CALL + "<|start|>functions.f call_id=c1<|message|>1<|end|>",
@@ -91,7 +91,7 @@ OWN_RULES = (
     ),
     _rule(
         "intent-misplaced",
-        Level.WARNING,
+        Severity.WARNING,
         "An intent is for an assistant's commentary.",
         misplaced_intent,
         "<|start|>assistant intent=debug<|channel|>final<|message|>4<|return|>",
@@ -99,7 +99,7 @@ OWN_RULES = (
     ),
     _rule(
         "channel-of-others",
-        Level.WARNING,
+        Severity.WARNING,
         "analysis and commentary are for the assistant and for tools.",
         foreign_channel,
         "<|start|>user<|channel|>analysis<|message|>Hi<|end|>",
@@ -107,7 +107,7 @@ OWN_RULES = (
     ),
     _rule(
         "plan-hidden",
-        Level.INFO,
+        Severity.INFO,
         "Commentary to nobody says whether it is for the user.",
         hidden_plan,
         f"<|start|>assistant<|channel|>commentary<|message|>First …<|end|>\n{FINAL}",
@@ -115,7 +115,7 @@ OWN_RULES = (
     ),
     _rule(
         "call-unconstrained",
-        Level.WARNING,
+        Severity.WARNING,
         "A function's JSON arguments are marked with <|constrain|>json.",
         unconstrained_call,
         CALL.replace("<|constrain|>json", ""),
@@ -124,7 +124,7 @@ OWN_RULES = (
     ),
     _rule(
         "call-unanswered",
-        Level.INFO,
+        Severity.INFO,
         "A call is answered before the user speaks again.",
         unanswered_call,
         CALL + USER,
@@ -132,7 +132,7 @@ OWN_RULES = (
     ),
     _rule(
         "call-deadline",
-        Level.WARNING,
+        Severity.WARNING,
         "deadline_ms is a positive whole number.",
         odd_deadline,
         CALL.replace("{}", '{"deadline_ms": -1}'),
@@ -140,7 +140,7 @@ OWN_RULES = (
     ),
     _rule(
         "reply-envelope",
-        Level.WARNING,
+        Severity.WARNING,
         "A reply's envelope says ok, or what went wrong.",
         odd_envelope,
         CALL + REPLY + '{"ok": false}<|end|>',
@@ -148,7 +148,7 @@ OWN_RULES = (
     ),
     _rule(
         "json-calls",
-        Level.WARNING,
+        Severity.WARNING,
         "Calls are frames, not JSON in a text.",
         json_calls,
         '<|start|>assistant<|message|>{"tool_calls": []}<|return|>',
@@ -156,7 +156,7 @@ OWN_RULES = (
     ),
     _rule(
         "reflection-outside",
-        Level.WARNING,
+        Severity.WARNING,
         "The markers of reflection are in analysis alone.",
         shown_reflection,
         "<|start|>assistant<|message|><|start_reflect|>4?<|return|>",
@@ -164,7 +164,7 @@ OWN_RULES = (
     ),
     _rule(
         "control-misspelled",
-        Level.WARNING,
+        Severity.WARNING,
         "A word in <| |> is no control misspelled.",
         near_control,
         "<|start|>user<|message|>Hi<|retrun|><|end|>",
@@ -172,7 +172,7 @@ OWN_RULES = (
     ),
     _rule(
         "message-empty",
-        Level.INFO,
+        Severity.INFO,
         "A message says something.",
         empty_message,
         "<|start|>user<|message|> <|end|>",
@@ -180,7 +180,7 @@ OWN_RULES = (
     ),
     _rule(
         "not-canonical",
-        Level.OFF,
+        Severity.OFF,
         "The transcript is in canonical form.",
         not_canonical,
         f"{USER}\n\n{USER}",

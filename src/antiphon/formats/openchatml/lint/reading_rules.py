@@ -17,7 +17,7 @@ from .fixes import (
     replace_word,
     rewrite_head,
 )
-from .rule import Level, LintRule, reader_rule
+from .rule import LintRule, Severity, reader_rule
 
 HEADER_RULES = (
     reader_rule(
@@ -68,7 +68,7 @@ HEADER_RULES = (
 )
 HEADER_YAML = LintRule(
     "header-yaml",
-    Level.ERROR,
+    Severity.ERROR,
     "The header is YAML.",
     f'---\nversion: "2.2"\nmodel: [a, b\n---\n{USER}',
     f'---\nversion: "2.2"\nmodel: [a, b]\n---\n{USER}',
@@ -118,7 +118,7 @@ FRAME_RULES = (
         "An assistant's turn ends with an answer or a call.",
         "<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>",
         "<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>\n<|start|>assistant<|channel|>final<|message|>4<|return|>",
-        level=Level.WARNING,
+        level=Severity.WARNING,
     ),
 )
 HEAD_RULES = (
@@ -227,7 +227,7 @@ HEAD_RULES = (
     reader_rule(
         "attribute-value",
         ".* is no value of an attribute|the value is empty",
-        'A value is visible ASCII without < > | "; other characters are percent-encoded.',
+        "A value is visible ASCII without controls; other characters are percent-encoded.",
         "<|start|>user name=<|message|>Hi<|end|>",
         USER,
         rewrite_head,
@@ -236,8 +236,8 @@ HEAD_RULES = (
 PROMISE_RULES = (
     reader_rule(
         "body-type",
-        "the body is (not )?JSON",
-        "A body marked <|constrain|>json is JSON.",
+        "the body is (not (?!UTF-8)|JSON)",
+        "A body is of the type behind <|constrain|>: json, yaml, toml or xml.",
         "<|start|>assistant<|constrain|>json<|message|>{a: 1}<|return|>",
         '<|start|>assistant<|constrain|>json<|message|>{"a": 1}<|return|>',
     ),
@@ -248,7 +248,7 @@ PROMISE_RULES = (
         "<|start|>user<|message|>Hi<|return|>",
         USER,
         replace_footer,
-        level=Level.WARNING,
+        level=Severity.WARNING,
     ),
     reader_rule(
         "channel-missing",
@@ -275,5 +275,5 @@ PROMISE_RULES = (
     ),
 )
 READING_RULES = (*HEADER_RULES, HEADER_YAML, *FRAME_RULES, *HEAD_RULES, *CALL_RULES, *PROMISE_RULES)
-OTHER = LintRule("other", Level.ERROR, "The transcript is valid in whatever no other rule names.", "", "")
+OTHER = LintRule("other", Severity.ERROR, "The transcript is valid in whatever no other rule names.", "", "")
 """What the reader reports and no rule names."""

@@ -12,7 +12,7 @@ from antiphon.errors import Position
 from .linted_text import LintedText
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How grave a finding is; ``off``: it is not reported."""
 
     ERROR = "error"
@@ -38,7 +38,7 @@ class Diagnostic:
     """
 
     rule: str
-    level: Level
+    level: Severity
     message: str
     start: Position
     end: Position
@@ -69,7 +69,7 @@ class LintRule:
     """
 
     name: str
-    level: Level
+    level: Severity
     what: str
     bad: str
     good: str
@@ -88,6 +88,6 @@ def reader_rule(
     good: str,
     fix: Fix | None = None,
     *flags: str,
-    level: Level = Level.ERROR,
+    level: Severity = Severity.ERROR,
 ) -> LintRule:
     return LintRule(name, level, what, bad, good, re.compile(pattern, re.DOTALL), None, fix, flags)
