@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,8 +18,11 @@ from kit.program import PROGRAM, antiphon
 from kit.waiting import until
 
 URI = "file:///talk.openchatml"
-GOOD = 'version: "2.2"\n<|start|>user   name=😀<|message|>Hi<|end|>\n\n'.replace("😀", "%F0%9F%98%80")
+GOOD = '---\nversion: "2.2"\n---\n<|start|>user   name=😀<|message|>Hi<|end|>\n\n'.replace("😀", "%F0%9F%98%80")
 BAD = 'version: "2.2"\r\n<|start|>user<|message|>😀 <|message|> x<|end|>\r\n<|start|>user<|message|>cut'
+
+
+ERROR = types.DiagnosticSeverity.Error
 
 
 class Editor:
@@ -80,16 +83,19 @@ async def editor(*flags: str) -> AsyncIterator[Editor]:
         await client.stop()
 
 
-def places(found: list[types.Diagnostic]) -> list[tuple[int, int, int, object]]:
-    return [(d.range.start.line, d.range.start.character, d.range.end.character, d.code) for d in found]
+def places(found: Sequence[types.Diagnostic]) -> list[tuple[int, int, int, object]]:
+    return [
+        (d.range.start.line, d.range.start.character, d.range.end.character, d.code)
+        for d in found
+        if d.severity is ERROR
+    ]
 
 
 async def test_what_is_wrong_is_sent_with_its_place_in_utf_16_when_a_document_opens_or_changes() -> None:
     async with editor() as known:
         found = await known.open(BAD)
         assert places(found) == [(1, 27, 38, "E-PARSE-HEADER"), (2, 27, 27, "E-STREAM-TRUNCATED")]
-        assert found[0].severity is types.DiagnosticSeverity.Error
-        assert "As text it is written <<|message|>" in found[0].message
+        assert any("As text it is written <<|message|>" in d.message for d in found)
         known.client.text_document_did_change(
             types.DidChangeTextDocumentParams(
                 types.VersionedTextDocumentIdentifier(2, URI),
@@ -97,7 +103,7 @@ async def test_what_is_wrong_is_sent_with_its_place_in_utf_16_when_a_document_op
             )
         )
         await until(lambda: len(known.diagnostics) > 1)
-        assert (known.diagnostics[-1].version, list(known.diagnostics[-1].diagnostics)) == (2, [])
+        assert (known.diagnostics[-1].version, places(known.diagnostics[-1].diagnostics)) == (2, [])
 
 
 async def test_closing_a_document_takes_its_diagnostics_away() -> None:
@@ -124,7 +130,7 @@ async def test_a_valid_transcript_is_formatted_and_another_is_not_and_says_why()
         edits = await known.formatted()
         assert edits
         [edit] = edits
-        assert edit.range == types.Range(types.Position(0, 0), types.Position(3, 0))
+        assert edit.range == types.Range(types.Position(0, 0), types.Position(5, 0))
         assert read(edit.new_text).messages == read(GOOD).messages
         assert "<|start|>user name=%F0%9F%98%80<|message|>Hi<|end|>\n" in edit.new_text
     async with editor() as known:
@@ -132,6 +138,33 @@ async def test_a_valid_transcript_is_formatted_and_another_is_not_and_says_why()
         assert await known.formatted() is None
         await until(lambda: known.messages)
         assert "Not formatted: <|message|> stands in a body" in known.messages[0].message
+
+
+async def actions(known: Editor, line: int) -> list[types.CodeAction]:
+    where = types.Range(types.Position(line, 0), types.Position(line, 999))
+    found = await known.client.text_document_code_action_async(
+        types.CodeActionParams(known.document, where, types.CodeActionContext([]))
+    )
+    return [action for action in found or () if isinstance(action, types.CodeAction)]
+
+
+async def test_a_slip_of_the_pen_has_a_quick_fix_on_its_line_and_the_document_one_for_all() -> None:
+    text = '---\nversion: "2.2"\n---\n<|start|>usr<|message|>😀<|end|>\n<|start|>assistent<|message|>x<|end|>\n'
+    async with editor() as known:
+        await known.open(text)
+        fix, fix_all = await actions(known, 4)
+        assert fix.edit
+        assert fix.edit.changes
+        assert list(fix.edit.changes[URI]) == [
+            types.TextEdit(types.Range(types.Position(4, 9), types.Position(4, 18)), "assistant")
+        ]
+        assert fix.kind == types.CodeActionKind.QuickFix
+        assert fix_all.kind == types.CodeActionKind.SourceFixAll
+        assert fix_all.edit
+        assert fix_all.edit.changes
+        [whole] = fix_all.edit.changes[URI]
+        assert whole.new_text == text.replace("usr", "user").replace("assistent", "assistant")
+        assert [action.kind for action in await actions(known, 0)] == [types.CodeActionKind.SourceFixAll]
 
 
 async def test_the_outline_has_a_symbol_for_each_frame() -> None:
@@ -147,7 +180,7 @@ async def test_the_outline_has_a_symbol_for_each_frame() -> None:
 async def test_the_profile_is_the_servers(flags: tuple[str, ...], expected: list[str]) -> None:
     async with editor(*flags) as known:
         found = await known.open('version: "2.2"\n<|start|>assistant<|message|>x<|return|>')
-        assert [d.code for d in found] == expected
+        assert [d.code for d in found if d.severity is ERROR] == expected
 
 
 def test_the_command_needs_its_extra(tmp_path: Path) -> None:

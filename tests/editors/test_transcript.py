@@ -8,13 +8,11 @@ from hypothesis import strategies as st
 
 from antiphon.conversation import Channel, Role
 from antiphon.editors import meanings
-from antiphon.editors.transcript import findings, formatted, meaning, parts
-from antiphon.errors import ParseError
-from antiphon.formats.openchatml import SCHEMAS, read, validate
+from antiphon.editors.transcript import meaning, parts
+from antiphon.formats.openchatml import SCHEMAS
 from antiphon.formats.openchatml.head import ATTRIBUTES, INTENTS
 from antiphon.formats.openchatml.spelling import CONTROLS
-from kit.openchatml import TRICKY, transcripts
-from kit.openchatml_suite import SAMPLES, Sample
+from kit.openchatml import TRICKY
 
 HALF_WRITTEN = st.lists(
     st.sampled_from(
@@ -103,35 +101,8 @@ def test_everything_that_the_format_names_is_explained() -> None:
     assert set(meanings.INTENTS) == set(INTENTS)
 
 
-def test_a_finding_has_the_word_that_it_is_about() -> None:
-    text = 'version: "2.2"\n<|start|>user<|channel|>secret<|message|>x<|end|>'
-    [(finding, span)] = findings(text)
-    assert (finding.code, text[span.start : span.end]) == ("E-PARSE-HEADER", "secret")
-
-
 @given(HALF_WRITTEN, st.integers(0, 80))
 def test_no_text_is_too_broken(text: str, offset: int) -> None:
-    assert [finding for finding, _ in findings(text)] == list(validate(text))
-    assert all(0 <= span.start <= span.end <= len(text) for _, span in findings(text))
     assert all(0 <= part.span.start < part.span.end <= len(text) for part in parts(text))
     found = meaning(text, min(offset, len(text)))
     assert found is None or offset in found.span
-
-
-@given(transcripts())
-def test_a_formatted_transcript_has_the_same_messages_and_is_formatted(transcript: str) -> None:
-    text = formatted(transcript)
-    assert read(text).messages == read(transcript).messages
-    assert formatted(text) == text
-
-
-PLAIN = [sample for sample in SAMPLES if not sample.fragment and not sample.harmony]
-
-
-@pytest.mark.parametrize("sample", PLAIN, ids=lambda sample: sample.id)
-def test_a_case_of_the_suite_is_formatted_or_refused(sample: Sample) -> None:
-    if sample.is_valid:
-        assert read(formatted(sample.text)).messages == sample.read().messages
-    else:
-        with pytest.raises(ParseError):
-            formatted(sample.text)

@@ -1,4 +1,7 @@
-"""The language server of OpenChatML: diagnostics, hovers, formatting and an outline, over standard input and output."""
+"""The language server of OpenChatML, over standard input and output.
+
+Diagnostics are the linter's, with its changes as quick fixes; hovers, formatting and an outline come beside them.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,18 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
 from antiphon.errors import AntiphonError
-from antiphon.formats.openchatml import Finding
+from antiphon.formats.openchatml import format_transcript
+from antiphon.formats.openchatml.lint import Diagnostic, Level, findings, mended
 from antiphon.version import __version__
 
-from .transcript import Part, Span, findings, formatted, meaning, parts
+from .transcript import Part, Span, meaning, parts
 
+_GRADES = {
+    Level.ERROR: types.DiagnosticSeverity.Error,
+    Level.WARNING: types.DiagnosticSeverity.Warning,
+    Level.INFO: types.DiagnosticSeverity.Information,
+}
+_ACTIONS = types.CodeActionOptions([types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll])
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
@@ -31,6 +41,7 @@ class TranscriptServer(LanguageServer):
         self.feature(types.TEXT_DOCUMENT_DID_CHANGE)(did_change)
         self.feature(types.TEXT_DOCUMENT_DID_CLOSE)(did_close)
         self.feature(types.TEXT_DOCUMENT_HOVER)(hover)
+        self.feature(types.TEXT_DOCUMENT_CODE_ACTION, _ACTIONS)(code_action)
         self.feature(types.TEXT_DOCUMENT_FORMATTING)(formatting)
         self.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)(document_symbol)
 
@@ -41,9 +52,7 @@ class TranscriptServer(LanguageServer):
     def report(self, uri: str, version: int | None) -> None:
         """Sends all that is wrong with the document."""
         lines = self.lines(uri)
-        found = [
-            _diagnostic(finding, lines.range(span)) for finding, span in findings(lines.text, harmony=self.harmony)
-        ]
+        found = [_diagnostic(finding, lines) for finding in findings(lines.text, harmony=self.harmony)]
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
 
 
@@ -99,12 +108,38 @@ def formatting(ls: TranscriptServer, params: types.DocumentFormattingParams) -> 
     """The transcript in canonical form. One that is not valid stays as it is, and the client is told so."""
     lines = ls.lines(params.text_document.uri)
     try:
-        text = formatted(lines.text)
+        text = format_transcript(lines.text)
     except AntiphonError as error:
         message = f"Not formatted: {error.message}"
         ls.window_show_message(types.ShowMessageParams(types.MessageType.Warning, message))
         return None
     return [] if text == lines.text else [types.TextEdit(lines.range(Span(0, len(lines.text))), text)]
+
+
+def code_action(ls: TranscriptServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+    """The changes that mend what is wrong in a range, and one that mends all of the document that can be."""
+    uri, lines = params.text_document.uri, ls.lines(params.text_document.uri)
+    first, last = lines.offset(params.range.start), lines.offset(params.range.end)
+    found = [finding for finding in findings(lines.text, harmony=ls.harmony) if finding.fix is not None]
+    here = [finding for finding in found if (finding.start.offset or 0) <= last and (finding.end.offset or 0) >= first]
+    actions = [_quick_fix(finding, uri, lines) for finding in here]
+    if found:
+        whole = types.TextEdit(lines.range(Span(0, len(lines.text))), mended(lines.text, harmony=ls.harmony))
+        actions.append(_action("Mend all that can be mended", types.CodeActionKind.SourceFixAll, uri, whole))
+    return actions
+
+
+def _quick_fix(finding: Diagnostic, uri: str, lines: Lines) -> types.CodeAction:
+    fix = finding.fix
+    assert fix is not None, "only findings with a fix are asked for one"
+    edit = types.TextEdit(lines.range(Span(fix.start, fix.end)), str(fix.text))
+    action = _action(f"Mend: {finding.message}", types.CodeActionKind.QuickFix, uri, edit)
+    action.diagnostics = [_diagnostic(finding, lines)]
+    return action
+
+
+def _action(title: str, kind: types.CodeActionKind, uri: str, edit: types.TextEdit) -> types.CodeAction:
+    return types.CodeAction(title, kind, edit=types.WorkspaceEdit(changes={uri: [edit]}))
 
 
 def document_symbol(ls: TranscriptServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
@@ -121,7 +156,9 @@ def _kind(part: Part) -> types.SymbolKind:
     return types.SymbolKind.Function if part.is_call else types.SymbolKind.String
 
 
-def _diagnostic(finding: Finding, where: types.Range) -> types.Diagnostic:
+def _diagnostic(finding: Diagnostic, lines: Lines) -> types.Diagnostic:
+    where = lines.range(Span(finding.start.offset or 0, finding.end.offset or 0))
     message = f"{finding.message}\n{finding.hint}" if finding.hint else finding.message
-    grade = types.DiagnosticSeverity.Warning if finding.warning else types.DiagnosticSeverity.Error
-    return types.Diagnostic(where, message, severity=grade, code=finding.code, source="antiphon")
+    return types.Diagnostic(
+        where, message, severity=_GRADES[finding.level], code=finding.code or finding.rule, source="antiphon"
+    )

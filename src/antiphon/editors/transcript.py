@@ -1,4 +1,4 @@
-"""A transcript as an editor shows it: what is wrong, its parts, what a word means, and its canonical form.
+"""A transcript as an editor shows it: its parts, and what a word means.
 
 Places are offsets in the text, in characters from 0.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from antiphon.conversation import End, Message
-from antiphon.formats.openchatml import Finding, TranscriptEnvelope, Trivia, read, validate, write
+from antiphon.conversation import End
 from antiphon.formats.openchatml.finding import Place
 from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.frame_reader import FrameReader
@@ -55,31 +54,6 @@ class Meaning:
 
     text: str
     span: Span
-
-
-def findings(text: str, *, harmony: bool = False) -> Iterator[tuple[Finding, Span]]:
-    """What is wrong with a transcript, each with the control or the word that it is about."""
-    for finding in validate(text, harmony=harmony):
-        start = min(finding.position.offset or 0, len(text))
-        word = _WORD.match(text, start)
-        yield finding, Span(start, word.end() if word else min(start + 1, len(text)))
-
-
-def formatted(text: str) -> str:
-    """The transcript with its frames in canonical form below its own header. Raises `ParseError` when it is invalid."""
-    conversation = read(text)
-    envelope = conversation.extra["openchatml"]
-    assert isinstance(envelope, TranscriptEnvelope), "the reader gives each conversation its envelope"
-    plain = tuple(map(_plain, conversation.messages))
-    return write(replace(conversation, messages=plain, extra={"openchatml": replace(envelope, tail=None)}))
-
-
-def _plain(message: Message) -> Message:
-    """The message without how it was written; a head that lacks a call id is the only one that can."""
-    trivia = message.extra.get("openchatml")
-    if not isinstance(trivia, Trivia) or trivia.synthetic is None:
-        return replace(message, extra={})
-    return replace(message, extra={"openchatml": Trivia(head=trivia.head, synthetic=trivia.synthetic)})
 
 
 def parts(text: str) -> Iterator[Part]:
