@@ -14,15 +14,15 @@ from pygls.workspace import PositionCodec
 
 from antiphon.errors import AntiphonError
 from antiphon.formats.openchatml import format_transcript
-from antiphon.formats.openchatml.lint import Diagnostic, Level, findings, mended
+from antiphon.formats.openchatml.lint import Diagnostic, Severity, findings, mended
 from antiphon.version import __version__
 
 from .transcript import Part, Span, meaning, parts
 
 _GRADES = {
-    Level.ERROR: types.DiagnosticSeverity.Error,
-    Level.WARNING: types.DiagnosticSeverity.Warning,
-    Level.INFO: types.DiagnosticSeverity.Information,
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.INFO: types.DiagnosticSeverity.Information,
 }
 _ACTIONS = types.CodeActionOptions([types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll])
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
