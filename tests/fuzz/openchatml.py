@@ -16,9 +16,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from antiphon.conversation import Incident, MessageEnded, ParserEvent
-from antiphon.errors import ParseError
-from antiphon.formats.openchatml import Reader, iter_read, openchatml, read, read_cases, repair, write
+from antiphon.conversation import Conversation, Incident, MessageEnded, ParserEvent
+from antiphon.errors import ParseError, RenderError
+from antiphon.formats.openchatml import (
+    Reader,
+    TranscriptEnvelope,
+    fix,
+    iter_read,
+    openchatml,
+    read,
+    read_cases,
+    repair,
+    write,
+)
 from antiphon.formats.openchatml.spelling import CONTROLS
 from antiphon.tokens import Control, Piece
 
@@ -89,8 +99,19 @@ def check_lenient(text: str, rng: random.Random) -> str | None:
     output = "".join([*(item.text for item in iter_read(text, reader)), reader.header_text])
     if output.count(MARK) < text.count(MARK):
         return "text is lost"
-    rewritten, _ = repair(write(whole))
-    if [m.text for m in rewritten.messages] != [m.text for m in whole.messages]:
+    return check_fixed(whole)
+
+
+def check_fixed(whole: Conversation) -> str | None:
+    """Fixed, it is written as a transcript that a strict reader takes and that has the same texts, or refused."""
+    fixed, _ = fix(whole)
+    try:
+        written = write(fixed)
+    except RenderError as error:
+        return None if error.code.startswith("E-") else f"refused without a code: {error!r}"
+    envelope = whole.extra["openchatml"]
+    rewritten = read(written, fragment=isinstance(envelope, TranscriptEnvelope) and envelope.header is None)
+    if [m.text for m in rewritten.messages] != [m.text for m in fixed.messages]:
         return "what is written reads otherwise"
     return None
 
@@ -102,6 +123,8 @@ def check_strict(text: str, rng: random.Random) -> str | None:
     except ParseError as error:
         placed = error.position is not None and error.position.line is not None
         return None if error.code.startswith("E-") and placed else f"an error without a place: {error!r}"
+    if fix(conversation)[1]:
+        return f"it is valid and was changed: {fix(conversation)[1][0]}"
     return None if write(conversation) == text else "it is written otherwise than it was read"
 
 

@@ -288,16 +288,17 @@ CONFIGURATION = {
 OPENCHATML = {
     "E-PARSE-HEADER": error(400, "A message's head, or the document's header, cannot be read.",
                             ParseError, RenderError, incident=True),
-    "E-PARSE-CHANNEL-MISSING": error(400, "A message of the assistant names no channel.", ParseError, incident=True),
+    "E-PARSE-CHANNEL-MISSING": error(400, "A message of the assistant names no channel.",
+                                     ParseError, RenderError, incident=True),
     "E-BODY-CONSTRAINT-VIOLATION": error(400, "A body is not in the form that its `<|constrain|>` promises.",
-                                         ParseError, incident=True),
+                                         ParseError, RenderError, incident=True),
     "E-CALL-SCHEMA": error(400, "A call does not fit its tool's parameters, or the rules for calls.",
-                           ParseError, incident=True, tool=True),
-    "E-STREAM-TRUNCATED": error(400, "The text ends inside a message.", ParseError, incident=True),
+                           ParseError, RenderError, incident=True, tool=True),
+    "E-STREAM-TRUNCATED": error(400, "The text ends inside a message.", ParseError, RenderError, incident=True),
     "E-PERM-VISIBILITY": error(403, "Content that end users may not see was requested without the debug capability.",
                                VisibilityError),
 }  # fmt: skip
-"""OpenChatML §14. A strict reader raises these, the default reader reports them as incidents."""
+"""OpenChatML §14. A strict reader and the writer raise these, the default reader reports them as incidents."""
 
 TOOLS = {
     "E-TOOL-BUSY": tool("Everything that could run the call is at work."),

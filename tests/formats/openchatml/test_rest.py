@@ -25,6 +25,7 @@ from antiphon.formats.openchatml import (
     DocumentHeader,
     Reader,
     ToolReply,
+    Writer,
     envelope_of,
     is_v01,
     iter_read,
@@ -118,7 +119,12 @@ def test_a_header_value_that_no_frame_can_carry_is_refused() -> None:
 
 def test_only_the_last_message_may_be_open() -> None:
     cut = Message(role=Role.ASSISTANT, text="x", end=End.NONE)
-    assert write(Conversation((cut,))).endswith("<|message|>x")
+    writer = Writer()
+    assert writer.write(cut).endswith("<|message|>x")
+    for unfinished in (writer.close, lambda: write(Conversation((cut,)))):
+        with pytest.raises(RenderError, match="has no end") as raised:
+            unfinished()
+        assert raised.value.code == "E-STREAM-TRUNCATED"
     with pytest.raises(RenderError, match="not the last"):
         write(Conversation((cut, cut)))
 

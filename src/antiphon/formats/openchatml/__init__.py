@@ -9,6 +9,7 @@ from .display import Reflection, reflections, show, shown
 from .document import ANTIPHON_CAPABILITIES, Capabilities, DocumentHeader, HarmonyProfile
 from .events import EventStream, sse
 from .finding import SUMMARIES, Finding
+from .fix import Fix, Fixer, fix
 from .frame import Trivia
 from .hip1 import FromHarmony, Translated, from_harmony, message_to_harmony, to_harmony
 from .openchatml import OpenChatML, for_prompt, openchatml
@@ -44,6 +45,10 @@ __all__ = [
     "SUMMARIES",
     "Trivia",
     "envelope_of",
+    # made valid
+    "Fix",
+    "Fixer",
+    "fix",
     # a model's format
     "OpenChatML",
     "for_prompt",

@@ -118,17 +118,20 @@ class Head:
         )
 
 
-def head_pieces(message: Message) -> Iterator[Piece]:
-    """The canonical head: attributes in the grammar's order, all in the start section (§6, §15)."""
+def head_pieces(message: Message, *, author: str | None = None) -> Iterator[Piece]:
+    """The canonical head: attributes in the grammar's order, all in the start section (§6, §15).
+
+    ``author``: the role of a legacy reply, which is its tool's name (HIP-1.3).
+    """
     values = {
         "to": message.recipient,
         "call_id": message.call_id,
-        "name": message.name,
+        "name": message.name if author is None else None,
         "intent": message.intent,
         "content_type": None if message.constrained else message.content_type,
     }
     attributes = (f" {key}={encode_value(value)}" for key, value in values.items() if value is not None)
-    yield message.role.value + "".join(attributes)
+    yield (author or message.role.value) + "".join(attributes)
     if message.channel is not None:
         yield CHANNEL
         yield encode_value(message.channel)

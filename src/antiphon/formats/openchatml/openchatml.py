@@ -16,11 +16,11 @@ from antiphon.tokens import Control, Piece, spell
 from .document import DocumentHeader
 from .grammar import OpenChatMLGrammar
 from .head import head_pieces
+from .header_writer import spell_header
 from .prompt_text import introduction, text_of
 from .reply import ReplyParser
 from .spelling import BY_SPELLING, CALL, CHANNEL, CONTROLS, MESSAGE, RETURN, START, STRUCTURE, spell_body
 from .writer import envelope_of
-from .yaml_header import spell_header
 
 OWN_ENDS = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<end_of_turn>", "<eos>", "</s>")
 """End tokens of model families; those of a model that lacks our controls end its turn too."""

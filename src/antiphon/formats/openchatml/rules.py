@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from antiphon.conversation import FUNCTIONS, Channel, End, Role, ToolSpec
+from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, ToolSpec
 from antiphon.errors import Position
 
 from .body import constraint_problem, read_arguments, shape_problem
@@ -25,7 +25,7 @@ class Rules:
         self, header: DocumentHeader | None, *, harmony: bool = False, tools: Mapping[str, ToolSpec] | None = None
     ) -> None:
         profile = header.harmony if header else HarmonyProfile()
-        self._harmony = harmony or profile.enabled
+        self.harmony = harmony or profile.enabled
         self._whole_turns = harmony
         self._require_channels = bool(profile.require_channels) if profile.enabled else harmony
         self._tool_calls_in = profile.tool_calls_in if profile.enabled else (Channel.COMMENTARY,)
@@ -88,43 +88,47 @@ class Rules:
             return
         if not message.is_call:
             return
-        function = (message.recipient or "").startswith(FUNCTIONS + ".")
-        allowed = self._tool_calls_in if function else self._builtins_in
+        allowed = self.call_channels(message)
         if message.effective_channel not in allowed:
-            what = "functions" if function else "built-in tools"
+            what = "functions" if _is_function(message) else "built-in tools"
             place = "channel" if message.channel else "end"
             yield self._wrong(
                 frame, place, f"{what} are called on {' or '.join(allowed)}, not on {message.effective_channel}"
             )
 
+    def call_channels(self, call: Message) -> tuple[str, ...]:
+        """The channels on which such a tool is called, the usual one first."""
+        return self._tool_calls_in if _is_function(call) else self._builtins_in
+
     def _call(self, frame: Frame) -> Iterator[Finding]:
         call_id = frame.message.call_id
         if call_id is None:
-            if not self._harmony:
+            if not self.harmony:
                 yield self._wrong(frame, "end", "the call has no call_id", "Each call carries a unique call_id= (§8).")
-            call_id = self._synthesise(frame)
+            call_id = self.implied_id(frame.message) or ""
+            _set_synthetic_id(frame, call_id)
         elif call_id in self._open or call_id in self._answered:
             yield self._wrong(
                 frame, "call_id", f"the call_id {call_id!r} is used twice", "Unique in the transcript (§8)."
             )
         self._open[call_id] = frame.message.recipient or ""
 
-    def _synthesise(self, frame: Frame) -> str:
-        """A-O12: ``call_{n}`` in the order of the document, marked as synthetic."""
+    def implied_id(self, message: Message) -> str | None:
+        """The id with which a call or a reply is read that has none (A-O12, A-O15); None: it is a reply to nothing."""
+        if message.role is Role.TOOL:
+            return next((id for id, tool in self._open.items() if message.name in (None, tool)), None)
         while (call_id := f"call_{self._synthesised}") in self._open or call_id in self._answered:
             self._synthesised += 1
-        self._synthesised += 1
-        _set_synthetic_id(frame, call_id)
         return call_id
 
     def _reply(self, frame: Frame) -> Iterator[Finding]:
         message = frame.message
         call_id = message.call_id
         if call_id is None:
-            if not (frame.head.is_legacy_reply or self._harmony):
+            if not (frame.head.is_legacy_reply or self.harmony):
                 hint = "A reply echoes the call_id of its call (§8)."
                 yield self._wrong(frame, "end", "the tool's reply has no call_id", hint)
-            call_id = next((id for id, tool in self._open.items() if message.name in (None, tool)), None)
+            call_id = self.implied_id(message)
             if call_id is None:
                 yield self._wrong(frame, "role", f"no open call of {message.name} for this reply", code=E_CALL)
                 return
@@ -161,6 +165,12 @@ class Rules:
         if missing:
             yield self._wrong(frame, "role", f"{missing[0]} is not among the header's capabilities")
 
+    def author(self, message: Message) -> str | None:
+        """The role to write for a reply of a tool where the header's capabilities exclude ``tool``; else None."""
+        if message.role is not Role.TOOL or message.name is None or self._capabilities.allows_role(Role.TOOL):
+            return None
+        return message.name if self._capabilities.allows_role(message.name) else None
+
     def _version_1(self, frame: Frame) -> Iterator[Finding]:
         """A-O37: a transcript that says 1.x cannot use what 2.0 brought."""
         head = frame.head
@@ -181,7 +191,7 @@ class Rules:
             return
         message = frame.message
         problem = constraint_problem(message)
-        if problem is None and not (self._harmony and not message.constrained):
+        if problem is None and not (self.harmony and not message.constrained):
             # HIP-1.4: in Harmony, arguments that are JSON say so, so others need not be.
             problem = shape_problem(message)
         tool = self._tools.get(message.recipient or "") if message.is_call and not problem else None
@@ -204,6 +214,10 @@ def _footer_finding(frame: Frame) -> Finding | None:
     if message.end is End.RETURN and not _is_final(frame):
         return Finding(E_HEADER, "<|return|> ends a message that is no final answer", footer.position(), warning=True)
     return None
+
+
+def _is_function(call: Message) -> bool:
+    return (call.recipient or "").startswith(FUNCTIONS + ".")
 
 
 def _is_final(frame: Frame) -> bool:

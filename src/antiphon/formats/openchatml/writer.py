@@ -7,26 +7,33 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from antiphon.conversation import Conversation, End, Message, OpaquePart, Settings
-from antiphon.errors import RenderError
+from antiphon.errors import Position, RenderError
 from antiphon.tokens import spell
 
 from .document import DocumentHeader
-from .finding import E_HEADER
-from .frame import Trivia
-from .head import head_pieces
-from .head_reader import HeadReader
+from .finding import E_HEADER, E_TRUNCATED, Place
+from .frame import MAX_HEAD, Frame, Places, Trivia
+from .head import Head, head_pieces
+from .head_reader import MAX_CACHED, HeadReader
+from .header_writer import spell_header
 from .reader import TranscriptEnvelope
-from .spelling import MESSAGE, START, TOKEN, spell_body, unescape
-from .yaml_header import spell_header
+from .rules import Rules
+from .spelling import BLANK, LITERAL, MESSAGE, START, TOKEN, encode_value, is_utf8, spell_body, unescape
 
 _BLOCK = re.compile(r"(?<!<)<\|literal\|>(.*?)<\|endliteral\|>", re.DOTALL)
+_CANONICAL = Trivia()
+_MARK = "-"
+_NOWHERE = Places(Place(), Place(), Place())
+"""Nobody asks where a frame is that is written."""
 _CONTROL = re.compile(f"(?<!<){TOKEN.pattern}")
 
 
 class Writer:
     """Writes a transcript message by message, so that its length does not matter.
 
-    The recorded spelling of a message is used as long as it still has the message's fields.
+    The recorded spelling of a message is used as long as it still has the message's fields. What a strict reader would
+    refuse, by the header's capabilities and version and by the rules that span frames too, is a `RenderError` with the
+    specification's code; `fix` repairs what can be repaired.
     """
 
     def __init__(self, envelope: TranscriptEnvelope | None = None) -> None:
@@ -34,7 +41,9 @@ class Writer:
         self._heads = HeadReader()
         if self._envelope.header:
             self._heads.declare(self._envelope.header.builtin_tools)
-        self._separator = ""
+        self._rules = Rules(self._envelope.header)
+        self._cache: dict[tuple[object, ...], tuple[str, str, Head]] = {}
+        self._number = 0
         self._open = False
 
     def header(self) -> str:
@@ -43,31 +52,80 @@ class Writer:
         return envelope.text or (spell_header(envelope.header) if envelope.header else "")
 
     def write(self, message: Message) -> str:
-        """One frame and what precedes it."""
+        """One frame and what precedes it. Raises `RenderError` for a frame that would not be valid here."""
         if self._open:
             raise RenderError("a message without an end is not the last one", code=E_HEADER)
         recorded = message.extra.get("openchatml")
-        trivia = recorded if isinstance(recorded, Trivia) else Trivia()
-        before = self._separator if trivia.before is None else trivia.before
-        self._separator = "\n"
+        trivia = recorded if isinstance(recorded, Trivia) else _CANONICAL
+        if trivia.synthetic is not None:
+            message = self._without_implied_id(message, trivia)
+        before = trivia.before
+        if before is None or before.strip(BLANK):
+            before = "\n" if self._number else ""
+        spelled, head = self._head(message, trivia)
+        body = self._body(message, trivia)
+        self._check(message, spelled, head, body)
+        self._number += 1
         self._open = message.end is End.NONE
         footer = "" if self._open else f"<|{message.end}|>"
-        return f"{before}{START}{self._head(message, trivia)}{MESSAGE}{self._body(message, trivia)}{footer}"
+        return f"{before}{START}{spelled}{MESSAGE}{body}{footer}"
+
+    def skip(self, message: Message) -> None:
+        """A message that stands in front of those that are written: its call id is taken."""
+        spelled, head = self._canonical(message)
+        self._rules.settle(Frame(message, head, spelled, _NOWHERE, None))
+        self._number += 1
 
     def close(self) -> str:
         """What follows the last frame: a line break, or what followed it when it was read."""
         if self._open:
-            return ""
-        return self._separator if self._envelope.tail is None else self._envelope.tail
+            raise RenderError("the last message has no end", code=E_TRUNCATED, hint="Give it an end, or fix() it.")
+        tail = self._envelope.tail
+        if tail is None or tail.strip(BLANK):
+            return "\n" if self._number else ""
+        return tail
 
-    def _head(self, message: Message, trivia: Trivia) -> str:
-        if trivia.synthetic is not None and trivia.synthetic == message.call_id:
-            message = replace(message, call_id=None)
-        if trivia.head is not None:
-            head = self._heads.read_text(trivia.head)
-            if head.matches(message) and not head.problems:
-                return trivia.head
-        return spell(list(head_pieces(message)))
+    def _head(self, message: Message, trivia: Trivia) -> tuple[str, Head]:
+        """The head as it was read, where it still is the message's, else in canonical form."""
+        if trivia.head is None:
+            return self._canonical(message)
+        head = self._heads.read_text(trivia.head)
+        return (trivia.head, head) if head.matches(message) and not head.problems else self._canonical(message)
+
+    def _canonical(self, message: Message) -> tuple[str, Head]:
+        """The canonical head. Heads repeat but for their call ids, so each is made and checked once."""
+        call_id = message.call_id
+        key = (
+            message.role, message.name, message.recipient, message.channel, message.content_type, message.constrained,
+            message.intent, call_id is None,
+        )  # fmt: skip
+        cached = self._cache.get(key)
+        if cached is None:
+            if len(self._cache) >= MAX_CACHED:
+                self._cache.clear()
+            cached = self._cache[key] = self._made(message)
+        before, after, head = cached
+        return (before, head) if call_id is None else (f"{before}{encode_value(call_id)}{after}", head)
+
+    def _made(self, message: Message) -> tuple[str, str, Head]:
+        """The head in front of its call id, and behind it, which an empty mark stands for."""
+        if message.call_id is not None:
+            message = replace(message, call_id=_MARK)
+        spelled = spell(list(head_pieces(message, author=self._rules.author(message))))
+        head = self._heads.read_text(spelled)
+        if head.problems:
+            problem = head.problems[0]
+            raise self._refused(problem.message, problem.code, problem.hint)
+        if not head.matches(message):
+            raise self._refused("its head would be read otherwise", E_HEADER)
+        before, _, after = spelled.partition(f" call_id={_MARK}")
+        return (before, "", head) if message.call_id is None else (f"{before} call_id=", after, head)
+
+    def _without_implied_id(self, message: Message, trivia: Trivia) -> Message:
+        """The message without a call id that a reader gives it anyway."""
+        legacy = trivia.head is not None and self._heads.read_text(trivia.head).is_legacy_reply
+        implied = trivia.synthetic == message.call_id == self._rules.implied_id(message)
+        return replace(message, call_id=None) if implied and (legacy or self._rules.harmony) else message
 
     @staticmethod
     def _body(message: Message, trivia: Trivia) -> str:
@@ -75,11 +133,23 @@ class Writer:
             return trivia.body
         return spell_body(message.text)
 
+    def _check(self, message: Message, spelled: str, head: Head, body: str) -> None:
+        """That a strict reader takes the frame behind those before it."""
+        if len(spelled) > MAX_HEAD:
+            raise self._refused(f"its head has more than {MAX_HEAD} characters", E_HEADER)
+        literal = LITERAL.spelling in body and _BLOCK.search(body) is not None
+        for finding in self._rules.settle(Frame(message, head, spelled, _NOWHERE, None, literal)):
+            if not finding.warning:
+                raise self._refused(finding.message, finding.code, finding.hint)
+
+    def _refused(self, problem: str, code: str, hint: str | None = None) -> RenderError:
+        return RenderError(problem, code=code, position=Position(path=f"messages[{self._number}]"), hint=hint)
+
 
 def _read_body(raw: str) -> str | None:
-    """The text of a spelled body; None when it holds a control that is neither escaped nor in a literal block."""
+    """The text of a spelled body; None when it has, outside literal blocks, what no body has there."""
     parts = _BLOCK.split(raw)
-    if any(_CONTROL.search(plain) for plain in parts[::2]):
+    if any(_CONTROL.search(plain) or not is_utf8(plain) for plain in parts[::2]) or parts[-1].endswith("<"):
         return None
     return "".join(part if i % 2 else unescape(part) for i, part in enumerate(parts))
 

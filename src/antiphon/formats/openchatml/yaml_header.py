@@ -1,4 +1,4 @@
-"""A transcript's YAML header as text (§2): where it ends, read under limits, and written."""
+"""A transcript's YAML header as text (§2): where it ends, and read under limits."""
 
 from __future__ import annotations
 
@@ -154,14 +154,3 @@ def _finding(message: str, text: str, start: Place, line: int = 0, column: int =
     place = Place(start.offset, start.line, start.column)
     place.pass_over(text[:before])
     return Finding(E_HEADER, message, place.position(), hint, text=text)
-
-
-def spell_header(header: DocumentHeader) -> str:
-    """The canonical header: fenced, the version quoted, the other keys in their order (A-O28, A-O29)."""
-    rest = ""
-    if header.fields:
-        rest = yaml.dump(
-            dict(header.fields), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, default_flow_style=None,
-            width=120,
-        )  # fmt: skip
-    return f'---\nversion: "{header.version}"\n{rest}---\n'
