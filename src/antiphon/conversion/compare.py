@@ -34,6 +34,9 @@ def message_losses(first: int, written: Sequence[Message], read: Sequence[Messag
         for i, message in enumerate(written, first):
             if not any(same(message, other) for other in read):
                 yield Loss(f"messages[{i}]", described(message), became if read else None)
+        added = [message for message in read if not any(same(message, other) for other in written)]
+        if len(read) > len(written):
+            yield from (Loss(f"messages[{first}]", "nothing", described(message)) for message in added)
         return
     for i, (before, after) in enumerate(zip(written, read, strict=True), first):
         for name in MESSAGE_FIELDS:

@@ -117,11 +117,11 @@ class Conversion:
     def run(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Raises `FormatError` for an input that cannot be read, or that the other form cannot write."""
         target = target_named(self.to)
-        chunks = iter(chunks)
-        source, begun = self._source(chunks)
         if self.input_sidecar is not None:
-            yield from self._restored(source, [*begun, *chunks], target)
+            yield from self._restored(self.input_sidecar, list(chunks), target)
             return
+        chunks = iter(chunks)
+        source, begun = self._source(chunks, lenient=self.lenient)
         for chunk in _chained(begun, chunks):
             yield from self._write(target, source.feed(chunk), source)
         yield from self._write(target, source.close(), source, last=True)
@@ -131,21 +131,24 @@ class Conversion:
         """What is not in the output, once `run` is over; None without a ``sidecar_writer``."""
         return self.sidecar_writer.sidecar(self.about) if self.sidecar_writer else None
 
-    def _source(self, chunks: Iterator[bytes]) -> tuple[Source, list[bytes]]:
+    def _source(self, chunks: Iterator[bytes], *, lenient: bool) -> tuple[Source, list[bytes]]:
         if self.source is not None:
-            return source_named(self.source, lenient=self.lenient), []
+            return source_named(self.source, lenient=lenient), []
         begun: list[bytes] = []
         while sum(map(len, begun)) < ENOUGH and (chunk := next(chunks, b"")):
             begun.append(chunk)
-        return source_named(detect(b"".join(begun)), lenient=self.lenient), begun
+        return source_named(detect(b"".join(begun)), lenient=lenient), begun
 
-    def _restored(self, source: Source, chunks: list[bytes], target: Target) -> Iterator[bytes]:
-        assert self.input_sidecar is not None
-        digest = hashlib.sha256(b"".join(chunks)).hexdigest()
-        messages = [message for chunk in chunks for message in source.feed(chunk)] + [*source.close()]
+    def _restored(self, sidecar: Sidecar, chunks: list[bytes], target: Target) -> Iterator[bytes]:
+        """What a sidecar has of an input takes the place of what is read: nothing is to be repaired in that."""
+        belongs = sidecar.digest == f"sha256:{hashlib.sha256(b''.join(chunks)).hexdigest()}"
+        source, _ = self._source(iter(chunks), lenient=self.lenient or belongs)
+        messages = [message for chunk in chunks for message in source.feed(chunk)]
+        messages += source.close()
         about = source.about
-        if self.input_sidecar.digest == f"sha256:{digest}":
-            messages, about = self.input_sidecar.restored(messages), self.input_sidecar.conversation
+        if belongs:
+            messages, about = sidecar.restored(messages), sidecar.conversation
+            source.repairs.clear()
         else:
             self.on_warning("the sidecar belongs to another file and is ignored")
         yield from self._open(target, about)
@@ -199,6 +202,7 @@ class Conversion:
     def _report(self, source: Source) -> None:
         for repair in source.repairs:
             self.on_warning(repair)
+        source.repairs.clear()
         for loss in source.unread:
             self._lose(loss)
         source.unread.clear()

@@ -36,7 +36,7 @@ class Source(Protocol):
 
     @property
     def repairs(self) -> list[str]:
-        """What was wrong with the input and was repaired, since this was last read."""
+        """What was wrong with the input and was repaired; who reports it clears the list."""
 
     @property
     def unread(self) -> list[Loss]:

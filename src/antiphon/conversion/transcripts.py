@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from antiphon.conversation import Conversation, DeveloperContent, Loss, Message, Settings, SystemContent, ToolNamespace
-from antiphon.errors import RenderError
+from antiphon.errors import ParseError, RenderError
 from antiphon.formats.openchatml import (
     DocumentHeader,
     Finding,
+    Fixer,
     FromHarmony,
     Reader,
     TranscriptEnvelope,
@@ -25,11 +26,13 @@ from .spool import Spool
 
 
 class TranscriptSource:
-    """Reads OpenChatML."""
+    """Reads OpenChatML. ``lenient``: the best reading, in which messages are fixed too."""
 
     def __init__(self, *, lenient: bool = False) -> None:
         self._reader = Reader(strict=not lenient, fragment=lenient)
-        self._repairs: list[str] = []
+        self._lenient = lenient
+        self._fixer: Fixer | None = None
+        self.repairs: list[str] = []
         self.ready = False
         self.unread: list[Loss] = []
 
@@ -42,11 +45,6 @@ class TranscriptSource:
             extra={"openchatml": self._reader.envelope},
         )
 
-    @property
-    def repairs(self) -> list[str]:
-        repairs, self._repairs = self._repairs, []
-        return repairs
-
     def feed(self, chunk: bytes) -> list[Message]:
         return self._messages(self._reader.feed(chunk))
 
@@ -54,10 +52,17 @@ class TranscriptSource:
         return self._messages(self._reader.close())
 
     def _messages(self, found: list[Message | Finding]) -> list[Message]:
-        self._repairs += [str(item) for item in found if isinstance(item, Finding) and not item.warning]
+        self.repairs += [str(item) for item in found if isinstance(item, Finding) and not item.warning]
         messages = [item for item in found if isinstance(item, Message)]
         self.ready = self.ready or bool(messages)
-        return messages
+        return self._fixed(messages) if self._lenient else messages
+
+    def _fixed(self, messages: list[Message]) -> list[Message]:
+        fixer = self._fixer = self._fixer or Fixer(self._reader.header)
+        before = len(fixer.fixes)
+        fixed = list(map(fixer.message, messages))
+        self.repairs += map(str, fixer.fixes[before:])
+        return fixed
 
 
 class DraftSource:
@@ -80,11 +85,16 @@ class DraftSource:
 
 
 class TranscriptTarget:
-    """Writes OpenChatML. A conversation without a header of its own waits until it is whole: it gets one."""
+    """Writes OpenChatML. A conversation without a header of its own waits until it is whole: it gets one.
+
+    Messages are fixed where a transcript cannot have them as they are; what the strict reader refuses even then is an
+    error.
+    """
 
     def __init__(self) -> None:
         self._writer: Writer | None = None
         self._reader = Reader(strict=False)
+        self._fixer = Fixer(None)
         self._waiting = Spool()
         self._way = FromHarmony()
         self._about = Conversation()
@@ -108,24 +118,39 @@ class TranscriptTarget:
     def close(self, about: Conversation) -> Iterator[Written]:
         if self._writer is not None:
             tail = envelope_of(about).tail if "openchatml" in about.extra else None
-            yield Written(self._writer.close() if tail is None else tail)
+            yield self._end(self._writer, tail)
             return
         envelope = envelope_of(self._way.about(replace(self._about, tools=())))
         writer = Writer(replace(envelope, tail=None))
         yield self._header(envelope)
         for message in self._waiting.take():
             yield self._frame(writer, message, self._way.message(message))
-        yield Written(writer.close())
+        yield self._end(writer, None)
 
     def _header(self, envelope: TranscriptEnvelope) -> Written:
         text = Writer(envelope).header()
-        self._reader.feed(text)
+        self._reader = Reader(strict=True, fragment=envelope.header is None)
+        self._fixer = Fixer(envelope.header)
+        self._read(text)
         return Written(text)
 
     def _frame(self, writer: Writer, message: Message, as_written: Message) -> Written:
-        text = writer.write(without_media(as_written))
-        found = self._reader.feed(text)
-        return Written(text, (message,), tuple(item for item in found if isinstance(item, Message)))
+        text = writer.write(self._fixer.message(without_media(as_written)))
+        return Written(text, (message,), tuple(self._read(text)))
+
+    def _end(self, writer: Writer, tail: str | None) -> Written:
+        end = writer.close()
+        text = end if tail is None else tail
+        self._read(text, last=True)
+        return Written(text)
+
+    def _read(self, text: str, *, last: bool = False) -> list[Message]:
+        """The messages that a strict reader gets. Raises `RenderError` for a text that it refuses."""
+        try:
+            found = self._reader.feed(text) + (self._reader.close() if last else [])
+        except ParseError as error:
+            raise RenderError(error.message, code=error.code, hint=error.hint) from None
+        return [item for item in found if isinstance(item, Message)]
 
     @staticmethod
     def _carried(about: Conversation) -> Conversation:

@@ -99,7 +99,7 @@ class Bundle:
             value["reasoning"] = self._reasoning
         if self._calls:
             value["tool_calls"] = self._calls
-        elif self._content is None:
+        elif self._content is None and self._reasoning is None:
             value["content"] = ""
         return value
 

@@ -104,7 +104,8 @@ def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Messa
     parts = _parts(message.content, path)
     text = _text(parts) or message.refusal or ""
     called = bool(tool_calls) or message.function_call is not None
-    if message.content is None and message.refusal is None and not called:
+    said = message.content is not None or message.refusal is not None
+    if not (said or called or reasoning):
         raise refused(
             f"{path}.content", "an assistant message needs content or tool_calls.", code="missing_required_parameter"
         )
@@ -112,7 +113,7 @@ def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Messa
         yield Message(
             role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text, name=message.name
         )
-    if not called:
+    if said and not called:
         yield Message(
             role=Role.ASSISTANT,
             channel=Channel.FINAL,
