@@ -30,7 +30,15 @@ from .media import without_media
 
 HARMONY = Harmony(names=True)
 ENDS = {End.END: Control("<|end|>"), End.CALL: Control("<|call|>"), End.RETURN: Control("<|return|>")}
+MESSAGE = Control("<|message|>")
 SPELLED = re.compile("|".join(re.escape(control.spelling) for control in HARMONY.controls))
+
+
+def _is_refused(pieces: Sequence[Piece]) -> bool:
+    """Whether a strict reader refuses the header of a message that begins with these pieces."""
+    header = pieces[: pieces.index(MESSAGE) + 1] if MESSAGE in pieces else pieces
+    events = HARMONY.parser(reply_as=None).feed([*header, ENDS[End.END]])
+    return any(isinstance(event, Incident) for event in events)
 
 
 def as_harmony(message: Message) -> Message:
@@ -179,10 +187,21 @@ class HarmonyTarget:
         shown = without_media(message)
         shown = shown if self._about.verbatim else message_to_harmony(shown, self._channels)
         self._functions = self._functions or any(getattr(part, "tools", None) for part in message.parts)
-        pieces = self._well_formed(HARMONY.messages.opened(shown, functions_offered=self._functions))
+        pieces = self._opened(shown)
         pieces += [end] if end is not None else []
         read = self._read(pieces, last=end is None)
         return Written(self._spelled(pieces), (message,), tuple(read))
+
+    def _opened(self, message: Message) -> list[Piece]:
+        """The message up to its end, without what a header of Harmony's cannot have: a type, or a name."""
+        pieces = self._well_formed(HARMONY.messages.opened(message, functions_offered=self._functions))
+        if message.content_type is None and message.name is None:
+            return pieces
+        if message.content_type is not None and _is_refused(pieces):
+            return self._opened(replace(message, content_type=None, constrained=False))
+        if message.role is not Role.TOOL and message.name is not None and _is_refused(pieces):
+            return self._opened(replace(message, name=None))
+        return pieces
 
     def _well_formed(self, pieces: Iterable[Piece]) -> list[Piece]:
         """The pieces, with U+FFFD for what is no UTF-8 where ids are written; text carries such bytes as they are."""
@@ -192,6 +211,10 @@ class HarmonyTarget:
 
     def _read(self, pieces: Sequence[Piece], *, last: bool = False) -> list[Message]:
         events = [*self._parser.feed(pieces), *(self._parser.close() if last else ())]
+        for event in events:
+            if isinstance(event, Incident):
+                problem = f"Harmony has no header for this: {event.text[:60]!r}"
+                raise RenderError(problem, code=event.code, hint="Convert with a sidecar, or to openchatml.")
         return [as_harmony(event.message) for event in events if isinstance(event, MessageEnded)]
 
     def _spelled(self, pieces: Sequence[Piece]) -> str:
