@@ -12,12 +12,13 @@ from antiphon.conversation import Incident, Message, MessageEnded, MessageStarte
 from antiphon.conversation.json import message_json
 from antiphon.errors import RequestError
 from antiphon.formats import Format
+from antiphon.formats.openchatml import OpenChatML, begins_transcript
 from antiphon.tokens import Piece
 
 from .excerpt import PlacedPieces, RecentText
 from .options import ConfigOption, DialectOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .pretty import has_colour, pretty
-from .reply_source import decoded_pieces, holds_ids, spelled_pieces, texts
+from .reply_source import decoded_pieces, first, holds_ids, spelled_pieces, texts
 from .select_format import SelectedFormat, select_format, select_harmony
 from .transcript import incident_form
 
@@ -46,6 +47,9 @@ def command(
     if selected is None:
         loaded = configure(config, model=model, format=format, chat_template=chat_template)
         selected = select_format(loaded.config, named=format, ids=tokens)
+    if isinstance(selected.format, OpenChatML) and not tokens:
+        begun, source = first(source)
+        whole = whole or begins_transcript(begun)
     pieces = pieces_of(source, selected, ids=tokens)
     if show:
         flat = (piece for some in pieces for piece in some)

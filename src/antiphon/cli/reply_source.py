@@ -13,8 +13,8 @@ from antiphon.formats import Format
 from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer
 
 CHUNK = 1 << 16
-HEAD = 16
-"""So many characters of the input decide whether it is ids."""
+HEAD = 24
+"""So many characters of the input decide whether it is ids, and whether it is a transcript."""
 
 _BEGINS_WITH_A_CONTROL = re.compile(r"\s*\[?\s*(?:199999|2000(?:0\d|1[0-8]))(?!\w)")
 _BORDER = re.compile(r"[\s,\[\]]+")
@@ -38,12 +38,18 @@ def _chunks(file: Path) -> Iterator[bytes]:
 
 def holds_ids(source: Iterator[str]) -> tuple[bool, Iterator[str]]:
     """Whether a reply is ids (it begins with the number of one of Harmony's controls); and the source, whole."""
+    head, source = first(source)
+    return _BEGINS_WITH_A_CONTROL.match(head) is not None, source
+
+
+def first(source: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """The source's first characters, `HEAD` at least where it has as many; and the source, whole."""
     head = ""
     for text in source:
         head += text
         if len(head.lstrip()) >= HEAD:
             break
-    return _BEGINS_WITH_A_CONTROL.match(head) is not None, chain([head], source)
+    return head, chain([head], source)
 
 
 def spelled_pieces(source: Iterator[str], format: Format) -> Iterator[list[Piece]]:

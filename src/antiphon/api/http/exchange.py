@@ -59,6 +59,8 @@ class Exchange:
     error: str | None = None
     ignored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    finish: str | None = None
+    """Why the turn ended, where the body has no place for it."""
     names: Names = field(default_factory=Names)
     """How the client named the fields of its body, for errors."""
     errors: ErrorShape = OPENAI_ERRORS
@@ -97,6 +99,8 @@ class Exchange:
             headers["x-antiphon-stream"] = "true" if self.stream else "false"
         if self.warnings:
             headers["x-antiphon-warning"] = "; ".join(self.warnings)
+        if self.finish is not None:
+            headers["x-antiphon-finish-reason"] = self.finish
         if self.ignored:
             headers["x-antiphon-ignored"] = ignored_names(self.ignored)
         return {**headers, **self.also()}

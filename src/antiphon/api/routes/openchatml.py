@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
+from collections.abc import Sequence
+from functools import partial
 
 from starlette.datastructures import QueryParams
 from starlette.types import Receive
@@ -11,14 +14,19 @@ from antiphon.api.gate.large import BodyRoom
 from antiphon.api.http.client import read_body
 from antiphon.api.http.exchange import Exchange
 from antiphon.api.post import Post, PostRoute
-from antiphon.conversation import DebugCapability
+from antiphon.conversation import DebugCapability, FinishReason
 from antiphon.errors import Position, RequestError
 from antiphon.formats.openchatml import EventStream
 from antiphon.generation import plan_turn
+from antiphon.wire.dialect import OPENAI_FINISH
 from antiphon.wire.transcript.read import read_transcript
 from antiphon.wire.transcript.write import TranscriptWriter
 
+MOST_NOTES = 10
+"""Changes of one answer that its header names."""
 STREAMS = {"true": True, "1": True, "false": False, "0": False}
+_NO_VALUE = re.compile(r"[^ -~]")
+"""What a header's value cannot have."""
 
 
 class OpenChatMLTurns(PostRoute):
@@ -35,8 +43,16 @@ class OpenChatMLTurns(PostRoute):
         draft = await post.off_loop(lambda: plan_turn(model, order.request))
         debug = DebugCapability(post.exchange.owner) if post.reveals else None
         stream = EventStream(f"msg_{secrets.token_hex(12)}", accept=order.events, debug=debug)
-        writer = TranscriptWriter(order.request.conversation, post.body, stream, revealed=post.reveals)
+        writer = TranscriptWriter(
+            order.request.conversation, post.body, stream, revealed=post.reveals, report=partial(_report, post.exchange)
+        )
         await post.answer([draft], writer)
+
+
+def _report(exchange: Exchange, reason: FinishReason, notes: Sequence[str]) -> None:
+    """Why the turn ended, and what was changed of it, in headers of the answer."""
+    exchange.finish = OPENAI_FINISH[reason]
+    exchange.warnings = (*exchange.warnings, *(_NO_VALUE.sub("?", note) for note in notes[:MOST_NOTES]))
 
 
 def streams(post: Post) -> bool:

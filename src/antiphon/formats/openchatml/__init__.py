@@ -2,7 +2,7 @@
 
 from antiphon.conversation import Loss
 
-from .body import CallArguments, ToolFailure, ToolReply, read_arguments, read_tool_reply
+from .body import CallArguments, ToolFailure, ToolReply, canonical_call, read_arguments, read_tool_reply
 from .canonical import format_transcript
 from .conformance import Case, Implementation, Level, Outcome, Tally, read_cases, run_conformance, tallies
 from .display import Reflection, reflections, show, shown
@@ -17,6 +17,7 @@ from .projection import from_json, message_from_json, message_to_json, to_json, 
 from .reader import Reader, TranscriptEnvelope, iter_read, read, repair, validate
 from .report import check, finding_to_json
 from .schemas import SCHEMAS
+from .transcript_parser import TranscriptParser, begins_transcript
 from .v01 import is_v01, read_v01
 from .writer import Writer, envelope_of, iter_write, unwritable, write, write_bytes
 
@@ -33,6 +34,8 @@ __all__ = [
     "write",
     "write_bytes",
     "format_transcript",
+    "TranscriptParser",
+    "begins_transcript",
     "is_v01",
     "read_v01",
     # what is in them
@@ -72,6 +75,7 @@ __all__ = [
     "CallArguments",
     "ToolFailure",
     "ToolReply",
+    "canonical_call",
     "read_arguments",
     "read_tool_reply",
     # what people see

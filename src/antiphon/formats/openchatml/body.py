@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 from xml.parsers import expat
 
 import jsonschema_rs
 import yaml
 
-from antiphon.conversation import FUNCTIONS, End, Message, ToolSpec
+from antiphon.conversation import FUNCTIONS, Channel, End, Message, ToolSpec
 
 from .finding import E_CALL, E_CONSTRAINT, Problem
 from .yaml_words import yaml_problem
@@ -114,6 +114,30 @@ def shape_problem(message: Message) -> Problem | None:
     if broken is None and message.text.lstrip(" \t\r\n").startswith("{"):
         return None
     return Problem(broken.offset if broken else 0, f"the arguments of {recipient} are not a JSON object", code=E_CALL)
+
+
+def canonical_call(message: Message) -> Message:
+    """A call as §8.1 has it: on a channel, and its JSON arguments say that they are JSON (HIP-1.5); else the message.
+
+    The arguments of a function that is called without any are ``{}``.
+    """
+    if not message.is_call:
+        return message
+    function = (message.recipient or "").startswith(FUNCTIONS + ".")
+    promised = message.content_type == "json"
+    text = "{}" if (promised or (function and not message.content_type)) and not message.text.strip() else message.text
+    is_json = promised or (message.content_type is None and _is_object(text))
+    return replace(
+        message, text=text, channel=message.channel or Channel.COMMENTARY, constrained=is_json or message.constrained,
+        content_type="json" if is_json else message.content_type,
+    )  # fmt: skip
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(_FORM.decode(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 @dataclass(frozen=True, slots=True)

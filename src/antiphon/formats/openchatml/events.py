@@ -21,8 +21,9 @@ from antiphon.conversation import (
     visible_to_user,
 )
 
+from .body import canonical_call, constraint_problem
 from .document import EVENTS
-from .finding import E_TRUNCATED, SUMMARIES
+from .finding import E_CONSTRAINT, E_TRUNCATED, SUMMARIES
 
 WireEvent = dict[str, Any]
 """``{"type", "message_id", "seq", …}``."""
@@ -101,6 +102,9 @@ class EventStream:
     def _ended(self, message: Message) -> list[WireEvent]:
         self._message = None
         events = self._event("response.delta.flush") if visible_to_user(message) and message.text else []
+        if message.end is not End.NONE and constraint_problem(canonical_call(message)):
+            self._done = True
+            return events + self._event("error", code=E_CONSTRAINT, message=SUMMARIES[E_CONSTRAINT])
         if message.end in (End.RETURN, End.CALL):
             self._done = True
             events += self._event("response.done", end_reason=message.end.value)

@@ -124,6 +124,8 @@ class Fixer:
     def _allowed(self, message: Message) -> Message:
         if self._version_1:
             return self._as_version_1(message)
+        if self._needs_channels and message.channel is None and message.role in (Role.ASSISTANT, Role.TOOL):
+            message = replace(message, channel=Channel.COMMENTARY if message.role is Role.TOOL else Channel.FINAL)
         allows, tokens = self._allows, self._allows.tokens
         if allows == Capabilities():
             return message

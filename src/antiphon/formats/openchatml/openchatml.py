@@ -20,6 +20,7 @@ from .header_writer import spell_header
 from .prompt_text import introduction, text_of
 from .reply import ReplyParser
 from .spelling import BY_SPELLING, CALL, CHANNEL, CONTROLS, MESSAGE, RETURN, START, STRUCTURE, spell_body
+from .transcript_parser import TranscriptParser
 from .writer import envelope_of
 
 OWN_ENDS = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<end_of_turn>", "<eos>", "</s>")
@@ -73,7 +74,12 @@ class OpenChatML:
         response_format: ResponseFormat | None = None,
         calls: Collection[str] | None = None,
     ) -> Parser:
-        """A reader of one reply. ``strict`` raises `ParseError` where the default reports an `Incident`."""
+        """A reader of one reply, or of a transcript where there is no ``reply_as``.
+
+        ``strict`` raises `ParseError` where the default reports an `Incident`.
+        """
+        if reply_as is None and not prompt:
+            return TranscriptParser(spelled=not self.controls, strict=strict)
         opened = self._open_frame(prompt)
         if not opened and reply_as is not None:
             opened = list(self._opened(reply_as))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
-from antiphon.conversation import Conversation, End, Event, Message, MessageEnded, Role, visible_to_user
+from antiphon.conversation import Conversation, Event, FinishReason, Message, MessageEnded, TurnEnded
 from antiphon.errors import AntiphonError
-from antiphon.formats.openchatml import EventStream, TranscriptEnvelope, Writer, envelope_of, sse
+from antiphon.formats.openchatml import EventStream, sse
 from antiphon.generation import StepEvents
 from antiphon.wire.writer import StreamForm
+
+from .answer import Answer, open_message
+
+Report = Callable[[FinishReason, Sequence[str]], None]
+"""Takes why the turn ended, and what of it was changed or left out, before the answer is sent."""
 
 
 class TranscriptWriter:
@@ -17,13 +21,17 @@ class TranscriptWriter:
 
     media_type = "text/x-openchatml; charset=utf-8"
 
-    def __init__(self, conversation: Conversation, body: bytes, stream: EventStream, *, revealed: bool) -> None:
+    def __init__(
+        self, conversation: Conversation, body: bytes, stream: EventStream, *, revealed: bool, report: Report
+    ) -> None:
         self.form = StreamForm(error_event)
-        self._conversation = conversation
+        self._answer = Answer(conversation, revealed=revealed)
+        self._continues = open_message(conversation) is not None
         self._body = body
         self._stream = stream
-        self._revealed = revealed
+        self._report = report
         self._messages: list[Message] = []
+        self._reason = FinishReason.ERROR
 
     def change(self, step: StepEvents[Event]) -> bytes:
         return b"".join([sse(event) for happened in step.events for event in self._stream.feed(happened)])
@@ -32,31 +40,18 @@ class TranscriptWriter:
         return b""
 
     def add(self, step: StepEvents[Event]) -> None:
-        self._messages += (event.message for event in step.events if isinstance(event, MessageEnded))
+        for event in step.events:
+            if isinstance(event, MessageEnded):
+                self._messages.append(event.message)
+            elif isinstance(event, TurnEnded):
+                self._reason = event.reason
 
     def whole(self) -> bytes:
-        return continued(self._conversation, self._body, self._messages, revealed=self._revealed)
+        frames = self._answer.frames(self._messages, self._reason)
+        self._report(self._reason, self._answer.notes)
+        between = "" if self._continues or not frames or self._body.endswith(b"\n") else "\n"
+        return self._body + (between + frames).encode("utf-8", "surrogateescape")
 
 
 def error_event(error: AntiphonError) -> bytes:
     return sse({"type": "error", "code": error.code, "message": error.message})
-
-
-def continued(conversation: Conversation, body: bytes, reply: Sequence[Message], *, revealed: bool) -> bytes:
-    """The transcript with the reply's frames behind it: answers, preambles, calls; reasoning where revealed."""
-    envelope = envelope_of(conversation)
-    writer = Writer(TranscriptEnvelope(envelope.header))
-    text = "" if body.endswith(b"\n") else "\n"
-    shown = [message for message in reply if revealed or visible_to_user(message) or message.is_call]
-    for message in shown:
-        text += writer.write(_ended(message, last=message is shown[-1]))
-    return body + (text + writer.close()).encode("utf-8", "surrogateescape")
-
-
-def _ended(message: Message, *, last: bool) -> Message:
-    """A turn ends with ``<|return|>`` or ``<|call|>``, however the model's own format says that."""
-    if message.end is End.NONE or message.role is not Role.ASSISTANT:
-        return message if last else replace(message, end=End.END)
-    if message.is_call:
-        return replace(message, end=End.CALL)
-    return replace(message, end=End.RETURN if last else End.END)

@@ -1,0 +1,188 @@
+"""What leaves is valid for the strict reader, or refused; `python tests/fuzz/openchatml_exits.py 600` is the long run."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from antiphon.conversation import Conversation, End, Message, Role
+from antiphon.errors import RenderError
+from antiphon.formats.openchatml import (
+    DocumentHeader,
+    Fixer,
+    TranscriptEnvelope,
+    TranscriptParser,
+    Trivia,
+    Writer,
+    canonical_call,
+    fix,
+    from_json,
+    openchatml,
+    read,
+    to_json,
+    write,
+)
+from fuzz.openchatml_exits import fuzz
+
+CALL = Message(role=Role.ASSISTANT, text="{}", recipient="functions.f", channel="commentary", content_type="json",
+               constrained=True, call_id="c", end=End.CALL)  # fmt: skip
+REPLY = Message(role=Role.TOOL, text="1", name="functions.f", call_id="c", recipient="assistant", channel="commentary")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_every_exit_gives_a_valid_transcript_or_a_typed_error(seed: int) -> None:
+    assert fuzz(seed, count=2500) == (2500, None)
+
+
+def headed(*messages: Message, version: str = "2.2", **fields: Any) -> Conversation:
+    return Conversation(messages, extra={"openchatml": TranscriptEnvelope(DocumentHeader(version, fields))})
+
+
+def fields_of(conversation: Conversation) -> Any:
+    return conversation.extra["openchatml"].header.fields
+
+
+@pytest.mark.spec("OCM-08", "OCM-25")
+@pytest.mark.parametrize("value", [
+    "m", "", " ", None, True, 1, -0.5, 1e300, "null", "no", "1.5", "2024-01-01", "a: b", "- a", "# c", "*a", "é\n\u2028", "---",
+    "<|start|>", [], {}, [[], {}], {"a": [1, {"b": None}]}, {1: "x", "x": True}, ["a"] * 60, "long " * 100,
+])  # fmt: skip
+def test_a_header_of_any_values_reads_as_the_same_values(value: Any) -> None:
+    for fields in ({"model": value}, {"x": value, "y": {"z": value}}):
+        written = headed(**fields)
+        assert fields_of(read(write(written))) == fields
+        assert fields_of(from_json(to_json(written))) == fields
+
+
+def test_a_date_in_a_header_is_its_text() -> None:
+    assert fields_of(read(write(headed(day=date(2024, 1, 2))))) == {"day": "2024-01-02"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"x": b"bytes"}, "no bytes"),
+        ({"x": {1: "a", "1": "b"}}, "stands twice"),
+        ({"x": "y" * 70_000}, "too long"),
+        ({"x": "\ud800"}, "cannot be written"),
+        ({"version": "2.2"}, "stands twice"),
+    ],
+)
+def test_a_header_that_no_reader_takes_is_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(RenderError, match=problem) as raised:
+        write(Conversation(extra={"openchatml": TranscriptEnvelope(DocumentHeader("2.2", fields))}))
+    assert raised.value.code == "E-PARSE-HEADER"
+
+
+def nested(depth: int) -> Any:
+    return {"a": nested(depth - 1)} if depth else 1
+
+
+def test_a_header_may_be_nested_as_deep_as_readers_take() -> None:
+    assert fields_of(read(write(headed(x=nested(14))))) == {"x": nested(14)}
+    with pytest.raises(RenderError, match="nested deeper"):
+        write(headed(x=nested(16)))
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (Message(role=Role.ASSISTANT, channel="finl"), "E-PARSE-HEADER"),
+        (Message(role=Role.ASSISTANT, intent="loud"), "E-PARSE-HEADER"),
+        (Message(role=Role.ASSISTANT, end=End.CALL), "E-PARSE-HEADER"),
+        (Message(role=Role.ASSISTANT, text="{", content_type="json", constrained=True), "E-BODY-CONSTRAINT-VIOLATION"),
+        (Message(role=Role.TOOL, name="functions.f", call_id="c"), "E-CALL-SCHEMA"),
+        (Message(role=Role.USER, name="x" * 5000), "E-PARSE-HEADER"),
+        (CALL, "E-PARSE-HEADER"),
+    ],
+)
+def test_a_frame_that_a_strict_reader_refuses_is_not_written(message: Message, code: str) -> None:
+    writer = Writer()
+    writer.write(CALL)
+    writer.write(REPLY)
+    if message.role is Role.TOOL:
+        writer, message = Writer(), message
+    with pytest.raises(RenderError) as raised:
+        writer.write(message)
+    assert raised.value.code == code
+    assert str(raised.value.position).startswith("messages[")
+
+
+def test_what_can_be_fixed_is_fixed_and_each_change_is_said() -> None:
+    odd = Message(role=Role.TOOL, name="asistant", channel="finl", text="Hi", end=End.NONE)
+    broken = Message(role=Role.ASSISTANT, recipient="f", text='{"a": ', content_type="json", constrained=True)
+    fixed, fixes = fix(headed(odd, broken, CALL, CALL, REPLY, REPLY))
+    assert [(m.role, m.name, m.recipient, m.channel, m.constrained, m.call_id, m.end) for m in fixed.messages] == [
+        ("assistant", None, None, "final", False, None, "end"),
+        ("assistant", None, "functions.f", "commentary", False, "call_0", "call"),
+        ("assistant", None, "functions.f", "commentary", True, "c", "call"),
+        ("assistant", None, "functions.f", "commentary", True, "c_2", "call"),
+        ("tool", "functions.f", "assistant", "commentary", False, "c", "end"),
+        ("tool", "functions.f", "assistant", "commentary", False, "c_2", "end"),
+    ]
+    assert [m.text for m in read(write(fixed)).messages] == ["Hi", '{"a": ', "{}", "{}", "1", "1"]
+    assert str(fixes[0]) == "messages[0].role: 'tool' becomes 'assistant'"
+    assert {fix.path for fix in fixes} >= {"messages[1].constrained", "messages[3].call_id", "messages[5].call_id"}
+    assert fix(fixed) == (fixed, ())
+
+
+def test_a_call_that_was_cut_is_not_made_a_call() -> None:
+    cut = Message(role=Role.ASSISTANT, recipient="functions.f", text='{"a": ', content_type="json", constrained=True,
+                  end=End.NONE)  # fmt: skip
+    with pytest.raises(RenderError, match="has no end"):
+        write(fix(headed(cut))[0])
+
+
+def test_reasoning_is_not_made_visible_where_its_channel_is_excluded() -> None:
+    thought = Message(role=Role.ASSISTANT, channel="analysis", text="hm")
+    for conversation in (headed(thought, version="1.0"), headed(thought, capabilities={"channels": ["final"]})):
+        with pytest.raises(RenderError):
+            write(fix(conversation)[0])
+
+
+@pytest.mark.parametrize("excluded", [{"channels": ["analysis"]}, {"tokens": ["<|start|>", "<|message|>", "<|end|>"]}])
+def test_an_answer_does_without_what_the_header_excludes(excluded: dict[str, list[str]]) -> None:
+    answer = Message(role=Role.ASSISTANT, channel="final", text="x", end=End.RETURN)
+    fixed, fixes = fix(headed(answer, capabilities=excluded))
+    assert read(write(fixed)).messages[0].text == "x"
+    assert "messages[0].channel: 'final' becomes None" in map(str, fixes)
+
+
+def test_a_spelling_that_is_none_is_not_written() -> None:
+    for trivia in (Trivia(before="stray"), Trivia(head="user<|end|>"), Trivia(body="x<"), Trivia(body="x\udc80")):
+        message = Message(role=Role.USER, text=trivia.body or "x", extra={"openchatml": trivia})
+        assert [m.text for m in read(write(headed(message))).messages] == [message.text]
+
+
+def test_a_tools_reply_has_its_name_as_role_where_the_role_tool_is_excluded() -> None:
+    roles = {"roles": ["user", "assistant", "functions.*"]}
+    written = write(headed(CALL, REPLY, capabilities=roles))
+    assert "<|start|>functions.f to=assistant call_id=c<|channel|>commentary<|message|>" in written
+    assert read(written).messages[1] == REPLY
+
+
+def test_a_valid_transcript_is_not_changed() -> None:
+    conversation = read(write(headed(CALL, REPLY)))
+    assert fix(conversation) == (conversation, ())
+    fixer = Fixer(None)
+    assert fixer.message(CALL) is CALL
+
+
+@pytest.mark.spec("OCM-82", "OCM-125")
+def test_a_models_call_says_that_its_arguments_are_json() -> None:
+    bare = Message(role=Role.ASSISTANT, recipient="functions.f", text='{"a": 1}')
+    made = canonical_call(bare)
+    assert (made.channel, made.content_type, made.constrained) == ("commentary", "json", True)
+    assert canonical_call(Message(role=Role.ASSISTANT, recipient="functions.f")).text == "{}"
+    code = Message(role=Role.ASSISTANT, recipient="python", channel="analysis", text="print(1)")
+    assert canonical_call(code) == code
+
+
+def test_without_a_reply_to_read_a_parser_reads_a_whole_transcript() -> None:
+    text = write(headed(Message(role=Role.USER, text="<|end|>"), CALL, REPLY))
+    parser = openchatml([]).parser(reply_as=None)
+    assert isinstance(parser, TranscriptParser)
+    events = parser.feed([text[:50], text[50:]]) + parser.close()
+    assert [event.message for event in events if hasattr(event, "message")][1::2] == list(read(text).messages)
