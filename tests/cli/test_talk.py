@@ -157,6 +157,31 @@ def test_a_reply_is_parsed_into_messages_with_the_fields_of_message(home: Path) 
     assert "functions.f" in for_people
 
 
+@pytest.mark.parametrize("options", [(), ("--whole",), ("--strict",)])
+def test_a_whole_transcript_is_parsed_into_its_messages(home: Path, options: tuple[str, ...]) -> None:
+    frames = "<|start|>user<|message|>Say <<|end|><|end|>\n<|start|>assistant<|channel|>final<|message|>No.<|return|>\n"
+    for transcript in (f'version: "2.2"\n{frames}', f'---\nversion: "2.2"\n---\n{frames}', frames):
+        done = antiphon("parse", "-", "--from", "openchatml", "--json", *options, home=home, stdin=transcript)
+        output = json.loads(done.stdout)
+        assert [(m["role"], m["text"]) for m in output["messages"]] == [("user", "Say <|end|>"), ("assistant", "No.")]
+        assert output["incidents"] == []
+
+
+def test_a_reply_in_openchatml_is_no_transcript(home: Path) -> None:
+    reply = "<|channel|>final<|message|>No.<|return|>"
+    output = json.loads(antiphon("parse", "-", "--from", "openchatml", "--json", home=home, stdin=reply).stdout)
+    assert [(m["channel"], m["text"]) for m in output["messages"]] == [("final", "No.")]
+
+
+def test_what_is_wrong_with_a_transcript_is_an_incident_or_with_strict_an_error(home: Path) -> None:
+    broken = 'version: "2.2"\n<|start|>moderator<|message|>x<|end|>\n'
+    output = json.loads(antiphon("parse", "-", "--from", "openchatml", "--json", home=home, stdin=broken).stdout)
+    assert [incident["code"] for incident in output["incidents"]] == ["E-PARSE-HEADER"] * len(output["incidents"])
+    assert output["incidents"]
+    strict = antiphon("parse", "-", "--from", "openchatml", "--strict", home=home, stdin=broken)
+    assert (strict.returncode, "E-PARSE-HEADER" in strict.stderr) == (1, True)
+
+
 def test_a_harmony_reply_and_a_whole_harmony_conversation_are_parsed(home: Path) -> None:
     reply = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>4.<|return|>"
     output = json.loads(antiphon("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)

@@ -1,6 +1,6 @@
 """Throws random headers, conversations and replies at everything that writes OpenChatML.
 
-    python tests/fuzz/openchatml_exits.py [SECONDS] [SEED]
+    PYTHONPATH=tests python tests/fuzz/openchatml_exits.py [SECONDS] [SEED]
 
 What comes out is valid for the strict reader, or the exit refuses with a typed error; nothing else may happen. A
 failure prints the check and the input.

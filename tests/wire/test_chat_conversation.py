@@ -157,3 +157,12 @@ def test_a_chat_without_a_server_stores_nothing() -> None:
         read_turn_request({**BODY, "store": True})
     assert caught.value.code == "unsupported_parameter"
     assert "store" in caught.value.message
+
+
+def test_reasoning_alone_is_no_empty_answer() -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None, "reasoning": "hm"}]}
+    conversation = read_chat(body)
+    assert [(m.effective_channel, m.text) for m in conversation.messages] == [("final", "Hi"), ("analysis", "hm")]
+    assert write_chat(conversation) == body
+    with pytest.raises(RequestError, match="needs content"):
+        read_chat({"messages": [{"role": "assistant", "content": None}]})

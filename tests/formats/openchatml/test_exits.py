@@ -1,4 +1,4 @@
-"""What leaves is valid for the strict reader, or refused; `python tests/fuzz/openchatml_exits.py 600` is the long run."""
+"""What leaves is valid for the strict reader, or refused; `tests/fuzz/openchatml_exits.py` is the long run."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ def fields_of(conversation: Conversation) -> Any:
 
 @pytest.mark.spec("OCM-08", "OCM-25")
 @pytest.mark.parametrize("value", [
-    "m", "", " ", None, True, 1, -0.5, 1e300, "null", "no", "1.5", "2024-01-01", "a: b", "- a", "# c", "*a", "é\n\u2028", "---",
-    "<|start|>", [], {}, [[], {}], {"a": [1, {"b": None}]}, {1: "x", "x": True}, ["a"] * 60, "long " * 100,
+    "m", "", " ", None, True, 1, -0.5, 1e300, "null", "no", "1.5", "2024-01-01", "a: b", "- a", "# c", "*a",
+    "é\n\u2028", "---", "<|start|>", [], {}, [[], {}], {"a": [1, {"b": None}]}, {1: "x", "x": True},
+    ["a"] * 60, "long " * 100,
 ])  # fmt: skip
 def test_a_header_of_any_values_reads_as_the_same_values(value: Any) -> None:
     for fields in ({"model": value}, {"x": value, "y": {"z": value}}):
