@@ -8,6 +8,7 @@ failure prints the check and the input.
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import sys
@@ -164,9 +165,9 @@ def transcript(rng: random.Random, seeds: list[str]) -> str | None:
         return None
 
 
-def is_valid(written: str | bytes) -> str | None:
+def is_valid(written: str | bytes, *, fragment: bool = False) -> str | None:
     try:
-        read(written)
+        read(written, fragment=fragment)
     except ParseError as error:
         return f"the strict reader says {error.code}: {error}"
     return None
@@ -204,18 +205,43 @@ def check_write(rng: random.Random, seeds: list[str]) -> tuple[object, str | Non
 
 
 def check_lenient(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
-    """The best reading of a broken transcript is written as a valid one, or refused."""
-    given = mutate(rng, rng.choice(seeds), seeds)[:2000]
+    """The best reading of a broken text is written as a valid transcript, or refused."""
+    source, text = rng.choice(["openchatml", "harmony"]), mutate(rng, rng.choice(seeds), seeds)[:2000]
+    given = (source, text[max(0, text.find(SPELLED[0])) :] if source == "harmony" else text)
     try:
-        written = b"".join(Conversion(to="openchatml", source="openchatml", lenient=True).run([as_bytes(given)]))
+        written = b"".join(Conversion(to="openchatml", source=source, lenient=True).run([as_bytes(given[1])]))
     except AntiphonError:
         return given, None
-    fragment = repair(given)[0].extra["openchatml"].header is None
+    envelope = repair(text)[0].extra["openchatml"]
+    headless = isinstance(envelope, TranscriptEnvelope) and envelope.header is None
+    return given, is_valid(written, fragment=source == "openchatml" and headless)
+
+
+def check_chat(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
+    """Chat JSON of any kind becomes a valid transcript, or is refused."""
+    given = json.dumps({"messages": [chat_message(rng) for _ in range(rng.randrange(1, 5))]})
     try:
-        read(written, fragment=fragment)
-    except ParseError as error:
-        return given, f"the strict reader says {error.code}: {error}"
-    return given, None
+        written = b"".join(Conversion(to="openchatml", source="chat").run([given.encode()]))
+    except AntiphonError:
+        return given, None
+    return given, is_valid(written)
+
+
+def chat_message(rng: random.Random) -> dict[str, Any]:
+    role = rng.choice(["system", "developer", "user", "assistant", "assistant", "tool"])
+    message: dict[str, Any] = {"role": role, "content": rng.choice([None, text(rng), text(rng)])}
+    if role == "tool":
+        message["tool_call_id"] = rng.choice(["c", "d"])
+    if role == "assistant" and rng.random() < 0.6:
+        names = ["f", "python", "a.b", "a b", "<|end|>", "assistant"]
+        calls = [
+            {"id": id, "type": "function", "function": {"name": rng.choice(names), "arguments": rng.choice(BODIES)}}
+            for id in ("c", "d")[: rng.randrange(1, 3)]
+        ]
+        message |= {"tool_calls": calls}
+    if rng.random() < 0.2:
+        message["reasoning" if role == "assistant" else "name"] = rng.choice(["hm", "é <"])
+    return message
 
 
 def check_convert(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
@@ -308,6 +334,7 @@ CHECKS: dict[Callable[[random.Random, list[str]], tuple[object, str | None]], in
     check_header: 3,
     check_write: 6,
     check_lenient: 3,
+    check_chat: 2,
     check_convert: 2,
     check_json: 2,
     check_answer: 4,

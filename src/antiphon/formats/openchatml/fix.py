@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from itertools import count
 
@@ -17,7 +17,7 @@ from .rules import Rules
 from .spelling import CHANNEL, CONSTRAIN, END, LITERAL, RETURN, is_utf8
 from .writer import envelope_of
 
-FIELDS = ("role", "text", "name", "recipient", "channel", "content_type", "constrained", "call_id", "intent", "end")
+FIELDS = tuple(field.name for field in fields(Message) if field.compare)
 _NEAR = 0.7
 
 
@@ -43,7 +43,7 @@ def fix(conversation: Conversation) -> tuple[Conversation, tuple[Fix, ...]]:
 class Fixer:
     """Fixes the messages of one transcript, in their order; ``fixes`` is what was changed so far.
 
-    Nothing hidden becomes visible, no text is lost, and no message is added or left out.
+    What is on a hidden channel stays hidden, no text is lost, and no message is added or left out.
     """
 
     def __init__(self, header: DocumentHeader | None) -> None:

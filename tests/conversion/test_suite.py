@@ -1,0 +1,61 @@
+"""Every valid transcript of the conformance suite, to every form and back."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from antiphon.conversion import Conversion, SidecarWriter, read_sidecar
+from antiphon.errors import ParseError, RenderError
+from antiphon.formats.openchatml import read, read_cases
+
+SUITE = Path(__file__).parents[1] / "spec" / "openchatml"
+FORMS = ("harmony", "harmony-ids", "harmony-json", "chat", "responses")
+
+
+@cache
+def valid_transcripts() -> dict[str, bytes]:
+    cases = [case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))]
+    return {case.id: case.transcript for case in cases if is_valid(case.transcript)}
+
+
+def is_valid(transcript: bytes) -> bool:
+    try:
+        read(transcript)
+    except ParseError:
+        return False
+    return True
+
+
+def there_and_back(transcript: bytes, form: str, *, beside: bool) -> tuple[bytes | None, int]:
+    """What comes back, and how much the way there loses; None where the form cannot say it."""
+    there = Conversion(to=form, source="openchatml", sidecar_writer=SidecarWriter() if beside else None)
+    try:
+        output = b"".join(there.run([transcript]))
+    except RenderError as error:
+        if error.code != "spelled_control":
+            raise
+        return None, 0
+    sidecar = there.sidecar()
+    back = Conversion(to="openchatml", source=form, input_sidecar=read_sidecar(sidecar.encode()) if sidecar else None)
+    return b"".join(back.run([output])), there.losses
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_with_a_sidecar_each_of_them_comes_back_byte_for_byte(form: str) -> None:
+    assert len(valid_transcripts()) > 80
+    for name, transcript in valid_transcripts().items():
+        back, _ = there_and_back(transcript, form, beside=True)
+        assert back in (None, transcript), name
+        assert back is not None or form == "harmony"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_without_one_each_comes_back_valid_and_with_no_message_that_nobody_wrote(form: str) -> None:
+    for name, transcript in valid_transcripts().items():
+        back, losses = there_and_back(transcript, form, beside=False)
+        if back is not None:
+            assert len(read(back).messages) <= len(read(transcript).messages) or losses, name
