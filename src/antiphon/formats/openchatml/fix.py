@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
@@ -55,8 +56,9 @@ class Fixer:
         self._needs_channels = bool(header and header.harmony.enabled and header.harmony.require_channels)
         self._version_1 = header is not None and header.version.startswith("1.")
         self._ids: set[str] = set()
-        self._open: list[tuple[str | None, str, str | None]] = []
-        """Calls without a reply: the id that they had, their id, and their tool."""
+        self._numbers: dict[str | None, Iterator[int]] = {}
+        self._open: dict[str | None, deque[tuple[str, str | None]]] = {}
+        """Calls without a reply: by the id that they had, their ids and their tools."""
 
     def message(self, message: Message) -> Message:
         """The message, fixed; the one that came in where nothing was to be done."""
@@ -92,14 +94,15 @@ class Fixer:
         """A call has an id of its own, a channel for calls, and ``<|call|>``; one that was cut may be no whole call."""
         id = call.call_id if call.call_id is not None and call.call_id not in self._ids else self._free_id(call.call_id)
         self._ids.add(id)
-        self._open.append((call.call_id, id, call.recipient))
+        self._open.setdefault(call.call_id, deque()).append((id, call.recipient))
         channels = self._rules.call_channels(call)
         channel = call.channel if call.effective_channel in channels or not channels else channels[0]
         whole = call.end is not End.NONE or (call.constrained and _typed(call) is call)
         return replace(call, call_id=id, channel=channel, end=End.CALL if whole else End.NONE)
 
     def _free_id(self, taken: str | None) -> str:
-        names = (f"call_{n}" for n in count()) if taken is None else (f"{taken}_{n}" for n in count(2))
+        numbers = self._numbers.setdefault(taken, count(0 if taken is None else 2))
+        names = (f"{'call' if taken is None else taken}_{n}" for n in numbers)
         return next(name for name in names if name not in self._ids)
 
     def _other(self, message: Message) -> Message:
@@ -110,13 +113,15 @@ class Fixer:
 
     def _reply(self, reply: Message) -> Message:
         """A reply names its tool and its call; replies to calls of one id answer them in their order."""
-        if reply.call_id is not None:
-            call = next((call for call in self._open if call[0] == reply.call_id), None)
-        else:
-            call = next((call for call in self._open if reply.name in (None, call[2])), None)
-        if call is not None:
-            self._open.remove(call)
-            reply = replace(reply, call_id=call[1], name=reply.name or call[2])
+        had = reply.call_id
+        if had is None:
+            had = next((had for had, (call, *_) in self._open.items() if reply.name in (None, call[1])), None)
+        calls = self._open.get(had)
+        if calls:
+            id, tool = calls.popleft()
+            reply = replace(reply, call_id=id, name=reply.name or tool)
+            if not calls:
+                del self._open[had]
         return reply if reply.name is None else replace(reply, name=self._tools.qualify(reply.name))
 
     # -- what the header excludes -------------------------------------------------------------------------------------

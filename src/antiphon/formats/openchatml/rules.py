@@ -39,6 +39,11 @@ class Rules:
         self._synthesised = 0
         self._last: Frame | None = None
 
+    @property
+    def is_free(self) -> bool:
+        """Whether a frame that neither calls nor answers nor promises a type can break no rule."""
+        return not (self._legacy or self._limited or self._require_channels)
+
     def settle(self, frame: Frame) -> list[Finding]:
         """What is wrong with the frame, in the order of its text; ``frame.message`` gets the ids that it lacks."""
         found: list[Finding] = []

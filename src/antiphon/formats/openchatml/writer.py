@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from antiphon.conversation import Conversation, End, Message, OpaquePart, Settings
+from antiphon.conversation import Conversation, End, Message, OpaquePart, Role, Settings
 from antiphon.errors import Position, RenderError
 from antiphon.tokens import spell
 
@@ -42,6 +42,7 @@ class Writer:
         if self._envelope.header:
             self._heads.declare(self._envelope.header.builtin_tools)
         self._rules = Rules(self._envelope.header)
+        self._is_free = self._rules.is_free
         self._cache: dict[tuple[object, ...], tuple[str, str, Head]] = {}
         self._number = 0
         self._open = False
@@ -137,7 +138,9 @@ class Writer:
         """That a strict reader takes the frame behind those before it."""
         if len(spelled) > MAX_HEAD:
             raise self._refused(f"its head has more than {MAX_HEAD} characters", E_HEADER)
-        literal = LITERAL.spelling in body and _BLOCK.search(body) is not None
+        if self._is_free and not head.needs_body and message.role is not Role.TOOL and message.end is not End.CALL:
+            return
+        literal = not self._is_free and LITERAL.spelling in body and _BLOCK.search(body) is not None
         for finding in self._rules.settle(Frame(message, head, spelled, _NOWHERE, None, literal)):
             if not finding.warning:
                 raise self._refused(finding.message, finding.code, finding.hint)
