@@ -54,7 +54,7 @@ class Answer:
         return self._rest(first, last=not shown, reason=reason) + written
 
     def _is_written(self, message: Message) -> bool:
-        return self._revealed or visible_to_user(message) or message.is_call
+        return self._revealed or visible_to_user(message) or (message.is_call and message.recipient != "")
 
     # -- an open frame ------------------------------------------------------------------------------------------------
 
