@@ -88,7 +88,7 @@ compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over
 
 fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers
 	$(BIN)/python tests/fuzz/openchatml.py 600
-	PYTHONPATH=tests $(BIN)/python tests/fuzz/openchatml_exits.py 600
+	$(BIN)/python tests/fuzz/openchatml_exits.py 600
 	$(BIN)/python tests/fuzz/openchatml_readers.py 120
 
 lmdeploy: setup  ## every built-in chat template against the LMDeploy releases that had it: fetches 0.8 GB, of which 0.5 MB stay

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -98,12 +100,14 @@ def test_a_type_that_no_header_of_harmony_has_is_reported_and_with_its_sidecar_w
 
 
 @pytest.mark.parametrize("form", ["chat", "responses"])
-@pytest.mark.parametrize(("tool", "body"), [("python", "print(1)"), ("functions.f", "{broken")])
-def test_arguments_that_are_no_json_do_not_promise_it(form: str, tool: str, body: str) -> None:
-    call = f"<|start|>assistant to={tool} call_id=c<|channel|>commentary<|message|>{body}<|call|>\n"
+@pytest.mark.parametrize(
+    ("head", "body"), [("to=python call_id=c", "print(1)"), ("to=functions.f call_id=c content_type=text", "{broken")]
+)
+def test_arguments_that_are_no_json_do_not_promise_it(form: str, head: str, body: str) -> None:
+    call = f"<|start|>assistant {head}<|channel|>commentary<|message|>{body}<|call|>\n"
     back, losses = way(ASKED + call, form)
     assert (back.messages[1].text, back.messages[1].constrained) == (body, False)
-    assert losses
+    assert any("constrained" in loss for loss in losses)
 
 
 def test_a_sidecar_that_was_changed_cannot_make_an_invalid_transcript() -> None:
@@ -131,3 +135,14 @@ def test_what_cannot_be_fixed_is_an_error_in_the_lenient_reading_too() -> None:
     with pytest.raises(RenderError) as raised:
         list(conversion.run([b'version: "2.2"\n<|start|>moderator<|message|>x<|end|>\n']))
     assert raised.value.code == "E-PARSE-HEADER"
+
+
+@pytest.mark.parametrize("arguments", ['{"a": ', "[1]", "", "no JSON", '{"a": NaN}'])
+def test_broken_arguments_of_chat_json_promise_nothing_and_are_reported(arguments: str) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    body = {"messages": [{"role": "assistant", "content": None, "tool_calls": [call]}]}
+    losses: list[str] = []
+    conversion = Conversion(to="openchatml", source="chat", on_loss=lambda loss: losses.append(loss.path))
+    (made,) = read(b"".join(conversion.run([json.dumps(body).encode()]))).messages
+    assert (made.text, made.content_type, made.constrained) == (arguments, None, False)
+    assert "messages[0].constrained" in losses

@@ -1,6 +1,6 @@
 """Throws random headers, conversations and replies at everything that writes OpenChatML.
 
-    PYTHONPATH=tests python tests/fuzz/openchatml_exits.py [SECONDS] [SEED]
+    python tests/fuzz/openchatml_exits.py [SECONDS] [SEED]
 
 What comes out is valid for the strict reader, or the exit refuses with a typed error; nothing else may happen. A
 failure prints the check and the input.
@@ -16,7 +16,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from antiphon.conversation import Conversation, End, FinishReason, Message, MessageEnded, Role
 from antiphon.conversion import Conversion, SidecarWriter, read_sidecar

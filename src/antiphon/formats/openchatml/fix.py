@@ -64,7 +64,7 @@ class Fixer:
         """The message, fixed; the one that came in where nothing was to be done."""
         fixed = self._words(message)
         fixed = self._called(fixed) if fixed.is_call else self._other(fixed)
-        fixed = self._allowed(_typed(fixed))
+        fixed = self._allowed(self._typed(fixed))
         changes = [Fix(f"messages[{self._number}].{name}", had, has) for name, had, has in differences(message, fixed)]
         self.fixes += changes
         self._number += 1
@@ -97,8 +97,18 @@ class Fixer:
         self._open.setdefault(call.call_id, deque()).append((id, call.recipient))
         channels = self._rules.call_channels(call)
         channel = call.channel if call.effective_channel in channels or not channels else channels[0]
-        whole = call.end is not End.NONE or (call.constrained and _typed(call) is call)
+        whole = call.end is not End.NONE or (call.constrained and self._typed(call) is call)
         return replace(call, call_id=id, channel=channel, end=End.CALL if whole else End.NONE)
+
+    def _typed(self, message: Message) -> Message:
+        """A body that is not what it promises promises nothing; a function's arguments that are no JSON are text."""
+        if message.constrained and (
+            message.content_type is None or constraint_problem(message) or shape_problem(message)
+        ):
+            message = replace(message, constrained=False, content_type=None)
+        if self._rules.harmony or not shape_problem(message):
+            return message
+        return replace(message, constrained=False, content_type="text")
 
     def _free_id(self, taken: str | None) -> str:
         numbers = self._numbers.setdefault(taken, count(0 if taken is None else 2))
@@ -166,15 +176,6 @@ def _without_empty_words(message: Message) -> Message:
         message, name=message.name or None, recipient=message.recipient or None, channel=message.channel or None,
         content_type=message.content_type or None, call_id=message.call_id or None, intent=message.intent or None,
     )  # fmt: skip
-
-
-def _typed(message: Message) -> Message:
-    """A body that is not what it promises promises nothing."""
-    if not message.constrained:
-        return message
-    if message.content_type is not None and not constraint_problem(message) and not shape_problem(message):
-        return message
-    return replace(message, constrained=False, content_type=None)
 
 
 def _on_no_channel(message: Message) -> Message:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from antiphon.conversation import Channel, Conversation, End, FinishReason, Message, Role, visible_to_user
 from antiphon.errors import ParseError, RenderError
 from antiphon.formats.openchatml import Fixer, TranscriptEnvelope, Writer, canonical_call, envelope_of
-from antiphon.formats.openchatml.body import constraint_problem
+from antiphon.formats.openchatml.body import constraint_problem, shape_problem
 from antiphon.formats.openchatml.finding import E_CONSTRAINT
 from antiphon.formats.openchatml.spelling import spell_body
 
@@ -124,8 +124,8 @@ class Answer:
 
 
 def _whole(message: Message) -> Message:
-    """Raises `ParseError` (E-BODY-CONSTRAINT-VIOLATION, §6) for a body that is not what its head promises."""
-    problem = constraint_problem(message)
+    """Raises `ParseError` for a body that is not what its head promises (§6), and for arguments that are none (§14)."""
+    problem = constraint_problem(message) or shape_problem(message)
     if problem is not None:
         raise ParseError(f"the model's message breaks its promise: {problem.message}", code=problem.code)
     return message
