@@ -14,9 +14,10 @@ from antiphon.errors import ParseError, RenderError
 from .document import DocumentHeader
 from .finding import Finding, Place
 from .frame import Trivia
+from .header_writer import spell_header
 from .reader import TranscriptEnvelope, read
 from .writer import Writer
-from .yaml_header import HeaderScanner, read_header, spell_header
+from .yaml_header import HeaderScanner, read_header
 
 _VERSION = re.compile(r"^version:[ \t]*([0-9.]+)(?=[ \t]*(?:#|$))", re.MULTILINE)
 
