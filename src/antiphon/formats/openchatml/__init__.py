@@ -5,6 +5,7 @@ from antiphon.conversation import Loss
 from .body import CallArguments, ToolFailure, ToolReply, canonical_call, read_arguments, read_tool_reply
 from .canonical import format_transcript
 from .conformance import Case, Implementation, Level, Outcome, Tally, read_cases, run_conformance, tallies
+from .declarations import declared_tools, lift_tools, read_declaration
 from .display import Reflection, reflections, show, shown
 from .document import ANTIPHON_CAPABILITIES, Capabilities, DocumentHeader, HarmonyProfile
 from .events import EventStream, sse
@@ -72,6 +73,9 @@ __all__ = [
     "turn_to_json",
     "SCHEMAS",
     # tools
+    "declared_tools",
+    "lift_tools",
+    "read_declaration",
     "CallArguments",
     "ToolFailure",
     "ToolReply",

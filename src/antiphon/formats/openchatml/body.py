@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 from xml.parsers import expat
@@ -12,7 +12,9 @@ from xml.parsers import expat
 import jsonschema_rs
 import yaml
 
-from antiphon.conversation import FUNCTIONS, Channel, End, Message, ToolSpec
+from antiphon.conversation import FUNCTIONS, Channel, End, JsonSchema, Message, ToolSpec
+from antiphon.errors import RequestError
+from antiphon.grammar import check_schema
 
 from .finding import E_CALL, E_CONSTRAINT, Problem
 from .yaml_words import yaml_problem
@@ -181,13 +183,21 @@ def _schema_problem(values: dict[str, Any], tool: ToolSpec) -> Problem | None:
     if tool.parameters is None:
         return None if not values else Problem(0, f"{tool.recipient} takes no arguments", code=E_CALL)
     try:
-        error = next(iter(jsonschema_rs.validator_for(tool.parameters).iter_errors(values)), None)
-    except (jsonschema_rs.ValidationError, ValueError) as broken:
-        return Problem(0, f"the schema of {tool.recipient} cannot be used: {broken}", code=E_CALL)
+        error = next(_schema_errors(values, tool.parameters), None)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, RequestError, ValueError) as broken:
+        message = f"the schema of {tool.recipient} cannot be used: {getattr(broken, 'message', broken)}"
+        return Problem(0, message, "The call is not checked.", E_CALL, warning=True)
     if error is None:
         return None
     where = ".".join(map(str, error.instance_path))
     return Problem(0, f"{tool.recipient}{'.' + where if where else ''}: {error.message}", code=E_CALL)
+
+
+def _schema_errors(values: dict[str, Any], schema: JsonSchema) -> Iterator[jsonschema_rs.ValidationError]:
+    """A schema that anybody may have written: nothing is fetched, and patterns give up rather than run on."""
+    check_schema(schema, "parameters")
+    patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
+    yield from jsonschema_rs.validator_for(schema, offline=True, pattern_options=patterns).iter_errors(values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, ToolSp
 from antiphon.errors import Position
 
 from .body import constraint_problem, read_arguments, shape_problem
+from .declarations import AUTHORS, TITLE, DeclaredTools, read_declaration
 from .document import Capabilities, DocumentHeader, HarmonyProfile
 from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem
 from .frame import Frame, Trivia
@@ -33,7 +34,7 @@ class Rules:
         self._legacy = header is not None and header.version.startswith("1.")
         self._capabilities = header.capabilities if header else Capabilities()
         self._limited = self._capabilities != Capabilities()
-        self._tools = tools or {}
+        self._tools = DeclaredTools(header.builtin_tools if header else (), tools or {})
         self._open: dict[str, str] = {}
         self._answered: set[str] = set()
         self._synthesised = 0
@@ -59,6 +60,8 @@ class Rules:
             found += self._allowed(frame)
         if frame.head.needs_body:
             found += self._body(frame)
+        if frame.message.role in AUTHORS and TITLE in frame.message.text:
+            found += self._declaration(frame)
         footer = _footer_finding(frame)
         if footer is not None:
             found.append(footer)
@@ -116,7 +119,12 @@ class Rules:
             yield self._wrong(
                 frame, "call_id", f"the call_id {call_id!r} is used twice", "Unique in the transcript (§8)."
             )
-        self._open[call_id] = frame.message.recipient or ""
+        recipient = frame.message.recipient or ""
+        self._open[call_id] = recipient
+        if hint := self._tools.undeclared(recipient):
+            yield self._wrong(frame, "to", f"{recipient} is not declared", hint, E_CALL)
+        elif hint := self._tools.unlisted(recipient):
+            yield replace(self._wrong(frame, "to", f"{recipient} is not declared", hint, E_CALL), warning=True)
 
     def implied_id(self, message: Message) -> str | None:
         """The id with which a call or a reply is read that has none (A-O12, A-O15); None: it is a reply to nothing."""
@@ -190,6 +198,14 @@ class Rules:
                 hint = 'Write version: "2.2" in the header.'
                 yield self._wrong(frame, place, "a feature of version 2 in a transcript of version 1", hint)
                 return
+
+    def _declaration(self, frame: Frame) -> Iterator[Finding]:
+        """§16.2: the tools that calls behind this message are checked against."""
+        declaration = read_declaration(frame.message.text)
+        self._tools.add(declaration.namespaces)
+        for recipient, problem in declaration.unread:
+            message = f"the arguments of {recipient} are declared in a way that is not read: {problem}"
+            yield in_body(frame, Problem(0, message, "Its calls are not checked.", E_CALL, warning=True))
 
     def _body(self, frame: Frame) -> Iterator[Finding]:
         if frame.bodiless:
