@@ -14,6 +14,7 @@ from antiphon.observe import Metrics, Tracing
 from antiphon.store import Sessions, UnfinishedTurns
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
+from antiphon.wire.transcript.runs import TranscriptRuns
 
 from .gate.admission import Admission
 from .gate.idempotency import Idempotency
@@ -63,6 +64,7 @@ class Context:
     tools: ServerTools | None = None
     offer_tools: bool = False
     runs: Runs = field(default_factory=Runs)
+    transcripts: TranscriptRuns = field(default_factory=TranscriptRuns)
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     traffic: Traffic = field(default_factory=Traffic)
     loads: set[asyncio.Task[Model]] = field(default_factory=set)

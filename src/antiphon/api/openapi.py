@@ -49,6 +49,7 @@ from antiphon.wire.responses.schema import (
     TokenCount,
     TokensRequest,
 )
+from antiphon.wire.transcript.schema import CancelledTranscript, TranscriptCancel
 
 _KINDS = (
     ChatRequest, ChatCompletion, ChatChunk, InteractiveRequest, InteractiveAnswer, CompletionRequest, Completion,
@@ -57,7 +58,7 @@ _KINDS = (
     RenderRequest, Rendered, ParseRequest, Parsed, ErrorBody, ResponsesRequest, Response, DeletedResponse,
     TokensRequest, TokenCount, Conversation, ConversationCreate, ConversationUpdate, DeletedConversation, ItemsCreate,
     ItemList, TemplateCheckRequest, CheckedTemplate, EncodeRequest, Encoded, StoredChatCompletion, ChatCompletionList,
-    ChatCompletionUpdate, DeletedChatCompletion,
+    ChatCompletionUpdate, DeletedChatCompletion, TranscriptCancel, CancelledTranscript,
 )  # fmt: skip
 _REF = "#/components/schemas/{name}"
 
@@ -85,6 +86,10 @@ def document(limits: Limits) -> bytes:
                 **_stored_chat(),
                 "/v1/chat/interactive": {"post": _interactive()},
                 "/v1/openchatml": {"post": _transcript()},
+                "/v1/openchatml/{id}/cancel": {
+                    "post": _operation("Cancels an answer, or one call.", CancelledTranscript, body=TranscriptCancel),
+                    "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+                },
                 "/v1/completions": {
                     "post": _operation("Goes on with texts.", Completion, body=CompletionRequest, events=Completion)
                 },

@@ -295,10 +295,14 @@ class PostRoute:
         """The body, of the kind that the route reads."""
         return await read_json(exchange.headers, receive, self._context.limits, room)
 
-    async def _checked(self, post: Post) -> None:
+    def check(self, post: Post) -> None:
+        """Raises `OverloadedError` where no more work is taken now."""
         self._context.lifecycle.check()
         self._context.admission.check(post.exchange.owner)
         self._context.rates.check(post.exchange.owner)
+
+    async def _checked(self, post: Post) -> None:
+        self.check(post)
         try:
             await self.answer(post)
         except AntiphonError as error:

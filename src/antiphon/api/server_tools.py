@@ -66,18 +66,9 @@ def server_tools(context: Context, wire: ChatRequest, format: Format, *, session
     if wire.session_id:
         raise refused("session_id", "a session and server_tools cannot be had together.", code="unsupported_parameter")
     offer = context.tools.offered(builtins=format.framed)
-    return ServerToolUse(offer if requested is True else _only(offer, list(requested)), session)
-
-
-def _only(offer: Offer, names: list[str]) -> Offer:
-    """The part of the offer that goes by these names: a namespace (browser), or a function."""
-    specs = [spec for spec in offer.specs if spec.name in names or spec.name.partition("__")[0] in names]
-    builtins = [namespace for namespace in offer.builtins if namespace.name in names]
-    known = {spec.name for spec in specs} | {spec.name.partition("__")[0] for spec in specs}
-    known |= {namespace.name for namespace in builtins}
-    for i, name in enumerate(names):
-        if name not in known:
+    if requested is True:
+        return ServerToolUse(offer, session)
+    for i, name in enumerate(requested):
+        if not offer.has(name):
             raise refused(f"server_tools[{i}]", f"this server has no tool {name[:64]!r}.")
-    recipients = {spec.recipient for spec in specs}
-    recipients |= {r for r in offer.router.recipients for n in builtins if r == n.name or r.startswith(f"{n.name}.")}
-    return Offer(tuple(specs), tuple(builtins), offer.router.only(recipients))
+    return ServerToolUse(offer.only(requested), session)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from antiphon.conversation import ToolNamespace, ToolSpec
+from antiphon.conversation.tools import is_named
 
 from .alias import as_functions
 from .router import Router, ToolLimits
@@ -23,6 +24,24 @@ class Offer:
     specs: tuple[ToolSpec, ...]
     builtins: tuple[ToolNamespace, ...]
     router: Router
+
+    def has(self, name: str) -> bool:
+        """Whether a function or a namespace (``browser``) goes by the name."""
+        return any(_goes_by(spec, name) for spec in self.specs) or any(name == one.name for one in self.builtins)
+
+    def only(self, names: Collection[str]) -> Offer:
+        """The part of the offer that goes by these names."""
+        specs = tuple(spec for spec in self.specs if any(_goes_by(spec, name) for name in names))
+        builtins = tuple(namespace for namespace in self.builtins if namespace.name in names)
+        recipients = {spec.recipient for spec in specs}
+        for namespace in builtins:
+            recipients |= {one for one in self.router.recipients if f"{one}.".startswith(f"{namespace.name}.")}
+        return Offer(specs, builtins, self.router.only(recipients))
+
+
+def _goes_by(spec: ToolSpec, name: str) -> bool:
+    """``browser`` is ``functions.browser__search`` too, which it has become for a model that knows functions alone."""
+    return is_named(spec.recipient, name) or spec.name.partition("__")[0] == name
 
 
 @runtime_checkable

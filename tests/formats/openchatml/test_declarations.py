@@ -112,7 +112,7 @@ def test_declarations_of_a_long_message_take_a_moment() -> None:
     assert [tool.name for tool in declaration.namespaces[0].tools] == ["get_current_weather"]
 
 
-LEAVES = st.sampled_from(
+LEAVES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
         {"type": "string"},
         {"type": "number"},

@@ -17,6 +17,7 @@ from antiphon.conversation import (
     MessageEnded,
     Role,
     TextDelta,
+    ToolSpec,
     TurnEnded,
     Usage,
     visible_to_user,
@@ -26,6 +27,7 @@ from antiphon.formats.openchatml import (
     ANTIPHON_CAPABILITIES,
     SUMMARIES,
     Capabilities,
+    EventReader,
     EventStream,
     openchatml,
     reflections,
@@ -180,3 +182,63 @@ def test_every_code_has_a_summary_that_is_safe_for_users() -> None:
         "E-TOOL-CANCELLED", "E-STREAM-TRUNCATED", "E-PERM-VISIBILITY",
     }  # fmt: skip
     assert all("<|" not in summary and "E-" not in summary for summary in SUMMARIES.values())
+
+
+CALLS = (
+    " intent=preamble<|channel|>commentary<|message|>Plan<|end|><|start|>assistant to=functions.f call_id=a"
+    '<|channel|>commentary<|constrain|>json<|message|>{"x": 1}<|call|>'
+)
+REPLY_TO_A = Message(
+    role=Role.TOOL, name="functions.f", recipient="assistant", call_id="a", channel="commentary", text='{"ok": true}'
+)
+
+
+@pytest.mark.spec("OCM-103", "OCM-104")
+def test_a_call_is_its_name_its_id_and_its_arguments_as_they_come() -> None:
+    wire = sent(CALLS, FinishReason.TOOL_CALL)
+    assert [(event["type"], event.get("call_id")) for event in wire[2:]] == [
+        ("tool.call", "a"), ("tool.call.delta", "a"), ("response.done", "a"),
+    ]  # fmt: skip
+    started, arguments, done = wire[2:]
+    assert (started["recipient"], started["channel"], started["content_type"]) == ("functions.f", "commentary", "json")
+    assert (arguments["delta"], done["end_reason"]) == ('{"x": 1}', "call")
+    assert {event["message_id"] for event in wire[2:]} == {"r1.1"}
+
+
+def test_a_call_that_breaks_off_is_not_done() -> None:
+    wire = sent(CALLS.removesuffix("}<|call|>"), FinishReason.LENGTH_OUTPUT)
+    assert [event["type"] for event in wire[2:]] == ["tool.call", "tool.call.delta", "error"]
+
+
+def test_a_cancelled_call_is_named_by_its_own_message_and_a_reply_is_one() -> None:
+    stream = EventStream("r1")
+    for event in events(CALLS, FinishReason.TOOL_CALL):
+        stream.feed(event)
+    (reply,) = stream.tool_reply(REPLY_TO_A)
+    (cancelled,) = stream.tool_cancel("a", "too slow")
+    assert (reply["message_id"], reply["name"], reply["content"]) == ("r1.2", "functions.f", '{"ok": true}')
+    assert cancelled["message_id"] == "r1.1"
+
+
+@pytest.mark.parametrize("reply", [REPLY, CALLS, "<|channel|>final<|message|>Only.<|return|>"])
+def test_the_other_side_reads_the_messages_that_it_may_see(reply: str) -> None:
+    happened, stream, reader = events(reply), EventStream("r1"), EventReader()
+    wire = [sent for event in happened for sent in stream.feed(event)] + stream.tool_reply(REPLY_TO_A)
+    ended = [event.message for event in happened if isinstance(event, MessageEnded)]
+    shown = [message for message in ended if visible_to_user(message) or message.is_call]
+    replies = [REPLY_TO_A] if reply is CALLS else []
+    assert [message for event in wire for message in reader.feed(event)] == [*shown, *replies]
+
+
+def test_a_call_that_its_declaration_does_not_allow_is_an_error_and_no_message() -> None:
+    declared = ToolSpec("f", parameters={"type": "object", "required": ["y"]})
+    wire = sent(CALLS, FinishReason.TOOL_CALL, tools=[declared])
+    assert (wire[-1]["type"], wire[-1]["code"], wire[-1]["call_id"]) == ("error", "E-CALL-SCHEMA", "a")
+    reader, reply = EventReader(), EventStream("r1").tool_reply(REPLY_TO_A)
+    assert [message.text for event in [*wire, *reply] for message in reader.feed(event)] == ["Plan"]
+
+
+def test_an_answer_that_is_not_done_is_no_message_on_the_other_side() -> None:
+    reader = EventReader()
+    wire = sent("<|channel|>final<|message|>Only", FinishReason.LENGTH_OUTPUT)
+    assert [message for event in wire for message in reader.feed(event)] == []

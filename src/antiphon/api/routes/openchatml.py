@@ -1,4 +1,4 @@
-"""POST /v1/openchatml: a transcript in, the transcript with the model's turn or its events out."""
+"""/v1/openchatml: a transcript in, the transcript with the model's turn or its events out, and what cancels these."""
 
 from __future__ import annotations
 
@@ -8,25 +8,45 @@ from collections.abc import Sequence
 from functools import partial
 
 from starlette.datastructures import QueryParams
+from starlette.routing import Route
 from starlette.types import Receive
 
+from antiphon.api.context import Context
 from antiphon.api.gate.large import BodyRoom
 from antiphon.api.http.client import read_body
 from antiphon.api.http.exchange import Exchange
+from antiphon.api.http.lifecycle import Work
 from antiphon.api.post import Post, PostRoute
 from antiphon.conversation import DebugCapability, FinishReason
-from antiphon.errors import Position, RequestError
 from antiphon.formats.openchatml import EventStream
-from antiphon.generation import plan_turn
+from antiphon.generation import Rounds, constrain, plan_turn
+from antiphon.generation.cancel import CancellableRounds
 from antiphon.wire.dialect import OPENAI_FINISH
-from antiphon.wire.transcript.read import read_transcript
+from antiphon.wire.transcript.read import is_streamed, read_transcript
 from antiphon.wire.transcript.write import TranscriptWriter
 
 MOST_NOTES = 10
 """Changes of one answer that its header names."""
-STREAMS = {"true": True, "1": True, "false": False, "0": False}
 _NO_VALUE = re.compile(r"[^ -~]")
 """What a header's value cannot have."""
+
+
+def openchatml_routes(context: Context, prefix: str) -> list[Route]:
+    return [
+        Route(f"{prefix}/openchatml", OpenChatMLTurns(context), methods=["POST"]),
+        Route(f"{prefix}/openchatml/{{id}}/cancel", CancelTurn(context), methods=["POST"]),
+    ]
+
+
+class CancelTurn(PostRoute):
+    """Cancels a call of an answer that is being made, or all of it. Only the key that it is made for can."""
+
+    def check(self, post: Post) -> None:
+        """Cancelling makes room: it is possible while none is left."""
+
+    async def answer(self, post: Post) -> None:
+        id = post.scope["path_params"]["id"]
+        await post.send_json(self._context.transcripts.cancel(post.exchange.owner, id, post.body))
 
 
 class OpenChatMLTurns(PostRoute):
@@ -36,30 +56,26 @@ class OpenChatMLTurns(PostRoute):
         return await read_body(exchange.headers, receive, self._context.limits, room)
 
     async def answer(self, post: Post) -> None:
-        today, tenant = self._context.today, post.tenant
-        post.exchange.stream = streams(post)
+        context, today, tenant = self._context, self._context.today, post.tenant
+        requested = QueryParams(post.scope.get("query_string", b"")).get("stream")
+        post.exchange.stream = is_streamed(requested, post.exchange.headers.get("accept", ""))
         order = await post.off_loop(lambda: read_transcript(post.body, today=today, tenant=tenant))
-        model = await post.model(order.model)
-        draft = await post.off_loop(lambda: plan_turn(model, order.request))
+        post.ignore(order.ignored)
+        model, id = await post.model(order.model), f"msg_{secrets.token_hex(12)}"
+        offer = context.tools.offered(builtins=model.format.framed) if context.tools else None
+        request, router = order.with_tools(offer, always=context.offer_tools)
+        plan = await constrain(await post.off_loop(lambda: plan_turn(model, request)))
+        rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
         debug = DebugCapability(post.exchange.owner) if post.reveals else None
-        stream = EventStream(f"msg_{secrets.token_hex(12)}", accept=order.events, debug=debug)
-        writer = TranscriptWriter(
-            order.request.conversation, post.body, stream, revealed=post.reveals, report=partial(_report, post.exchange)
-        )
-        await post.answer([draft], writer)
+        stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)
+        report = partial(_report, post.exchange)
+        writer = TranscriptWriter(order.conversation, post.body, stream, revealed=post.reveals, report=report)
+        with context.transcripts.running(post.exchange.owner, id, rounds):
+            async with post.admitted():
+                await post.deliver(post.driver([rounds.steps]), writer, Work())
 
 
 def _report(exchange: Exchange, reason: FinishReason, notes: Sequence[str]) -> None:
     """Why the turn ended, and what was changed of it, in headers of the answer."""
     exchange.finish = OPENAI_FINISH[reason]
     exchange.warnings = (*exchange.warnings, *(_NO_VALUE.sub("?", note) for note in notes[:MOST_NOTES]))
-
-
-def streams(post: Post) -> bool:
-    """``?stream=true``, or that events are accepted. Raises `RequestError` for another word."""
-    requested = QueryParams(post.scope.get("query_string", b"")).get("stream")
-    if requested is None:
-        return "text/event-stream" in post.exchange.headers.get("accept", "")
-    if requested not in STREAMS:
-        raise RequestError("stream: must be true or false.", position=Position(path="stream"))
-    return STREAMS[requested]

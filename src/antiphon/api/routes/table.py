@@ -27,7 +27,7 @@ from .invocations import Invocations
 from .metrics import MetricsText
 from .models import Models
 from .native import native_routes
-from .openchatml import OpenChatMLTurns
+from .openchatml import openchatml_routes
 from .responses import Responses
 from .stored_chat import StoredCompletions
 
@@ -80,7 +80,7 @@ def _routes(context: Context, prefix: str) -> list[Route]:
         *_dialect_routes(context, prefix),
         *StoredCompletions(context).routes(prefix),
         *native_routes(context, prefix),
-        Route(f"{prefix}/openchatml", OpenChatMLTurns(context), methods=["POST"]),
+        *openchatml_routes(context, prefix),
         Route(f"{prefix}/health", health.ready, methods=["GET"]),
         Route(f"{prefix}/readyz", health.ready, methods=["GET"]),
         Route(f"{prefix}/livez", health.live, methods=["GET"]),

@@ -8,7 +8,8 @@ from .conformance import Case, Implementation, Level, Outcome, Tally, read_cases
 from .declarations import declared_tools, lift_tools, read_declaration
 from .display import Reflection, reflections, show, shown
 from .document import ANTIPHON_CAPABILITIES, Capabilities, DocumentHeader, HarmonyProfile
-from .events import EventStream, sse
+from .event_reader import EventReader
+from .events import EventStream, WireEvent, sse
 from .finding import SUMMARIES, Finding
 from .fix import Fix, Fixer, fix
 from .frame import Trivia
@@ -58,7 +59,9 @@ __all__ = [
     "for_prompt",
     "openchatml",
     # other forms
+    "EventReader",
     "EventStream",
+    "WireEvent",
     "sse",
     "FromHarmony",
     "Loss",

@@ -118,6 +118,18 @@ def shape_problem(message: Message) -> Problem | None:
     return Problem(broken.offset if broken else 0, f"the arguments of {recipient} are not a JSON object", code=E_CALL)
 
 
+def body_problem(message: Message, tool: ToolSpec | None, *, shaped: bool = True) -> Problem | None:
+    """What is wrong with the body of a whole message; ``tool`` is how the one that it calls is declared.
+
+    ``shaped`` False: arguments without a type may be anything that the tool is not declared to refuse.
+    """
+    problem = constraint_problem(message) or (shape_problem(message) if shaped else None)
+    if problem is not None or tool is None:
+        return problem
+    arguments = read_arguments(message, tool)
+    return arguments if isinstance(arguments, Problem) else None
+
+
 def canonical_call(message: Message) -> Message:
     """A call as §8.1 has it: on a channel, and its JSON arguments say that they are JSON (HIP-1.5); else the message.
 

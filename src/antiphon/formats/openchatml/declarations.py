@@ -27,7 +27,7 @@ _COMMENT = re.compile(r"^[ \t]*//[ ]?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class ToolDeclaration:
     """What one text declares. ``unread``: tools whose arguments are declared in a way that is not read, and why.
 
     ``rest`` is the text without its ``# Tools``.
@@ -38,17 +38,17 @@ class Declaration:
     rest: str = ""
 
 
-def read_declaration(text: str) -> Declaration:
+def read_declaration(text: str) -> ToolDeclaration:
     """The tools under the ``# Tools`` of a text: TypeScript-like types as §16.2 has them, or a JSON object a line."""
     title = _SECTION.search(text)
     if title is None:
-        return Declaration(rest=text)
+        return ToolDeclaration(rest=text)
     after = _NEXT_SECTION.search(text, title.end())
     end = after.start() if after else len(text)
     unread: list[tuple[str, str]] = []
     namespaces = tuple(_namespaces(text[title.end() : end], unread))
     parts = (text[: title.start()].rstrip(), text[end:].rstrip())
-    return Declaration(namespaces, tuple(unread), "\n\n".join(part for part in parts if part))
+    return ToolDeclaration(namespaces, tuple(unread), "\n\n".join(part for part in parts if part))
 
 
 def _namespaces(section: str, unread: list[tuple[str, str]]) -> Iterator[ToolNamespace]:

@@ -12,7 +12,16 @@ from antiphon.errors import Position, RequestError
 from .spelling import CONTROLS
 
 VERSION = "2.2"
-EVENTS = ("response.delta", "response.delta.flush", "response.cancel", "response.done", "tool.cancel")
+EVENTS = (
+    "response.delta",
+    "response.delta.flush",
+    "response.cancel",
+    "response.done",
+    "tool.call",
+    "tool.call.delta",
+    "tool.cancel",
+    "tool.reply",
+)
 """The streaming events that `EventStream` can send (A-O19)."""
 
 

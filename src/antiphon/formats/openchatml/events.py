@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, assert_never
 
 from antiphon.conversation import (
@@ -17,13 +17,14 @@ from antiphon.conversation import (
     MessageEnded,
     MessageStarted,
     TextDelta,
+    ToolSpec,
     TurnEnded,
     visible_to_user,
 )
 
-from .body import canonical_call, constraint_problem
+from .body import body_problem, canonical_call
 from .document import EVENTS
-from .finding import E_CONSTRAINT, E_TRUNCATED, SUMMARIES
+from .finding import E_TRUNCATED, SUMMARIES, Problem
 
 WireEvent = dict[str, Any]
 """``{"type", "message_id", "seq", …}``."""
@@ -40,27 +41,35 @@ class EventStream:
     Each message of the turn has its own ``message_id`` (``stream_id`` and its number), so streams may interleave
     (§9, A-O50); ``seq`` counts the events of the stream from 0. ``accept``: the event types that the other side
     takes, None for all. ``debug`` adds the hidden messages' text as `REASONING_DELTA`.
+    ``tools`` are those that the transcript declares: a call that they do not take is an error, and not done.
     """
 
     def __init__(
-        self, stream_id: str, *, accept: Collection[str] | None = None, debug: DebugCapability | None = None
+        self,
+        stream_id: str,
+        *,
+        accept: Collection[str] | None = None,
+        debug: DebugCapability | None = None,
+        tools: Iterable[ToolSpec] = (),
     ) -> None:
         self._stream_id = stream_id
         sendable = {"error", REASONING_DELTA} if debug else {"error"}
         self._accepted = sendable.union(event for event in EVENTS if accept is None or event in accept)
         self._debug = debug
+        self._tools = {tool.recipient: tool for tool in tools}
         self._message: Message | None = None
         self._number = -1
         self._seq = 0
         self._line_breaks = ""
         self._done = False
+        self._calls: dict[str, int] = {}
 
     def feed(self, event: Event) -> list[WireEvent]:
         match event:
             case MessageStarted(message):
                 self._message, self._line_breaks, self._done = message, "", False
                 self._number += 1
-                return []
+                return self._call_started(message) if message.is_call else []
             case TextDelta(text):
                 return self._delta(text)
             case MessageEnded(message):
@@ -74,12 +83,29 @@ class EventStream:
 
     def tool_cancel(self, call_id: str, reason: str) -> list[WireEvent]:
         """§8: a call was cancelled; for the router, not for display."""
-        return self._event("tool.cancel", call_id=call_id, reason=reason)
+        return self._event("tool.cancel", number=self._calls.get(call_id), call_id=call_id, reason=reason)
 
-    def _event(self, type: str, **fields: Any) -> list[WireEvent]:
+    def tool_reply(self, message: Message) -> list[WireEvent]:
+        """The result of a call that was answered on this side: a message of its own."""
+        self._number += 1
+        return self._event(
+            "tool.reply", call_id=message.call_id, name=message.name, channel=message.channel, content=message.text
+        )
+
+    def _call_started(self, message: Message) -> list[WireEvent]:
+        if message.call_id is not None:
+            self._calls[message.call_id] = self._number
+        return self._event(
+            "tool.call", call_id=message.call_id, recipient=message.recipient, channel=message.effective_channel,
+            content_type=message.content_type,
+        )  # fmt: skip
+
+    def _event(self, type: str, *, number: int | None = None, **fields: Any) -> list[WireEvent]:
+        """``number`` is that of the message; None: the latest."""
         if type not in self._accepted:
             return []
-        event = {"type": type, "message_id": f"{self._stream_id}.{max(self._number, 0)}", "seq": self._seq, **fields}
+        number = max(self._number, 0) if number is None else number
+        event = {"type": type, "message_id": f"{self._stream_id}.{number}", "seq": self._seq, **fields}
         self._seq += 1
         return [event]
 
@@ -87,6 +113,8 @@ class EventStream:
         message = self._message
         if message is None:
             return []
+        if message.is_call:
+            return self._event("tool.call.delta", call_id=message.call_id, delta=text)
         if not visible_to_user(message):
             return self._event(REASONING_DELTA, channel=message.effective_channel, delta=text)
         whole, before = self._line_breaks + text, len(self._line_breaks)
@@ -102,13 +130,21 @@ class EventStream:
     def _ended(self, message: Message) -> list[WireEvent]:
         self._message = None
         events = self._event("response.delta.flush") if visible_to_user(message) and message.text else []
-        if message.end is not End.NONE and constraint_problem(canonical_call(message)):
+        call: WireEvent = {"call_id": message.call_id} if message.is_call else {}
+        broken = None if message.end is End.NONE else self._problem(canonical_call(message))
+        if broken is not None:
             self._done = True
-            return events + self._event("error", code=E_CONSTRAINT, message=SUMMARIES[E_CONSTRAINT])
-        if message.end in (End.RETURN, End.CALL):
+            return events + self._event("error", code=broken.code, message=SUMMARIES[broken.code], **call)
+        if message.end is End.RETURN or (message.is_call and message.end is not End.NONE):
             self._done = True
-            events += self._event("response.done", end_reason=message.end.value)
+            end = End.CALL if message.is_call else message.end
+            events += self._event("response.done", end_reason=end.value, **call)
         return events
+
+    def _problem(self, message: Message) -> Problem | None:
+        """Why a whole message is not what its head, or the declaration of its tool, promises (§6, §8)."""
+        problem = body_problem(message, self._tools.get(message.recipient or "") if message.is_call else None)
+        return None if problem is None or problem.warning else problem
 
     def _turn_ended(self, reason: FinishReason) -> list[WireEvent]:
         match reason:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, ToolSpec
 from antiphon.errors import Position
 
-from .body import constraint_problem, read_arguments, shape_problem
+from .body import body_problem
 from .declarations import AUTHORS, TITLE, DeclaredTools, read_declaration
 from .document import Capabilities, DocumentHeader, HarmonyProfile
 from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem
@@ -211,14 +211,10 @@ class Rules:
         if frame.bodiless:
             return
         message = frame.message
-        problem = constraint_problem(message)
-        if problem is None and not (self.harmony and not message.constrained):
-            # HIP-1.4: in Harmony, arguments that are JSON say so, so others need not be.
-            problem = shape_problem(message)
-        tool = self._tools.get(message.recipient or "") if message.is_call and not problem else None
-        if tool is not None:
-            arguments = read_arguments(message, tool)
-            problem = arguments if isinstance(arguments, Problem) else None
+        # HIP-1.4: in Harmony, arguments that are JSON say so, so others need not be.
+        shaped = message.constrained or not self.harmony
+        tool = self._tools.get(message.recipient or "") if message.is_call else None
+        problem = body_problem(message, tool, shaped=shaped)
         if problem is not None:
             yield in_body(frame, problem)
 

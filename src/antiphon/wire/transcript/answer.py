@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from antiphon.conversation import Channel, Conversation, End, FinishReason, Message, Role, visible_to_user
 from antiphon.errors import ParseError, RenderError
-from antiphon.formats.openchatml import Fixer, TranscriptEnvelope, Writer, canonical_call, envelope_of
-from antiphon.formats.openchatml.body import constraint_problem, shape_problem
+from antiphon.formats.openchatml import Fixer, TranscriptEnvelope, Writer, canonical_call, declared_tools, envelope_of
+from antiphon.formats.openchatml.body import body_problem
 from antiphon.formats.openchatml.finding import E_CONSTRAINT
 from antiphon.formats.openchatml.spelling import spell_body
 
@@ -34,6 +34,7 @@ class Answer:
     def __init__(self, conversation: Conversation, *, revealed: bool) -> None:
         self.notes: list[str] = []
         self._revealed = revealed
+        self._tools = {tool.recipient: tool for one in declared_tools(conversation.messages) for tool in one.tools}
         self._continued = open_message(conversation)
         envelope = TranscriptEnvelope(envelope_of(conversation).header)
         self._writer, self._fixer = Writer(envelope), Fixer(envelope.header)
@@ -54,7 +55,8 @@ class Answer:
         return self._rest(first, last=not shown, reason=reason) + written
 
     def _is_written(self, message: Message) -> bool:
-        return self._revealed or visible_to_user(message) or (message.is_call and message.recipient != "")
+        exchanged = message.role is Role.TOOL or (message.is_call and message.recipient != "")
+        return self._revealed or visible_to_user(message) or exchanged
 
     # -- an open frame ------------------------------------------------------------------------------------------------
 
@@ -95,12 +97,12 @@ class Answer:
                 if cut:
                     self._note(f"the call of {message.recipient} was cut and is left out")
                 else:
-                    yield _whole(canonical_call(replace(message, end=End.CALL)))
+                    yield self._whole(canonical_call(replace(message, end=End.CALL)))
             elif cut:
                 yield replace(message, end=End.END)
             else:
                 returns = last and reason not in CUT and message.effective_channel == Channel.FINAL
-                yield _whole(replace(message, end=End.RETURN if returns else End.END))
+                yield self._whole(replace(message, end=End.RETURN if returns else End.END))
 
     def _frame(self, message: Message) -> str:
         """Hidden messages that the header excludes are left out; any other is an error."""
@@ -119,13 +121,12 @@ class Answer:
             self._note(str(fix))
         return fixed
 
+    def _whole(self, message: Message) -> Message:
+        """Raises `ParseError` (§6, §8) for a body that is not what its head or the declaration of its tool promises."""
+        problem = body_problem(message, self._tools.get(message.recipient or "") if message.is_call else None)
+        if problem is not None and not problem.warning:
+            raise ParseError(f"the model's message breaks its promise: {problem.message}", code=problem.code)
+        return message
+
     def _note(self, note: str) -> None:
         self.notes.append(note)
-
-
-def _whole(message: Message) -> Message:
-    """Raises `ParseError` for a body that is not what its head promises (§6), and for arguments that are none (§14)."""
-    problem = constraint_problem(message) or shape_problem(message)
-    if problem is not None:
-        raise ParseError(f"the model's message breaks its promise: {problem.message}", code=problem.code)
-    return message

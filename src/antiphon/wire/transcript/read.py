@@ -6,26 +6,59 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import date
 
-import msgspec
-
-from antiphon.conversation import Conversation, End, Message, Role, visible_to_user
+from antiphon.conversation import Conversation, End, Message, Role, ToolSpec, visible_to_user
 from antiphon.errors import ParseError, Position, RequestError
-from antiphon.formats.openchatml import DocumentHeader, Trivia, envelope_of, read, repair
+from antiphon.formats.openchatml import DocumentHeader, Trivia, envelope_of, lift_tools, read, repair
 from antiphon.formats.openchatml.finding import E_CONSTRAINT, E_TRUNCATED
 from antiphon.formats.openchatml.spelling import ENDLITERAL, LITERAL
 from antiphon.generation import TurnRequest
 from antiphon.tenancy import NOBODY, Tenant
+from antiphon.tools import Offer, Router
 
+from .header import ignored_keys, in_settings, read_header, words
 from .schema import GenerationSettings
+from .tools import plan_tools
+
+STREAMS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def is_streamed(requested: str | None, accept: str) -> bool:
+    """``?stream=true``, or that events are accepted. Raises `RequestError` for another word."""
+    if requested is None:
+        return "text/event-stream" in accept
+    if requested not in STREAMS:
+        raise RequestError("stream: must be true or false.", position=Position(path="stream"))
+    return STREAMS[requested]
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptRequest:
-    """What is requested: the turn, its model, and the events that the other side takes (None: all)."""
+    """What is requested: the turn, its model, and the events that the other side takes (None: all).
+
+    ``conversation`` is the transcript as it was read; that of the turn has its declarations as tools. ``builtins`` are
+    the header's ``builtin_tools`` (None: it has none), ``ignored`` the paths of its keys that change nothing.
+    """
 
     request: TurnRequest
+    conversation: Conversation
     model: str | None
     events: Collection[str] | None
+    builtins: tuple[str, ...] | None
+    ignored: tuple[str, ...]
+
+    @property
+    def declared(self) -> tuple[ToolSpec, ...]:
+        """The functions that the transcript declares."""
+        return self.request.conversation.tools
+
+    def with_tools(self, offer: Offer | None, *, always: bool) -> tuple[TurnRequest, Router]:
+        """The turn with those tools of ``offer`` that the header names, and what runs them.
+
+        ``always``: with all of them where it has no ``builtin_tools``.
+        """
+        names = () if self.builtins is None and not always else self.builtins
+        plan = plan_tools(self.request.conversation, offer, names)
+        return replace(self.request, conversation=plan.conversation), plan.router
 
 
 def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = NOBODY) -> TranscriptRequest:
@@ -37,21 +70,30 @@ def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = 
     if not conversation.messages:
         raise RequestError("The transcript has no messages.", code="missing_required_parameter")
     header = envelope_of(conversation).header or DocumentHeader()
-    settings = generation_settings(header)
-    stop = settings.stop
+    fields = read_header(header)
+    settings = fields.generation_settings or GenerationSettings()
+    lifted = lift_tools(conversation)
     request = TurnRequest(
-        conversation=replace(conversation, settings=replace(conversation.settings, current_date=today)),
-        temperature=header.temperature(),
+        conversation=replace(lifted, settings=replace(lifted.settings, current_date=today)),
+        temperature=settings.temperature,
         top_p=settings.top_p,
         top_k=settings.top_k,
         min_p=settings.min_p,
         seed=settings.seed,
         max_tokens=settings.max_tokens,
-        stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
+        stop=words(settings.stop),
         tenant=tenant,
-        any_call=True,
+        any_call=not lifted.tools,
+        reword=in_settings,
     )
-    return TranscriptRequest(request, header.model, header.capabilities.streaming)
+    return TranscriptRequest(
+        request,
+        conversation,
+        fields.model,
+        header.capabilities.streaming,
+        None if settings.builtin_tools is None else words(settings.builtin_tools),
+        tuple(ignored_keys(header)),
+    )
 
 
 def _read(body: bytes) -> Conversation:
@@ -78,13 +120,3 @@ def _opens_literal(message: Message) -> bool:
     spelling = message.extra.get("openchatml")
     body = (spelling.body or "") if isinstance(spelling, Trivia) else ""
     return body.rfind(LITERAL.spelling) > body.rfind(ENDLITERAL.spelling)
-
-
-def generation_settings(header: DocumentHeader) -> GenerationSettings:
-    """Raises `RequestError` with the key's path; a setting that is not known here is refused, not ignored."""
-    try:
-        return msgspec.convert(dict(header.generation_settings), GenerationSettings)
-    except msgspec.ValidationError as error:
-        reason, _, where = str(error).partition(" - at `$")
-        path = f"generation_settings{where.rstrip('`')}"
-        raise RequestError(f"{path}: {reason}.", position=Position(path=path)) from None

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
+from antiphon.conversation import ReasoningEffort
 
-class GenerationSettings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+Words = str | list[str]
+
+
+class GenerationSettings(msgspec.Struct, kw_only=True):
     """What a header may ask of the answer (OpenChatML §2)."""
 
     temperature: float | None = None
@@ -14,6 +20,39 @@ class GenerationSettings(msgspec.Struct, forbid_unknown_fields=True, kw_only=Tru
     min_p: float | None = None
     seed: int | None = None
     max_tokens: int | None = None
-    stop: str | list[str] | None = None
-    reasoning_effort: str | None = None
-    builtin_tools: str | list[str] | None = None
+    stop: Words | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    builtin_tools: Words | None = None
+
+
+class CapabilityLists(msgspec.Struct, kw_only=True):
+    """What the other side takes, each None where it takes all."""
+
+    roles: Words | None = None
+    channels: Words | None = None
+    tokens: Words | None = None
+    streaming: Words | None = None
+
+
+class HeaderFields(msgspec.Struct, kw_only=True):
+    """The keys of a header that are known here, without its version."""
+
+    model: str | None = None
+    generation_settings: GenerationSettings | None = None
+    capabilities: CapabilityLists | None = None
+    profiles: dict[str, Any] | None = None
+
+
+class TranscriptCancel(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What is cancelled of an answer: one call, or all of it. ``reason`` is for the tool's reply and the events."""
+
+    call_id: str | None = None
+    reason: str = "cancelled by the client"
+
+
+class CancelledTranscript(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What was cancelled."""
+
+    id: str
+    cancelled: bool
+    call_id: str | None = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from antiphon.conversation import Conversation, Event, FinishReason, Message, MessageEnded, TurnEnded
+from antiphon.conversation import Conversation, FinishReason, Message, MessageEnded, TurnEnded
 from antiphon.errors import AntiphonError
-from antiphon.formats.openchatml import EventStream, sse
-from antiphon.generation import StepEvents
+from antiphon.formats.openchatml import EventStream, WireEvent, sse
+from antiphon.generation import RoundEvent, StepEvents
+from antiphon.tools import ToolCancelled, ToolEnded, ToolResult, ToolStarted
+from antiphon.tools.call import CALL_SCHEMA
 from antiphon.wire.writer import StreamForm
 
 from .answer import Answer, open_message
@@ -33,18 +35,39 @@ class TranscriptWriter:
         self._messages: list[Message] = []
         self._reason = FinishReason.ERROR
 
-    def change(self, step: StepEvents[Event]) -> bytes:
-        return b"".join([sse(event) for happened in step.events for event in self._stream.feed(happened)])
+    def change(self, step: StepEvents[RoundEvent]) -> bytes:
+        return b"".join([sse(event) for happened in step.events for event in self._sent(happened)])
+
+    def _sent(self, event: RoundEvent) -> list[WireEvent]:
+        match event:
+            case ToolStarted():
+                return []
+            case ToolCancelled(call_id, reason):
+                return self._stream.tool_cancel(call_id, reason)
+            case ToolEnded(result):
+                return self._stream.tool_reply(result.message(envelope=True))
+            case _:
+                return self._stream.feed(event)
 
     def end(self) -> bytes:
         return b""
 
-    def add(self, step: StepEvents[Event]) -> None:
+    def add(self, step: StepEvents[RoundEvent]) -> None:
         for event in step.events:
             if isinstance(event, MessageEnded):
                 self._messages.append(event.message)
+            elif isinstance(event, ToolEnded):
+                self._add_result(event.result)
             elif isinstance(event, TurnEnded):
                 self._reason = event.reason
+
+    def _add_result(self, result: ToolResult) -> None:
+        """A call that its tool does not understand is no part of the transcript, where calls have valid arguments."""
+        reply = result.message(envelope=True)
+        if result.error is not None and result.error.code == CALL_SCHEMA:
+            self._messages = [one for one in self._messages if not (one.is_call and one.call_id == reply.call_id)]
+        else:
+            self._messages.append(reply)
 
     def whole(self) -> bytes:
         frames = self._answer.frames(self._messages, self._reason)
