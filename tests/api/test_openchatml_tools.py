@@ -22,7 +22,7 @@ from antiphon.formats.openchatml import EventReader, Writer, openchatml, read, v
 from antiphon.generation import Model
 from antiphon.tokens import Piece, decode
 from antiphon.tools import FunctionToolSet, Toolbox
-from kit.api import END, TOKENIZER, Got, app, call, ids, request, running, scripted
+from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, request, running, scripted
 from kit.waiting import PATIENCE
 
 HEADER = 'version: "2.2"\ngeneration_settings: {builtin_tools: [slow, quick]}\n'
@@ -272,3 +272,62 @@ def test_unknown_keys_are_ignored_and_reported() -> None:
     ignored = answer.headers["x-antiphon-ignored"]
     assert all(key in ignored for key in ("generation_settings.mirostat", "x-mine", "capabilities.colours"))
     assert "temperature" not in ignored
+
+
+DECLARED = """version: "2.2"
+generation_settings: {builtin_tools: [quick]}
+<|start|>developer<|message|># Tools
+## functions
+{"name": "mine", "parameters": {"type": "object"}}<|end|>
+<|start|>user<|message|>Go.<|end|>
+"""
+
+
+def thinking(thought: str, *made: Piece) -> tuple[Piece, ...]:
+    return (THINK, thought, UNTHINK, *made, END)
+
+
+def reply_to(message: Message, text: str) -> str:
+    return f"<|start|>tool name={message.recipient} call_id={message.call_id} to=assistant<|message|>{text}<|end|>\n"
+
+
+@pytest.mark.spec("OCM-80", "OCM-129")
+def test_the_model_sees_why_it_called_until_it_answers_and_its_client_never_does() -> None:
+    engine = replies(
+        thinking("First.", *call("quick", '{"word": 5}')),
+        thinking("Second.", *call("mine", '{"a": 1}')),
+        thinking("Third.", *call("mine", '{"a": 2}')),
+        thinking("Fourth.", "Done."),
+        thinking("Fifth.", "Again."),
+    )
+    with running(app(engine, tools=tools())) as base:
+        transcript = DECLARED
+        for _ in range(2):
+            transcript = whole(base, transcript).body.decode()
+            transcript += reply_to(read(transcript).messages[-1], "{}")
+        transcript = whole(base, transcript).body.decode()
+        whole(base, transcript + "<|start|>user<|message|>More.<|end|>\n")
+    prompts = [decode(TOKENIZER, prompt) for prompt, *_ in engine.requests]
+    thoughts = ["First.", "Second.", "Third.", "Fourth."]
+    assert [[thought in prompt for thought in thoughts] for prompt in prompts] == [
+        [False, False, False, False],
+        [True, False, False, False],
+        [True, True, False, False],
+        [True, True, True, False],
+        [False, False, False, False],
+    ]
+    assert not any(thought in transcript for thought in thoughts)
+    assert '"word": 5' in prompts[3]
+    assert '"word": 5' not in transcript
+
+
+@pytest.mark.parametrize("change", ["arguments", "owner", "nothing"])
+def test_a_turn_that_was_changed_or_is_anothers_is_what_the_transcript_says(change: str) -> None:
+    (key, alice), (other, bob) = new_key("alice"), new_key("bob")
+    engine = replies(thinking("Why.", *call("mine", '{"a": 1}')), thinking("x", "Done."))
+    with running(app(engine, tools=tools(), keys=[alice, bob])) as base:
+        text = whole(base, DECLARED, authorization=f"Bearer {key}").body.decode()
+        text += reply_to(read(text).messages[-1], "{}")
+        text = text.replace('{"a": 1}', '{"a": 3}') if change == "arguments" else text
+        whole(base, text, authorization=f"Bearer {other if change == 'owner' else key}")
+    assert ("Why." in decode(TOKENIZER, engine.requests[1][0])) is (change == "nothing")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from antiphon.conversation import FinishReason, TurnEnded, Usage
+from antiphon.conversation import FinishReason, Message, TurnEnded, Usage
 
 from .event import StepEvents
 from .meter import Deadline
@@ -18,8 +18,14 @@ class CancellableRounds:
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
+        self._before = len(rounds.request.conversation.messages)
         self._timer: asyncio.Timeout | None = None
         self._cancelled = False
+
+    @property
+    def turn(self) -> tuple[Message, ...]:
+        """All that the request became so far, of the turns that are over: messages of the model, results of tools."""
+        return self._rounds.request.conversation.messages[self._before :]
 
     def cancel(self) -> None:
         """Stop the engine and the tools now."""

@@ -17,12 +17,13 @@ from antiphon.api.http.client import read_body
 from antiphon.api.http.exchange import Exchange
 from antiphon.api.http.lifecycle import Work
 from antiphon.api.post import Post, PostRoute
-from antiphon.conversation import DebugCapability, FinishReason
+from antiphon.conversation import DebugCapability, FinishReason, Message
 from antiphon.formats.openchatml import EventStream
 from antiphon.generation import Rounds, constrain, plan_turn
 from antiphon.generation.cancel import CancellableRounds
 from antiphon.wire.dialect import OPENAI_FINISH
 from antiphon.wire.transcript.read import is_streamed, read_transcript
+from antiphon.wire.transcript.unfinished import TranscriptMemory
 from antiphon.wire.transcript.write import TranscriptWriter
 
 MOST_NOTES = 10
@@ -63,16 +64,22 @@ class OpenChatMLTurns(PostRoute):
         post.ignore(order.ignored)
         model, id = await post.model(order.model), f"msg_{secrets.token_hex(12)}"
         offer = context.tools.offered(builtins=model.format.framed) if context.tools else None
-        request, router = order.with_tools(offer, always=context.offer_tools)
+        memory = TranscriptMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
+        request, router = order.turn(await memory.recall(order.messages), offer, always=context.offer_tools)
         plan = await constrain(await post.off_loop(lambda: plan_turn(model, request)))
         rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
         debug = DebugCapability(post.exchange.owner) if post.reveals else None
         stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)
         report = partial(_report, post.exchange)
         writer = TranscriptWriter(order.conversation, post.body, stream, revealed=post.reveals, report=report)
+
+        async def keep(_: Sequence[Message]) -> None:
+            await memory.keep(order.messages, rounds.turn)
+
         with context.transcripts.running(post.exchange.owner, id, rounds):
             async with post.admitted():
-                await post.deliver(post.driver([rounds.steps]), writer, Work())
+                run = post.driver([rounds.steps], keep=None if post.reveals else keep)
+                await post.deliver(run, writer, Work())
 
 
 def _report(exchange: Exchange, reason: FinishReason, notes: Sequence[str]) -> None:

@@ -51,13 +51,18 @@ class TranscriptRequest:
         """The functions that the transcript declares."""
         return self.request.conversation.tools
 
-    def with_tools(self, offer: Offer | None, *, always: bool) -> tuple[TurnRequest, Router]:
-        """The turn with those tools of ``offer`` that the header names, and what runs them.
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What the transcript says, without its declarations."""
+        return self.request.conversation.messages
+
+    def turn(self, messages: tuple[Message, ...], offer: Offer | None, *, always: bool) -> tuple[TurnRequest, Router]:
+        """The turn behind ``messages``, with those tools of ``offer`` that the header names, and what runs them.
 
         ``always``: with all of them where it has no ``builtin_tools``.
         """
         names = () if self.builtins is None and not always else self.builtins
-        plan = plan_tools(self.request.conversation, offer, names)
+        plan = plan_tools(replace(self.request.conversation, messages=messages), offer, names)
         return replace(self.request, conversation=plan.conversation), plan.router
 
 
