@@ -15,13 +15,14 @@ import pytest
 from antiphon.api import create_app
 from antiphon.api.gate.keys import new_key
 from antiphon.catalog.static import StaticCatalog
-from antiphon.conversation import Message, Role
+from antiphon.conversation import Message, MessageEnded, OpaquePart, Role
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import ScriptedEngine
-from antiphon.formats.openchatml import EventReader, Writer, openchatml, read, validate
-from antiphon.generation import Model
+from antiphon.formats.openchatml import EventReader, EventStream, Writer, openchatml, read, validate
+from antiphon.generation import Model, StepEvents
 from antiphon.tokens import Piece, decode
-from antiphon.tools import FunctionToolSet, Toolbox
+from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolEnded, ToolOutput, ToolResult
+from antiphon.wire.transcript.write import TranscriptWriter
 from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, request, running, scripted
 from kit.waiting import PATIENCE
 
@@ -216,6 +217,32 @@ def test_an_openchatml_model_goes_on_with_what_its_tools_say() -> None:
     assert "Hm." not in text
 
 
+@pytest.mark.parametrize("header", ['version: "1.0"', 'version: "2.2"\ncapabilities: {roles: [user, assistant]}'])
+def test_where_no_call_or_reply_can_be_written_none_is_made(header: str) -> None:
+    asked = f"{header}\ngeneration_settings: {{builtin_tools: [quick]}}\n<|start|>user<|message|>x<|end|>\n"
+    engine = replies((*call("quick", '{"word": "a"}'), END))
+    with running(app(engine, tools=tools())) as base:
+        answer = whole(base, asked)
+    assert answer.headers["x-antiphon-ignored"] == "generation_settings.builtin_tools"
+    assert "At once." not in decode(TOKENIZER, engine.requests[0][0])
+    assert not list(validate(answer.body))
+    assert [(m.is_call, m.role) for m in read(answer.body).messages][1:] == [(False, Role.ASSISTANT)]
+
+
+def test_a_reply_s_pictures_are_left_out_and_reported() -> None:
+    notes: list[str] = []
+    writer = TranscriptWriter(
+        read(ASKED), ASKED.encode(), EventStream("msg_1"), revealed=False, report=lambda reason, why: notes.extend(why)
+    )
+    made = ToolCall(call_id="a", recipient="functions.draw", body="{}")
+    output = ToolOutput(content="Drawn.", media=(OpaquePart("image", {"data": "aGk="}),))
+    called = Message(role=Role.ASSISTANT, recipient=made.recipient, call_id="a", channel="commentary", text="{}")
+    writer.add(StepEvents(0, (MessageEnded(called), ToolEnded(ToolResult(call=made, output=output))), 1))
+    whole = writer.whole()
+    assert "Drawn." in read(whole).messages[-1].text
+    assert "functions.draw" in notes[0]
+
+
 @pytest.mark.spec("OCM-101")
 def test_an_answer_that_is_cancelled_says_so_and_ends() -> None:
     with running(app(replies((*call("slow", '{"seconds": 1}'), END)), tools=tools())) as base:
@@ -265,12 +292,15 @@ def test_a_known_key_is_checked_by_type_and_range(header: str, path: str) -> Non
 
 @pytest.mark.spec("OCM-25")
 def test_unknown_keys_are_ignored_and_reported() -> None:
-    header = "generation_settings: {mirostat: 2, temperature: 0.5}\nx-mine: 1\ncapabilities: {colours: [red]}\n"
+    header = "generation_settings: {mirostat: 2, temperature: 0.5, 7: 8}\nx-mine: 1\ncapabilities: {colours: [red]}\n"
     with running(app(replies(("x", END)))) as base:
         answer = whole(base, f'version: "2.2"\n{header}<|start|>user<|message|>x<|end|>')
     assert answer.status == 200
     ignored = answer.headers["x-antiphon-ignored"]
-    assert all(key in ignored for key in ("generation_settings.mirostat", "x-mine", "capabilities.colours"))
+    assert all(
+        key in ignored
+        for key in ("generation_settings.mirostat", "generation_settings.7", "x-mine", "capabilities.colours")
+    )
     assert "temperature" not in ignored
 
 

@@ -205,9 +205,11 @@ def test_a_call_is_its_name_its_id_and_its_arguments_as_they_come() -> None:
     assert {event["message_id"] for event in wire[2:]} == {"r1.1"}
 
 
-def test_a_call_that_breaks_off_is_not_done() -> None:
-    wire = sent(CALLS.removesuffix("}<|call|>"), FinishReason.LENGTH_OUTPUT)
+@pytest.mark.parametrize("reason", [FinishReason.LENGTH_OUTPUT, FinishReason.STOP_EOS, FinishReason.STOP_SEQUENCE])
+def test_a_call_that_breaks_off_is_not_done(reason: FinishReason) -> None:
+    wire = sent(CALLS.removesuffix("}<|call|>"), reason)
     assert [event["type"] for event in wire[2:]] == ["tool.call", "tool.call.delta", "error"]
+    assert wire[-1]["code"] == "E-STREAM-TRUNCATED"
 
 
 def test_a_cancelled_call_is_named_by_its_own_message_and_a_reply_is_one() -> None:

@@ -62,6 +62,7 @@ class EventStream:
         self._seq = 0
         self._line_breaks = ""
         self._done = False
+        self._cut = False
         self._calls: dict[str, int] = {}
 
     def feed(self, event: Event) -> list[WireEvent]:
@@ -129,6 +130,7 @@ class EventStream:
 
     def _ended(self, message: Message) -> list[WireEvent]:
         self._message = None
+        self._cut = message.is_call and message.end is End.NONE
         events = self._event("response.delta.flush") if visible_to_user(message) and message.text else []
         call: WireEvent = {"call_id": message.call_id} if message.is_call else {}
         broken = None if message.end is End.NONE else self._problem(canonical_call(message))
@@ -156,11 +158,16 @@ class EventStream:
                 | FinishReason.TOOL_CALL
                 | FinishReason.CONTENT_FILTER
             ):
+                if self._cut:
+                    return self._truncated(reason)
                 return [] if self._done else self._event("response.done", end_reason=reason.value)
             case FinishReason.LENGTH_OUTPUT | FinishReason.LENGTH_CONTEXT | FinishReason.ERROR | FinishReason.TIMEOUT:
-                return self._event("error", code=E_TRUNCATED, message=SUMMARIES[E_TRUNCATED], reason=reason.value)
+                return self._truncated(reason)
             case _:
                 assert_never(reason)
+
+    def _truncated(self, reason: FinishReason) -> list[WireEvent]:
+        return self._event("error", code=E_TRUNCATED, message=SUMMARIES[E_TRUNCATED], reason=reason.value)
 
 
 def sse(event: WireEvent) -> bytes:

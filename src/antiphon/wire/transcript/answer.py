@@ -54,6 +54,12 @@ class Answer:
             self._note(NOTHING)
         return self._rest(first, last=not shown, reason=reason) + written
 
+    def without_media(self, reply: Message) -> Message:
+        """A tool's reply as a frame can hold it: the text alone."""
+        if reply.parts:
+            self._note(f"the reply of {reply.name} has media, which are left out")
+        return replace(reply, parts=())
+
     def _is_written(self, message: Message) -> bool:
         exchanged = message.role is Role.TOOL or (message.is_call and message.recipient != "")
         return self._revealed or visible_to_user(message) or exchanged

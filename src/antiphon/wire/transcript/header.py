@@ -18,11 +18,18 @@ SETTINGS = "generation_settings"
 def read_header(header: DocumentHeader) -> HeaderFields:
     """Raises `RequestError` with the path of a key whose value is of another type, or is none of its words."""
     try:
-        return msgspec.convert(dict(header.fields), HeaderFields)
+        return msgspec.convert(_named(header.fields), HeaderFields)
     except msgspec.ValidationError as error:
         reason, _, where = str(error).partition(" - at `$.")
         path = where.rstrip("`") or "header"
         raise RequestError(f"{path}: {reason}.", code="invalid_value", position=Position(path=path)) from None
+
+
+def _named(value: Any) -> Any:
+    """The value without keys that are no text: no known key is one of them."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _named(inner) for key, inner in value.items() if isinstance(key, str)}
 
 
 def ignored_keys(header: DocumentHeader) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import date
 
-from antiphon.conversation import Conversation, End, Message, Role, ToolSpec, visible_to_user
+from antiphon.conversation import Conversation, End, Message, Role, ToolChoice, ToolSpec, visible_to_user
 from antiphon.errors import ParseError, Position, RequestError
 from antiphon.formats.openchatml import DocumentHeader, Trivia, envelope_of, lift_tools, read, repair
 from antiphon.formats.openchatml.finding import E_CONSTRAINT, E_TRUNCATED
@@ -15,9 +15,9 @@ from antiphon.generation import TurnRequest
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import Offer, Router
 
-from .header import ignored_keys, in_settings, read_header, words
+from .header import SETTINGS, ignored_keys, in_settings, read_header, words
 from .schema import GenerationSettings
-from .tools import plan_tools
+from .tools import carries_calls, plan_tools
 
 STREAMS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -36,7 +36,8 @@ class TranscriptRequest:
     """What is requested: the turn, its model, and the events that the other side takes (None: all).
 
     ``conversation`` is the transcript as it was read; that of the turn has its declarations as tools. ``builtins`` are
-    the header's ``builtin_tools`` (None: it has none), ``ignored`` the paths of its keys that change nothing.
+    the header's ``builtin_tools`` (None: it has none), which do not run where it excludes calls or replies;
+    ``ignored`` are the paths of its keys that change nothing.
     """
 
     request: TurnRequest
@@ -44,6 +45,7 @@ class TranscriptRequest:
     model: str | None
     events: Collection[str] | None
     builtins: tuple[str, ...] | None
+    carries_calls: bool
     ignored: tuple[str, ...]
 
     @property
@@ -62,7 +64,8 @@ class TranscriptRequest:
         ``always``: with all of them where it has no ``builtin_tools``.
         """
         names = () if self.builtins is None and not always else self.builtins
-        plan = plan_tools(replace(self.request.conversation, messages=messages), offer, names)
+        conversation = replace(self.request.conversation, messages=messages)
+        plan = plan_tools(conversation, offer if self.carries_calls else None, names)
         return replace(self.request, conversation=plan.conversation), plan.router
 
 
@@ -77,7 +80,8 @@ def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = 
     header = envelope_of(conversation).header or DocumentHeader()
     fields = read_header(header)
     settings = fields.generation_settings or GenerationSettings()
-    lifted = lift_tools(conversation)
+    lifted, carries = lift_tools(conversation), carries_calls(header)
+    idle = () if carries or not settings.builtin_tools else (f"{SETTINGS}.builtin_tools",)
     request = TurnRequest(
         conversation=replace(lifted, settings=replace(lifted.settings, current_date=today)),
         temperature=settings.temperature,
@@ -89,6 +93,7 @@ def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = 
         stop=words(settings.stop),
         tenant=tenant,
         any_call=not lifted.tools,
+        tool_choice=ToolChoice("auto" if carries else "none"),
         reword=in_settings,
     )
     return TranscriptRequest(
@@ -97,7 +102,8 @@ def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = 
         fields.model,
         header.capabilities.streaming,
         None if settings.builtin_tools is None else words(settings.builtin_tools),
-        tuple(ignored_keys(header)),
+        carries,
+        (*ignored_keys(header), *idle),
     )
 
 

@@ -5,8 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from antiphon.conversation import Conversation
+from antiphon.conversation import Channel, Conversation, End, Message, Role
+from antiphon.errors import RenderError
+from antiphon.formats.openchatml import DocumentHeader, Fixer, TranscriptEnvelope, Writer
 from antiphon.tools import Offer, Router
+
+CALL = Message(
+    role=Role.ASSISTANT, recipient="functions.f", call_id="-", channel=Channel.COMMENTARY, text="{}",
+    content_type="json", constrained=True, end=End.CALL,
+)  # fmt: skip
+REPLY = Message(
+    role=Role.TOOL, name="functions.f", recipient="assistant", call_id="-", channel=Channel.COMMENTARY, text="-"
+)
+
+
+def carries_calls(header: DocumentHeader) -> bool:
+    """Whether a call and its reply can stand behind it: not in version 1, nor where its capabilities exclude one."""
+    writer, fixer = Writer(TranscriptEnvelope(header)), Fixer(header)
+    try:
+        return bool(writer.write(fixer.message(CALL)) and writer.write(fixer.message(REPLY)))
+    except RenderError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class TranscriptWriter:
         if result.error is not None and result.error.code == CALL_SCHEMA:
             self._messages = [one for one in self._messages if not (one.is_call and one.call_id == reply.call_id)]
         else:
-            self._messages.append(reply)
+            self._messages.append(self._answer.without_media(reply))
 
     def whole(self) -> bytes:
         frames = self._answer.frames(self._messages, self._reason)
