@@ -52,6 +52,18 @@ def test_the_harmony_profile_asks_for_channels(tmp_path: Path) -> None:
     assert done.stdout.startswith("3:19  E-PARSE-CHANNEL-MISSING")
 
 
+@pytest.mark.spec("OCM-136")
+def test_calls_are_checked_against_what_the_transcript_declares(tmp_path: Path) -> None:
+    declared = '<|start|>developer<|message|># Tools\n## functions\n{"name": "f"}<|end|>\n'
+    called = "<|start|>assistant to=functions.g call_id=a<|channel|>commentary<|constrain|>json<|message|>{}<|call|>\n"
+    done = in_process("validate", "-", home=tmp_path, stdin=f'version: "2.2"\n{declared}{called}')
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[:2] == [
+        "5:20  E-CALL-SCHEMA  functions.g is not declared",
+        "      Did you mean functions.f?",
+    ]
+
+
 def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
     done = in_process("validate", str(tmp_path / "none"), home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -27,6 +27,7 @@ from antiphon.formats.openchatml import (
     ANTIPHON_CAPABILITIES,
     SUMMARIES,
     Capabilities,
+    DeclaredTools,
     EventReader,
     EventStream,
     openchatml,
@@ -232,9 +233,10 @@ def test_the_other_side_reads_the_messages_that_it_may_see(reply: str) -> None:
     assert [message for event in wire for message in reader.feed(event)] == [*shown, *replies]
 
 
-def test_a_call_that_its_declaration_does_not_allow_is_an_error_and_no_message() -> None:
-    declared = ToolSpec("f", parameters={"type": "object", "required": ["y"]})
-    wire = sent(CALLS, FinishReason.TOOL_CALL, tools=[declared])
+@pytest.mark.parametrize("name", ["f", "another"])
+def test_a_call_that_its_declaration_does_not_allow_is_an_error_and_no_message(name: str) -> None:
+    spec = ToolSpec(name, parameters={"type": "object", "required": ["y"]})
+    wire = sent(CALLS, FinishReason.TOOL_CALL, tools=DeclaredTools((), {spec.recipient: spec}))
     assert (wire[-1]["type"], wire[-1]["code"], wire[-1]["call_id"]) == ("error", "E-CALL-SCHEMA", "a")
     reader, reply = EventReader(), EventStream("r1").tool_reply(REPLY_TO_A)
     assert [message.text for event in [*wire, *reply] for message in reader.feed(event)] == ["Plan"]

@@ -5,7 +5,7 @@ from antiphon.conversation import Loss
 from .body import CallArguments, ToolFailure, ToolReply, canonical_call, read_arguments, read_tool_reply
 from .canonical import format_transcript
 from .conformance import Case, Implementation, Level, Outcome, Tally, read_cases, run_conformance, tallies
-from .declarations import declared_tools, lift_tools, read_declaration
+from .declarations import DeclaredTools, declared_tools, lift_tools, read_declaration, tools_behind
 from .display import Reflection, reflections, show, shown
 from .document import ANTIPHON_CAPABILITIES, Capabilities, DocumentHeader, HarmonyProfile
 from .event_reader import EventReader
@@ -79,6 +79,8 @@ __all__ = [
     "declared_tools",
     "lift_tools",
     "read_declaration",
+    "tools_behind",
+    "DeclaredTools",
     "CallArguments",
     "ToolFailure",
     "ToolReply",

@@ -12,6 +12,8 @@ from antiphon.conversation import FUNCTIONS, Conversation, Message, Role, ToolNa
 from antiphon.conversation.tools import is_named
 from antiphon.errors import near
 
+from .body import body_problem
+from .finding import E_CALL, Problem
 from .types_reader import TypeReader, TypeSyntaxError
 
 TITLE = "# Tools"
@@ -171,6 +173,13 @@ def _without_declarations(messages: Iterable[Message]) -> Iterator[Message]:
             yield replace(message, text=declaration.rest)
 
 
+def tools_behind(conversation: Conversation) -> DeclaredTools:
+    """The tools that are known at the end of a transcript."""
+    known = DeclaredTools((namespace.name for namespace in conversation.builtins), {})
+    known.add(declared_tools(conversation.messages))
+    return known
+
+
 class DeclaredTools:
     """The tools that are known at a place of a transcript: those of its header, of the messages so far, and given ones.
 
@@ -206,6 +215,14 @@ class DeclaredTools:
         if not self._builtins or recipient.partition(".")[0] in {FUNCTIONS, *self._spaces}:
             return None
         return None if self._is_builtin(recipient) else f"The header has builtin_tools: {', '.join(self._builtins)}."
+
+    def problem(self, message: Message) -> Problem | None:
+        """Why a whole message is not what its head, or the declaration of its tool, promises (§6, §8)."""
+        recipient = (message.recipient or "") if message.is_call else ""
+        if hint := self.undeclared(recipient):
+            return Problem(0, f"{recipient} is not declared", hint, E_CALL)
+        problem = body_problem(message, self.get(recipient))
+        return None if problem is None or problem.warning else problem
 
     def _is_builtin(self, recipient: str) -> bool:
         """Named by the header, or a namespace without tools of its own; ``functions.browser__search`` is browser's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any, assert_never
 
 from antiphon.conversation import (
@@ -17,14 +17,14 @@ from antiphon.conversation import (
     MessageEnded,
     MessageStarted,
     TextDelta,
-    ToolSpec,
     TurnEnded,
     visible_to_user,
 )
 
-from .body import body_problem, canonical_call
+from .body import canonical_call
+from .declarations import DeclaredTools
 from .document import EVENTS
-from .finding import E_TRUNCATED, SUMMARIES, Problem
+from .finding import E_TRUNCATED, SUMMARIES
 
 WireEvent = dict[str, Any]
 """``{"type", "message_id", "seq", …}``."""
@@ -50,13 +50,13 @@ class EventStream:
         *,
         accept: Collection[str] | None = None,
         debug: DebugCapability | None = None,
-        tools: Iterable[ToolSpec] = (),
+        tools: DeclaredTools | None = None,
     ) -> None:
         self._stream_id = stream_id
         sendable = {"error", REASONING_DELTA} if debug else {"error"}
         self._accepted = sendable.union(event for event in EVENTS if accept is None or event in accept)
         self._debug = debug
-        self._tools = {tool.recipient: tool for tool in tools}
+        self._tools = tools or DeclaredTools((), {})
         self._message: Message | None = None
         self._number = -1
         self._seq = 0
@@ -133,7 +133,7 @@ class EventStream:
         self._cut = message.is_call and message.end is End.NONE
         events = self._event("response.delta.flush") if visible_to_user(message) and message.text else []
         call: WireEvent = {"call_id": message.call_id} if message.is_call else {}
-        broken = None if message.end is End.NONE else self._problem(canonical_call(message))
+        broken = None if message.end is End.NONE else self._tools.problem(canonical_call(message))
         if broken is not None:
             self._done = True
             return events + self._event("error", code=broken.code, message=SUMMARIES[broken.code], **call)
@@ -142,11 +142,6 @@ class EventStream:
             end = End.CALL if message.is_call else message.end
             events += self._event("response.done", end_reason=end.value, **call)
         return events
-
-    def _problem(self, message: Message) -> Problem | None:
-        """Why a whole message is not what its head, or the declaration of its tool, promises (§6, §8)."""
-        problem = body_problem(message, self._tools.get(message.recipient or "") if message.is_call else None)
-        return None if problem is None or problem.warning else problem
 
     def _turn_ended(self, reason: FinishReason) -> list[WireEvent]:
         match reason:

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from antiphon.conversation import Channel, Conversation, End, FinishReason, Message, Role, visible_to_user
 from antiphon.errors import ParseError, RenderError
-from antiphon.formats.openchatml import Fixer, TranscriptEnvelope, Writer, canonical_call, declared_tools, envelope_of
-from antiphon.formats.openchatml.body import body_problem
+from antiphon.formats.openchatml import Fixer, TranscriptEnvelope, Writer, canonical_call, envelope_of, tools_behind
 from antiphon.formats.openchatml.finding import E_CONSTRAINT
 from antiphon.formats.openchatml.spelling import spell_body
 
@@ -34,7 +33,7 @@ class Answer:
     def __init__(self, conversation: Conversation, *, revealed: bool) -> None:
         self.notes: list[str] = []
         self._revealed = revealed
-        self._tools = {tool.recipient: tool for one in declared_tools(conversation.messages) for tool in one.tools}
+        self._tools = tools_behind(conversation)
         self._continued = open_message(conversation)
         envelope = TranscriptEnvelope(envelope_of(conversation).header)
         self._writer, self._fixer = Writer(envelope), Fixer(envelope.header)
@@ -129,8 +128,8 @@ class Answer:
 
     def _whole(self, message: Message) -> Message:
         """Raises `ParseError` (§6, §8) for a body that is not what its head or the declaration of its tool promises."""
-        problem = body_problem(message, self._tools.get(message.recipient or "") if message.is_call else None)
-        if problem is not None and not problem.warning:
+        problem = self._tools.problem(message)
+        if problem is not None:
             raise ParseError(f"the model's message breaks its promise: {problem.message}", code=problem.code)
         return message
 

@@ -6,9 +6,18 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import date
 
-from antiphon.conversation import Conversation, End, Message, Role, ToolChoice, ToolSpec, visible_to_user
+from antiphon.conversation import Conversation, End, Message, Role, ToolChoice, visible_to_user
 from antiphon.errors import ParseError, Position, RequestError
-from antiphon.formats.openchatml import DocumentHeader, Trivia, envelope_of, lift_tools, read, repair
+from antiphon.formats.openchatml import (
+    DeclaredTools,
+    DocumentHeader,
+    Trivia,
+    envelope_of,
+    lift_tools,
+    read,
+    repair,
+    tools_behind,
+)
 from antiphon.formats.openchatml.finding import E_CONSTRAINT, E_TRUNCATED
 from antiphon.formats.openchatml.spelling import ENDLITERAL, LITERAL
 from antiphon.generation import TurnRequest
@@ -49,9 +58,9 @@ class TranscriptRequest:
     ignored: tuple[str, ...]
 
     @property
-    def declared(self) -> tuple[ToolSpec, ...]:
-        """The functions that the transcript declares."""
-        return self.request.conversation.tools
+    def declared(self) -> DeclaredTools:
+        """The tools that its calls are checked against."""
+        return tools_behind(self.conversation)
 
     @property
     def messages(self) -> tuple[Message, ...]:
