@@ -12,16 +12,9 @@ from antiphon.errors import Position, RequestError
 from .spelling import CONTROLS
 
 VERSION = "2.2"
-EVENTS = (
-    "response.delta",
-    "response.delta.flush",
-    "response.cancel",
-    "response.done",
-    "tool.call",
-    "tool.call.delta",
-    "tool.cancel",
-    "tool.reply",
-)
+STANDARD_EVENTS = ("response.delta", "response.delta.flush", "response.cancel", "response.done", "tool.cancel")
+"""The streaming events that the specification names, or implies (A-O19)."""
+EVENTS = (*STANDARD_EVENTS, "tool.call", "tool.call.delta", "tool.reply")
 """The streaming events that `EventStream` can send (A-O19)."""
 
 

@@ -25,6 +25,7 @@ from antiphon.formats.format import HistoryPolicy
 
 from .body import CallArguments, read_arguments
 from .display import show
+from .document import STANDARD_EVENTS
 from .events import EventStream, WireEvent
 from .finding import Finding
 from .hip1 import message_to_harmony
@@ -106,7 +107,8 @@ def _of_transcript(transcript: bytes, flags: Flags) -> Json:
 
 def _of_reply(reply: bytes, flags: Flags) -> Json:
     """What follows ``<|start|>assistant``, as it streams."""
-    parser, stream, utf8 = openchatml(()).parser(), EventStream("reply"), codecs.getincrementaldecoder("utf-8")()
+    parser, stream = openchatml(()).parser(), EventStream("reply", accept=STANDARD_EVENTS)
+    utf8 = codecs.getincrementaldecoder("utf-8")()
     read = [event for piece in flags.pieces(reply) for event in parser.feed([utf8.decode(piece)])]
     if flags.cancel is None:
         read += parser.close()
