@@ -221,6 +221,8 @@ def _event(type: str, **fields: Schema) -> Schema:
 
 
 _REASON = _one_of(FinishReason)
+_NULLABLE_WORD: Schema = {"anyOf": [_WORD, {"type": "null"}]}
+"""A reader gives no id to a call that has none; a server always does."""
 
 EVENTS = _named(
     "events",
@@ -229,7 +231,17 @@ EVENTS = _named(
         "oneOf": [
             _event("response.delta", channel=_one_of([Channel.FINAL, Channel.COMMENTARY]), delta=_WORD),
             _event("response.delta.flush"),
-            _event("response.done", end_reason={"anyOf": [_one_of([End.RETURN, End.CALL]), _REASON]}),
+            _event("response.done", end_reason={"anyOf": [_one_of([End.RETURN]), _REASON]}),
+            _event("response.done", end_reason={"const": End.CALL.value}, call_id=_NULLABLE_WORD),
+            _event(
+                "tool.call",
+                call_id=_NULLABLE_WORD,
+                recipient=_TEXT,
+                channel=_TEXT,
+                content_type={"type": ["string", "null"]},
+            ),
+            _event("tool.call.delta", call_id=_NULLABLE_WORD, delta=_WORD),
+            _event("tool.reply", call_id=_WORD, name=_WORD, channel=_TEXT, content=_TEXT),
             _event("response.cancel", reason=_REASON),
             _event("tool.cancel", call_id=_WORD, reason=_TEXT),
             _event(REASONING_DELTA, channel=_TEXT, delta=_TEXT),
@@ -244,6 +256,7 @@ EVENTS = _named(
                         "code": _WORD,
                         "message": _TEXT,
                         "reason": _REASON,
+                        "call_id": _NULLABLE_WORD,
                     },
                 ),
                 "dependentRequired": {"message_id": ["seq"], "seq": ["message_id"]},
