@@ -58,10 +58,8 @@ def test_calls_are_checked_against_what_the_transcript_declares(tmp_path: Path) 
     called = "<|start|>assistant to=functions.g call_id=a<|channel|>commentary<|constrain|>json<|message|>{}<|call|>\n"
     done = in_process("validate", "-", home=tmp_path, stdin=f'version: "2.2"\n{declared}{called}')
     assert done.returncode == 1
-    assert done.stdout.splitlines()[:2] == [
-        "5:20  E-CALL-SCHEMA  functions.g is not declared",
-        "      Did you mean functions.f?",
-    ]
+    assert done.stdout.startswith("5:20  E-CALL-SCHEMA  functions.g is not declared\n")
+    assert "Did you mean functions.f?" in done.stdout
 
 
 def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
