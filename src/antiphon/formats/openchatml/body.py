@@ -140,16 +140,17 @@ def canonical_call(message: Message) -> Message:
     function = (message.recipient or "").startswith(FUNCTIONS + ".")
     promised = message.content_type == "json"
     text = "{}" if (promised or (function and not message.content_type)) and not message.text.strip() else message.text
-    is_json = promised or (message.content_type is None and _is_object(text))
+    is_json = promised or (message.content_type is None and is_object(text))
     return replace(
         message, text=text, channel=message.channel or Channel.COMMENTARY, constrained=is_json or message.constrained,
         content_type="json" if is_json else message.content_type,
     )  # fmt: skip
 
 
-def _is_object(text: str) -> bool:
+def is_object(text: str) -> bool:
+    """Whether the text is a JSON object."""
     try:
-        return isinstance(_FORM.decode(text), dict)
+        return text.lstrip(" \t\r\n").startswith("{") and isinstance(json.loads(text, parse_constant=_refuse), dict)
     except (ValueError, RecursionError):
         return False
 

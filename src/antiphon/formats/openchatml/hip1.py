@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from antiphon.conversation import FUNCTIONS, Channel, Conversation, End, Intent, Loss, Message, Role, ToolNamespace
 
+from .body import is_object
 from .document import DocumentHeader
 from .head import ToolNames
 from .reader import TranscriptEnvelope
+from .rules import is_unfinished, is_unmarked_json, is_unmarked_plan
 from .writer import envelope_of
 
 HARD_STOPS = ("<|return|>", "<|call|>")
@@ -48,7 +49,7 @@ def message_to_harmony(message: Message, channels: dict[str | None, str]) -> Mes
                 channels[message.call_id] = channel
             else:
                 channels.pop(message.call_id, None)
-            is_json = message.constrained or (message.content_type is None and _is_object(message.text))
+            is_json = message.constrained or (message.content_type is None and is_object(message.text))
             content_type = "json" if is_json and message.content_type is None else message.content_type
             return replace(bare, channel=channel, constrained=is_json, content_type=content_type)
         case Role.ASSISTANT:
@@ -113,14 +114,16 @@ class FromHarmony:
         self._names: dict[str, None] = {}
         self._functions: dict[str, None] = {Channel.COMMENTARY: None}
         self._builtins: dict[str, None] = {Channel.ANALYSIS: None, Channel.COMMENTARY: None}
-        self._all_have_channels = True
+        self._whole_profile = True
+        self._unfinished = False
         self._open: list[tuple[str, str | None]] = []
         self._number = 0
 
     def note(self, message: Message) -> None:
         self._taken.add(message.call_id)
-        if message.role in (Role.ASSISTANT, Role.TOOL):
-            self._all_have_channels = self._all_have_channels and message.channel is not None
+        self._unfinished = is_unfinished(message)
+        if message.role in (Role.ASSISTANT, Role.TOOL) and (message.channel is None or is_unmarked_json(message)):
+            self._whole_profile = False
         if message.is_call:
             recipient = message.recipient or ""
             self._names.setdefault(recipient)
@@ -132,7 +135,7 @@ class FromHarmony:
     def about(self, conversation: Conversation) -> Conversation:
         """The conversation with the header for what was noted."""
         profile: dict[str, object] = {"enabled": True}
-        if self._all_have_channels:
+        if self._whole_profile and not self._unfinished:
             profile["require_channels"] = list(map(str, Channel))
         profile["tool_calls_in"] = list(map(str, self._functions))
         profile["builtins_in"] = list(map(str, self._builtins))
@@ -167,12 +170,11 @@ class FromHarmony:
 
 
 def _message_from_harmony(message: Message, call_id: str | None) -> Message:
-    announces = message.role is Role.ASSISTANT and message.channel == Channel.COMMENTARY and message.recipient is None
     added = call_id is not None and message.call_id is None
     return replace(
         message,
         call_id=call_id,
-        intent=Intent.PREAMBLE if announces and message.intent is None else message.intent,
+        intent=Intent.PREAMBLE if is_unmarked_plan(message) else message.intent,
         end=End.CALL if message.is_call and message.end is not End.NONE else message.end,
         extra={**message.extra, "synthetic_call_id": True} if added else message.extra,
     )
@@ -185,10 +187,3 @@ def _answered(open_calls: list[tuple[str, str | None]], name: str | None) -> str
         return None
     open_calls.remove(found)
     return found[0]
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False

@@ -8,7 +8,7 @@ from dataclasses import replace
 from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, ToolSpec
 from antiphon.errors import Position
 
-from .body import body_problem
+from .body import body_problem, is_object
 from .declarations import AUTHORS, TITLE, DeclaredTools, read_declaration
 from .document import Capabilities, DocumentHeader, HarmonyProfile
 from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem
@@ -27,8 +27,7 @@ class Rules:
     ) -> None:
         profile = header.harmony if header else HarmonyProfile()
         self.harmony = harmony or profile.enabled
-        self._whole_turns = harmony
-        self._require_channels = bool(profile.require_channels) if profile.enabled else harmony
+        self._whole_profile = harmony or (profile.enabled and bool(profile.require_channels))
         self._tool_calls_in = profile.tool_calls_in if profile.enabled else (Channel.COMMENTARY,)
         self._builtins_in = profile.builtins_in
         self._legacy = header is not None and header.version.startswith("1.")
@@ -50,8 +49,10 @@ class Rules:
         found: list[Finding] = []
         if self._legacy:
             found += self._version_1(frame)
-        if frame.message.is_call or self._require_channels:
+        if frame.message.is_call or self._whole_profile:
             found += self._channels(frame)
+        if self._whole_profile:
+            found += self._marks(frame)
         if frame.message.is_call:
             found += self._call(frame)
         elif frame.message.role is Role.TOOL and not frame.head.is_unknown:
@@ -70,14 +71,11 @@ class Rules:
 
     def close(self, end: Position) -> Iterator[Finding]:
         """§9: a turn that stops in the middle is incomplete."""
-        last = self._last
-        if last is None or last.message.role is not Role.ASSISTANT or last.message.end is not End.END:
-            return
-        if last.message.is_call or last.message.effective_channel == Channel.FINAL:
+        if self._last is None or not is_unfinished(self._last.message):
             return
         yield Finding(
             E_TRUNCATED, "no <|return|> or <|call|> at the end", end,
-            "An assistant's turn ends with a final answer or a call.", warning=not self._whole_turns,
+            "An assistant's turn ends with a final answer or a call.", warning=not self._whole_profile,
         )  # fmt: skip
 
     @staticmethod
@@ -90,7 +88,7 @@ class Rules:
 
     def _channels(self, frame: Frame) -> Iterator[Finding]:
         message = frame.message
-        if message.channel is None and self._require_channels and message.role in (Role.ASSISTANT, Role.TOOL):
+        if message.channel is None and self._whole_profile and message.role in (Role.ASSISTANT, Role.TOOL):
             hint = "The harmony profile requires one of analysis, commentary and final."
             yield self._wrong(frame, "end", f"the {message.role} message has no channel", hint, E_CHANNEL_MISSING)
             return
@@ -107,6 +105,16 @@ class Rules:
     def call_channels(self, call: Message) -> tuple[str, ...]:
         """The channels on which such a tool is called, the usual one first."""
         return self._tool_calls_in if _is_function(call) else self._builtins_in
+
+    def _marks(self, frame: Frame) -> Iterator[Finding]:
+        """HIP-1.4, HIP-1.6: JSON arguments say that they are JSON, and a plan on commentary that it is one."""
+        message = frame.message
+        if is_unmarked_json(message):
+            hint = "HIP-1.4: <|constrain|>json before <|message|>."
+            yield self._wrong(frame, "end", "the JSON arguments of the call are not marked as JSON", hint)
+        elif is_unmarked_plan(message):
+            hint = "HIP-1.6: intent=preamble for a plan that may be shown; status or debug for what is none."
+            yield self._wrong(frame, "channel", "the commentary to nobody has no intent", hint)
 
     def _call(self, frame: Frame) -> Iterator[Finding]:
         call_id = frame.message.call_id
@@ -217,6 +225,26 @@ class Rules:
         problem = body_problem(message, tool, shaped=shaped)
         if problem is not None:
             yield in_body(frame, problem)
+
+
+def is_unfinished(message: Message) -> bool:
+    """Whether the message is of a turn, and neither an answer nor a call that ends it (§9)."""
+    if message.role is not Role.ASSISTANT or message.end is not End.END:
+        return False
+    return not message.is_call and message.effective_channel != Channel.FINAL
+
+
+def is_unmarked_json(message: Message) -> bool:
+    """Whether the message is a call with JSON arguments and without ``<|constrain|>json`` (HIP-1.4)."""
+    if not message.is_call or message.constrained:
+        return False
+    return message.content_type == "json" or (message.content_type is None and is_object(message.text))
+
+
+def is_unmarked_plan(message: Message) -> bool:
+    """Whether the message is commentary to nobody without an intent, as Harmony's plans are (HIP-1.6)."""
+    commentary = message.role is Role.ASSISTANT and message.channel == Channel.COMMENTARY
+    return commentary and message.recipient is None and message.intent is None
 
 
 def _footer_finding(frame: Frame) -> Finding | None:
