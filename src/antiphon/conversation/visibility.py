@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from antiphon.errors import VisibilityError
 
-from .message import Channel, Message, Role
+from .message import Channel, Intent, Message, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,8 @@ def visible_to_user(message: Message) -> bool:
         case Role.USER:
             return message.effective_channel == Channel.FINAL
         case Role.ASSISTANT:
+            if message.intent == Intent.DEBUG:
+                return False
             return (message.effective_channel == Channel.FINAL and not message.is_call) or message.is_preamble
         case _:
             return False

@@ -12,10 +12,11 @@ from xml.parsers import expat
 import jsonschema_rs
 import yaml
 
-from antiphon.conversation import FUNCTIONS, Channel, End, JsonSchema, Message, ToolSpec
+from antiphon.conversation import FUNCTIONS, Channel, End, JsonSchema, Message, Role, ToolSpec
 from antiphon.errors import RequestError
 from antiphon.grammar import check_schema
 
+from .deep_json import is_json
 from .finding import E_CALL, E_CONSTRAINT, Problem
 from .yaml_words import yaml_problem
 
@@ -47,7 +48,7 @@ def _json_problem(text: str) -> Problem | None:
         problem = f"the body is not JSON: {error.msg} at its line {error.lineno}, column {error.colno}"
         return Problem(error.pos, problem, "The head promises <|constrain|>json.", E_CONSTRAINT)
     except RecursionError:
-        return Problem(0, "the body is JSON nested too deeply to check", code=E_CONSTRAINT)
+        return None if is_json(message.text) else Problem(0, "the body is not JSON", code=E_CONSTRAINT)
     except ValueError as error:
         return Problem(0, f"the body is not JSON: {error}", code=E_CONSTRAINT)
     return None
@@ -147,12 +148,25 @@ def canonical_call(message: Message) -> Message:
     )  # fmt: skip
 
 
+def json_object(text: str) -> dict[str, Any] | None:
+    """The JSON object that the text is; None when it is none."""
+    if not text.lstrip(" \t\r\n").startswith("{"):
+        return None
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def is_object(text: str) -> bool:
     """Whether the text is a JSON object."""
-    try:
-        return text.lstrip(" \t\r\n").startswith("{") and isinstance(json.loads(text, parse_constant=_refuse), dict)
-    except (ValueError, RecursionError):
-        return False
+    return json_object(text) is not None
+
+
+def has_tool_calls(text: str) -> bool:
+    """Whether the text is a JSON object with ``tool_calls``, which §6 does not want beside a call."""
+    return '"tool_calls"' in text and "tool_calls" in (json_object(text) or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +186,36 @@ def read_arguments(message: Message, tool: ToolSpec) -> CallArguments | Problem:
     """
     try:
         values = json.loads(message.text, parse_constant=_refuse) if message.text.strip() else {}
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return Problem(0, f"the arguments of {tool.recipient} are not JSON: {error}", code=E_CALL)
+    except RecursionError:
+        return Problem(0, f"the arguments of {tool.recipient} are nested too deeply", code=E_CALL)
     if not isinstance(values, dict):
         return Problem(0, f"the arguments of {tool.recipient} are not a JSON object", code=E_CALL)
     raw, deadline = message.text, None
     if DEADLINE in values and not _declares(tool, DEADLINE):
         deadline = values.pop(DEADLINE)
-        if isinstance(deadline, bool) or not isinstance(deadline, int) or deadline <= 0:
-            return Problem(0, f"{DEADLINE} is {deadline!r}, not a positive whole number", code=E_CALL)
+        if not _is_deadline(deadline):
+            return _no_deadline(deadline)
         raw = json.dumps(values, ensure_ascii=False)
     problem = _schema_problem(values, tool)
     return problem or CallArguments(raw, values, deadline)
+
+
+def deadline_problem(message: Message) -> Problem | None:
+    """A warning for a deadline that is none, in a call of a tool of which it is not known what it takes (A-O16)."""
+    values = json_object(message.text) if message.is_call and f'"{DEADLINE}"' in message.text else None
+    if not values or DEADLINE not in values or _is_deadline(values[DEADLINE]):
+        return None
+    return replace(_no_deadline(values[DEADLINE]), warning=True)
+
+
+def _is_deadline(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _no_deadline(value: object) -> Problem:
+    return Problem(0, f"{DEADLINE} is {value!r}, not a positive whole number", code=E_CALL)
 
 
 def _declares(tool: ToolSpec, name: str) -> bool:
@@ -244,6 +276,20 @@ def read_tool_reply(text: str) -> ToolReply:
     provenance = value.get("provenance")
     failure = None if value["ok"] else _failure(value.get("error"))
     return ToolReply(value["ok"], value.get("content"), failure, provenance if isinstance(provenance, dict) else {})
+
+
+def reply_problem(message: Message) -> Problem | None:
+    """A warning for a reply's envelope that does not say what went wrong, or says both (§8, §11)."""
+    envelope = json_object(message.text) if message.role is Role.TOOL else None
+    if envelope is None or not isinstance(envelope.get("ok"), bool):
+        return None
+    error = envelope.get("error")
+    if envelope["ok"]:
+        return Problem(0, "the reply says ok, and has an error", None, E_CALL, True) if error is not None else None
+    if error and isinstance(error, dict | str):
+        return None
+    hint = 'A tool says what went wrong (§11): {"ok": false, "error": {"code": "E-TOOL-TIMEOUT", "message": "…"}}'
+    return Problem(0, "the reply says that the tool failed, and not why", hint, E_CALL, warning=True)
 
 
 def _failure(error: Any) -> ToolFailure:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from antiphon.conversation import DebugCapability, Message, require_visible, visible_to_user
+from antiphon.conversation import DebugCapability, Message, Role, require_visible, visible_to_user
 
-_MARKER = re.compile(r"<\|(?:start|end)_(reflect|introspect|reason)\|>")
+from .markers import MARKER, without_markers
 
 
 def shown(messages: Iterable[Message], *, debug: DebugCapability | None = None) -> list[Message]:
-    """The messages that an end user sees; all of them for a holder of the debug capability."""
-    return [message for message in messages if debug is not None or visible_to_user(message)]
+    """The messages as an end user sees them; all of them, as they are, for a holder of the debug capability."""
+    if debug is not None:
+        return list(messages)
+    return [_without_markers(message) for message in messages if visible_to_user(message)]
 
 
 def show(message: Message, *, debug: DebugCapability | None = None) -> str:
     """The text of one message, for an end user. Raises `VisibilityError` (E-PERM-VISIBILITY) when it is hidden."""
-    return require_visible(message, debug=debug).text
+    visible = require_visible(message, debug=debug)
+    return visible.text if debug is not None else _without_markers(visible).text
+
+
+def _without_markers(message: Message) -> Message:
+    """§7: an answer's reflection markers are not shown."""
+    text = without_markers(message.text) if message.role is Role.ASSISTANT else message.text
+    return message if text == message.text else replace(message, text=text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ def reflections(text: str) -> list[Reflection]:
     found: list[Reflection] = []
     kind: str | None = None
     start = 0
-    for marker in _MARKER.finditer(text):
+    for marker in MARKER.finditer(text):
         found.append(Reflection(kind, text[start : marker.start()]))
         kind = marker.group(1) if marker.group().startswith("<|start_") else None
         start = marker.end()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from antiphon.conversation import End, Message, MessageStarted, TextDelta
+from antiphon.conversation import Channel, End, Message, MessageStarted, Role, TextDelta
 from antiphon.tokens import Piece, spell
 
 from .finding import Finding, Place
 from .head import Head
+from .markers import MarkerScanner
 from .spelling import BLANK, CALL, END, RETURN
 
 MAX_HEAD = 4096
 """Characters between ``<|start|>`` and ``<|message|>``; a head that is longer is not one."""
 MAX_SKIPPED = 65_536
-"""Characters outside frames that one finding holds."""
+"""Characters outside frames that are stored where not all of them are."""
 FOOTERS = {END.spelling: End.END, CALL.spelling: End.CALL, RETURN.spelling: End.RETURN}
 OUTSIDE = "text stands outside any frame"
 
@@ -52,6 +53,8 @@ class Frame:
     trivia: Trivia | None
     literal: bool = False
     bodiless: bool = False
+    marker: Place | None = None
+    """Where a reflection marker stands, in an assistant's body that is not on analysis."""
 
 
 Found = MessageStarted | TextDelta | Frame | Finding
@@ -70,6 +73,8 @@ class OpenFrame:
     is_utf8 = True
     _length = 0
     _spelled: list[str] | None = None
+    _undecided = False
+    _markers: MarkerScanner | None = None
 
     def __init__(self, start: Place) -> None:
         self.start = start
@@ -104,9 +109,21 @@ class OpenFrame:
         self._body_at = at
         self._keeps_body = keep or head.needs_body
         self._texts: list[str] = []
+        if head.role is Role.ASSISTANT:
+            self._undecided = not self._keeps_body
+            self._markers = None if head.channel == Channel.ANALYSIS else MarkerScanner()
+
+    def add_text(self, text: str, at: Place) -> None:
+        """Text of the body, at ``at``, that is neither escaped nor in a literal block."""
+        if self._markers is not None:
+            self._markers.feed(text, at)
+        self.add(text)
 
     def add(self, text: str) -> None:
         """Text of the body that is written as it reads."""
+        if self._undecided and (begun := text.lstrip(BLANK)):
+            # A rule needs to see an answer that is a JSON object.
+            self._undecided, self._keeps_body = False, begun.startswith("{")
         if self._keeps_body:
             self._texts.append(text)
         if self._spelled is not None:
@@ -114,6 +131,9 @@ class OpenFrame:
 
     def add_spelled(self, text: str, spelled: str) -> None:
         """Text that is written otherwise than it reads; from here on the body's spelling is stored too."""
+        self._undecided = self._undecided and not text
+        if self._markers is not None:
+            self._markers.interrupt()
         if not self._keeps_body:
             return
         if self._spelled is None:
@@ -134,19 +154,27 @@ class OpenFrame:
             end=end, extra={} if trivia is None else {"openchatml": trivia},
         )  # fmt: skip
         places = Places(self.start, self._body_at, at)
-        return Frame(message, head, self.head_text, places, trivia, self.literal, not self._keeps_body)
+        marker = self._markers.found if self._markers else None
+        return Frame(message, head, self.head_text, places, trivia, self.literal, not self._keeps_body, marker)
 
 
 class OutsideText:
     """What is between frames: blanks, which belong to the frame behind them, and text that has no place there.
 
     ``skipped_at`` is where a run of such text began, None when there is none; ``problem`` is what is wrong with it.
+    ``whole``: all of a run is stored, and it is reported when it is over; otherwise its first `MAX_SKIPPED` characters
+    are, and it is reported when it has so many. ``reported``: it was.
     """
 
-    __slots__ = ("_blanks", "_expected", "_keep", "_length", "_skipped", "problem", "repaired", "skipped_at")
+    __slots__ = (
+        "_blanks", "_expected", "_keep", "_length", "_skipped", "_whole", "problem", "repaired", "reported",
+        "skipped_at",
+    )  # fmt: skip
 
-    def __init__(self, *, keep: bool) -> None:
+    def __init__(self, *, keep: bool, whole: bool) -> None:
         self._keep = keep
+        self._whole = whole
+        self.reported = False
         self._blanks: list[str] = []
         self._expected = ""
         self._skipped: list[str] = []
@@ -156,16 +184,14 @@ class OutsideText:
         self.repaired = False
         """Something was skipped since the last frame."""
 
-    def add(self, text: str, at: Place) -> int:
-        """Takes text that is at ``at``; how many characters, until the run is full."""
+    def add(self, text: str, at: Place) -> None:
+        """Takes text that is at ``at``."""
         blank = 0
         if self.skipped_at is None:
             blank = len(text) - len(text.lstrip(BLANK))
             self.add_blanks(text[:blank])
-        stray = text[blank : blank + max(0, MAX_SKIPPED - self._length)]
-        if stray:
-            self.skip(stray, at.after(text[:blank]))
-        return blank + len(stray)
+        if blank < len(text):
+            self.skip(text[blank:], at.after(text[:blank]))
 
     def add_blanks(self, blanks: str) -> None:
         if self._keep and blanks:
@@ -175,23 +201,28 @@ class OutsideText:
         """Text that no frame holds; ``problem`` says why, when a run of it begins."""
         if self.skipped_at is None:
             self.skipped_at, self.problem = at.copy(), problem
-        self._skipped.append(text)
-        self._length += len(text)
+        stored = text if self._whole else text[: max(0, MAX_SKIPPED - self._length)]
+        if stored:
+            self._skipped.append(stored)
+        self._length += len(stored)
 
     @property
     def is_full(self) -> bool:
-        return self._length >= MAX_SKIPPED
+        """No more of the run is stored."""
+        return not self._whole and self._length >= MAX_SKIPPED
 
     @property
     def is_clean(self) -> bool:
         """Nothing was skipped since the last frame."""
         return self.skipped_at is None and not self.repaired
 
-    def take_skipped(self) -> str:
-        """The text outside frames; the run is over then."""
-        text = "".join(self._skipped)
-        self.skipped_at, self._skipped, self._length, self.repaired = None, [], 0, True
-        return text
+    @property
+    def skipped(self) -> str:
+        """What is stored of the run."""
+        return "".join(self._skipped)
+
+    def end_run(self) -> None:
+        self.skipped_at, self._skipped, self._length, self.repaired, self.reported = None, [], 0, True, False
 
     def take_blanks(self) -> str | None:
         """The blanks before a frame that ends now; None when they are canonical.

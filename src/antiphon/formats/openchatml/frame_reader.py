@@ -22,17 +22,17 @@ class FrameReader:
     """Reads frames; what it found is stored in order until the next `take`.
 
     ``keep`` False drops the bodies of messages that no rule needs to see whole, and the blanks between them, so that
-    memory does not grow with them.
+    memory does not grow with them; ``whole`` False does so with text outside frames, and reports it sooner.
     """
 
-    def __init__(self, *, keep: bool = True, table: Table = TRANSCRIPT) -> None:
+    def __init__(self, *, keep: bool = True, whole: bool = True, table: Table = TRANSCRIPT) -> None:
         self.heads = HeadReader()
         self.place = Place()
         self._keep = keep
         self._found: list[Found] = []
         self._buffer = ""
         self._footer: str | None = None
-        self._outside = OutsideText(keep=keep)
+        self._outside = OutsideText(keep=keep, whole=whole)
         self._state = FrameState.OUTSIDE
         self._table = table
         self.actions = self._handlers()
@@ -159,7 +159,7 @@ class FrameReader:
             self._frame = OpenFrame(place.copy())
             place.pass_over(text[whole.end(1) : whole.start(3)])
             self._enter_body(self.heads.read_text(head_text), head_text, place.copy())
-            self._frame.add(body)
+            self._frame.add_text(body, place)
             place.pass_over(body)
             self._finish(FOOTERS[footer])
             place.pass_in_line(footer)
@@ -172,23 +172,27 @@ class FrameReader:
         self._skip_text_at(text, self.place.copy())
 
     def _skip_text_at(self, text: str, at: Place) -> None:
-        while text:
-            taken = self._outside.add(text, at)
-            at.pass_over(text[:taken])
-            text = text[taken:]
-            if self._outside.is_full:
-                self._report_skipped()
+        self._outside.add(text, at)
+        if self._outside.is_full:
+            self._report_run()
 
     def _skip_control(self, spelling: str) -> None:
         self._outside.skip(spelling, self.place)
         if self._outside.is_full:
-            self._report_skipped()
+            self._report_run()
 
     def _report_skipped(self, _: str = "") -> None:
+        """A run of text outside frames is over."""
+        if self._outside.skipped_at is not None:
+            self._report_run()
+            self._outside.end_run()
+
+    def _report_run(self) -> None:
         """Text outside frames is reported once for each run of it."""
         outside, at = self._outside, self._outside.skipped_at
-        if at is not None:
-            self._report(E_HEADER, outside.problem, self._hint_outside(), text=outside.take_skipped(), place=at)
+        if at is not None and not outside.reported:
+            outside.reported = True
+            self._report(E_HEADER, outside.problem, self._hint_outside(), text=outside.skipped, place=at)
 
     def _hint_outside(self) -> str:
         """What to do about text outside frames: behind a frame, its footer may have been meant as text."""
@@ -249,7 +253,7 @@ class FrameReader:
     def _add_text(self, text: str) -> None:
         if self._frame.is_utf8 and not is_utf8(text):
             self._report_not_utf8(text)
-        self._frame.add(text)
+        self._frame.add_text(text, self.place)
 
     def _report_not_utf8(self, text: str) -> None:
         """Once for a body."""

@@ -87,8 +87,8 @@ class Head:
 
     @property
     def needs_body(self) -> bool:
-        """Whether a rule depends on what the body is: one of a type, of a call, or one that may declare tools."""
-        return self.constrained or self.recipient is not None or self.role in (Role.SYSTEM, Role.DEVELOPER)
+        """Whether a rule depends on what the body is: all but those of users, and of assistants to nobody."""
+        return self.constrained or self.recipient is not None or self.role in (Role.SYSTEM, Role.DEVELOPER, Role.TOOL)
 
     def findings(self, spelled: str, start: Place) -> list[Finding]:
         """The problems with their places, for a frame that begins at ``start``."""

@@ -63,7 +63,7 @@ class Reader:
         self._fragment = fragment
         self._harmony = harmony
         self._tools = {tool.recipient: tool for tool in tools}
-        self._frames = FrameReader(keep=keep)
+        self._frames = FrameReader(keep=keep, whole=keep and not strict)
         self._pending: list[Finding] = []
         self._rules: Rules | None = None
         self._scanner: HeaderScanner | None = HeaderScanner()

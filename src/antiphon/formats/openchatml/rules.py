@@ -8,11 +8,12 @@ from dataclasses import replace
 from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, ToolSpec
 from antiphon.errors import Position
 
-from .body import body_problem, is_object
+from .body import body_problem, deadline_problem, has_tool_calls, is_object, reply_problem
 from .declarations import AUTHORS, TITLE, DeclaredTools, read_declaration
 from .document import Capabilities, DocumentHeader, HarmonyProfile
 from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem
 from .frame import Frame, Trivia
+from .markers import marker_finding
 from .spelling import CALL, CHANNEL, CONSTRAIN, ENDLITERAL, LITERAL, START
 
 
@@ -27,7 +28,7 @@ class Rules:
     ) -> None:
         profile = header.harmony if header else HarmonyProfile()
         self.harmony = harmony or profile.enabled
-        self._whole_profile = harmony or (profile.enabled and bool(profile.require_channels))
+        self._require_channels = harmony or (profile.enabled and bool(profile.require_channels))
         self._tool_calls_in = profile.tool_calls_in if profile.enabled else (Channel.COMMENTARY,)
         self._builtins_in = profile.builtins_in
         self._legacy = header is not None and header.version.startswith("1.")
@@ -38,6 +39,8 @@ class Rules:
         self._answered: set[str] = set()
         self._synthesised = 0
         self._last: Frame | None = None
+        self._forms: set[bool] = set()
+        """How the turn calls so far: with ``<|call|>`` (True), with JSON's ``tool_calls`` (False)."""
 
     @property
     def is_free(self) -> bool:
@@ -49,9 +52,9 @@ class Rules:
         found: list[Finding] = []
         if self._legacy:
             found += self._version_1(frame)
-        if frame.message.is_call or self._whole_profile:
+        if frame.message.is_call or self._require_channels:
             found += self._channels(frame)
-        if self._whole_profile:
+        if self._require_channels:
             found += self._marks(frame)
         if frame.message.is_call:
             found += self._call(frame)
@@ -63,6 +66,7 @@ class Rules:
             found += self._body(frame)
         if frame.message.role in AUTHORS and TITLE in frame.message.text:
             found += self._declaration(frame)
+        found += self._doubtful(frame)
         footer = _footer_finding(frame)
         if footer is not None:
             found.append(footer)
@@ -75,7 +79,7 @@ class Rules:
             return
         yield Finding(
             E_TRUNCATED, "no <|return|> or <|call|> at the end", end,
-            "An assistant's turn ends with a final answer or a call.", warning=not self._whole_profile,
+            "An assistant's turn ends with a final answer or a call.", warning=not self._require_channels,
         )  # fmt: skip
 
     @staticmethod
@@ -88,7 +92,7 @@ class Rules:
 
     def _channels(self, frame: Frame) -> Iterator[Finding]:
         message = frame.message
-        if message.channel is None and self._whole_profile and message.role in (Role.ASSISTANT, Role.TOOL):
+        if message.channel is None and self._require_channels and message.role in (Role.ASSISTANT, Role.TOOL):
             hint = "The harmony profile requires one of analysis, commentary and final."
             yield self._wrong(frame, "end", f"the {message.role} message has no channel", hint, E_CHANNEL_MISSING)
             return
@@ -215,6 +219,26 @@ class Rules:
             message = f"the arguments of {recipient} are declared in a way that is not read: {problem}"
             yield in_body(frame, Problem(0, message, "Its calls are not checked.", E_CALL, warning=True))
 
+    def _doubtful(self, frame: Frame) -> Iterator[Finding]:
+        """Warnings: what a body may say, and perhaps does not mean."""
+        if frame.marker is not None:
+            yield marker_finding(frame.marker)
+        yield from self._mixed(frame)
+
+    def _mixed(self, frame: Frame) -> Iterator[Finding]:
+        """§6: a turn calls with ``<|call|>`` or with JSON's ``tool_calls``, never both; a body may look so."""
+        message = frame.message
+        if message.role not in (Role.ASSISTANT, Role.TOOL):
+            self._forms.clear()
+        if message.role is not Role.ASSISTANT or not (message.is_call or has_tool_calls(message.text)):
+            return
+        self._forms.add(message.is_call)
+        if len(self._forms) > 1:
+            self._forms.clear()
+            hint = "A turn never mixes <|call|> and tool_calls (§6); write each call as a frame."
+            wrong = self._wrong(frame, "role", "the turn calls with <|call|> and with tool_calls", hint, E_CALL)
+            yield replace(wrong, warning=True)
+
     def _body(self, frame: Frame) -> Iterator[Finding]:
         if frame.bodiless:
             return
@@ -223,6 +247,9 @@ class Rules:
         shaped = message.constrained or not self.harmony
         tool = self._tools.get(message.recipient or "") if message.is_call else None
         problem = body_problem(message, tool, shaped=shaped)
+        if tool is None:
+            problem = problem or deadline_problem(message)
+        problem = problem or reply_problem(message)
         if problem is not None:
             yield in_body(frame, problem)
 

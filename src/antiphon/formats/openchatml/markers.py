@@ -1,0 +1,48 @@
+"""The reflection markers of §7: words of reasoning, which is on analysis and never shown."""
+
+from __future__ import annotations
+
+import re
+
+from .finding import E_VISIBILITY, Finding, Place
+
+MARKER = re.compile(r"<\|(?:start|end)_(reflect|introspect|reason)\|>")
+"""Those of version 2.2, and the ends that version 0.1 had (A-O35)."""
+_LONGEST = len("<|start_introspect|>")
+
+
+def without_markers(text: str) -> str:
+    return MARKER.sub("", text) if "<|" in text else text
+
+
+class MarkerScanner:
+    """Finds the first marker of a body that comes cut anywhere; ``found`` is its place."""
+
+    __slots__ = ("_at", "_tail", "found")
+
+    def __init__(self) -> None:
+        self.found: Place | None = None
+        self._tail = ""
+        self._at = Place()
+
+    def feed(self, text: str, at: Place) -> None:
+        """Text of the body that begins at ``at`` and follows what came before it at once."""
+        if self.found is not None or ("<" not in text and not self._tail):
+            return
+        whole, begin = self._tail + text, self._at if self._tail else at
+        marker = MARKER.search(whole)
+        if marker:
+            self.found = begin.after(whole[: marker.start()])
+            return
+        cut = max(whole.rfind("<", -_LONGEST), -1)
+        self._tail = whole[cut:] if cut >= 0 else ""
+        self._at = begin.after(whole[:cut]) if cut >= 0 else at
+
+    def interrupt(self) -> None:
+        """Something else stands here: what comes next does not continue what came before."""
+        self._tail = ""
+
+
+def marker_finding(at: Place) -> Finding:
+    hint = "Reasoning belongs to analysis, with its markers (§7)."
+    return Finding(E_VISIBILITY, "a reflection marker stands outside analysis", at.position(), hint, warning=True)
