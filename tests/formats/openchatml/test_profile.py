@@ -16,7 +16,6 @@ BROKEN = {
     "an attribute for the mark": (f"{CALL} content_type=json<|message|>{{}}<|call|>", "E-PARSE-HEADER"),
     "an unmarked plan": ("<|start|>assistant<|channel|>commentary<|message|>Plan.<|end|>\n"
                          "<|start|>assistant<|channel|>final<|message|>Done.<|return|>", "E-PARSE-HEADER"),
-    "an unfinished turn": ("<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>", "E-STREAM-TRUNCATED"),
     "no channel": ("<|start|>assistant<|message|>Hi<|return|>", "E-PARSE-CHANNEL-MISSING"),
 }  # fmt: skip
 KEPT = {
@@ -41,6 +40,13 @@ def test_the_header_checks_what_the_flag_checks(name: str) -> None:
     assert errors("version: 2.2\n" + frames, harmony=True) == [code]
     assert errors(ENABLED + frames, harmony=True) == [code]
     assert errors(ENABLED + frames, harmony=False) == []
+
+
+@pytest.mark.spec("OCM-105", "OCM-139")
+def test_a_cut_turn_may_be_sent_back_behind_a_header_and_is_an_error_by_the_flag() -> None:
+    cut = BY_HEADER + "<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>"
+    assert [(finding.code, finding.warning) for finding in validate(cut)] == [("E-STREAM-TRUNCATED", True)]
+    assert errors(cut, harmony=True) == ["E-STREAM-TRUNCATED"]
 
 
 @pytest.mark.spec("OCM-125", "OCM-127")

@@ -48,7 +48,7 @@ def _json_problem(text: str) -> Problem | None:
         problem = f"the body is not JSON: {error.msg} at its line {error.lineno}, column {error.colno}"
         return Problem(error.pos, problem, "The head promises <|constrain|>json.", E_CONSTRAINT)
     except RecursionError:
-        return None if is_json(message.text) else Problem(0, "the body is not JSON", code=E_CONSTRAINT)
+        return None if is_json(text) else Problem(0, "the body is not JSON", code=E_CONSTRAINT)
     except ValueError as error:
         return Problem(0, f"the body is not JSON: {error}", code=E_CONSTRAINT)
     return None

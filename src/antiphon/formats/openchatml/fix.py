@@ -14,7 +14,7 @@ from antiphon.tokens import well_formed
 from .body import constraint_problem, shape_problem
 from .document import Capabilities, DocumentHeader
 from .head import INTENTS, ToolNames
-from .rules import Rules
+from .rules import Rules, is_unmarked_json, is_unmarked_plan
 from .spelling import CHANNEL, CONSTRAIN, END, LITERAL, RETURN, is_utf8
 from .writer import envelope_of
 
@@ -63,6 +63,7 @@ class Fixer:
     def message(self, message: Message) -> Message:
         """The message, fixed; the one that came in where nothing was to be done."""
         fixed = self._words(message)
+        fixed = _marked(fixed) if self._needs_channels else fixed
         fixed = self._called(fixed) if fixed.is_call else self._other(fixed)
         fixed = self._allowed(self._typed(fixed))
         changes = [Fix(f"messages[{self._number}].{name}", had, has) for name, had, has in differences(message, fixed)]
@@ -166,6 +167,13 @@ class Fixer:
         message = _on_no_channel(message)
         message = replace(message, recipient=None, call_id=None, intent=None, constrained=False, end=End.END)
         return _without_literals(message)
+
+
+def _marked(message: Message) -> Message:
+    """HIP-1.4, HIP-1.6: JSON arguments say that they are JSON; commentary to nobody says that it is not for display."""
+    if is_unmarked_json(message):
+        return replace(message, constrained=True, content_type="json")
+    return replace(message, intent=Intent.STATUS) if is_unmarked_plan(message) else message
 
 
 def _without_empty_words(message: Message) -> Message:

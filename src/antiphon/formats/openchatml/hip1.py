@@ -11,7 +11,7 @@ from .body import is_object
 from .document import DocumentHeader
 from .head import ToolNames
 from .reader import TranscriptEnvelope
-from .rules import is_unfinished, is_unmarked_json, is_unmarked_plan
+from .rules import is_unmarked_json, is_unmarked_plan
 from .writer import envelope_of
 
 HARD_STOPS = ("<|return|>", "<|call|>")
@@ -115,13 +115,11 @@ class FromHarmony:
         self._functions: dict[str, None] = {Channel.COMMENTARY: None}
         self._builtins: dict[str, None] = {Channel.ANALYSIS: None, Channel.COMMENTARY: None}
         self._whole_profile = True
-        self._unfinished = False
         self._open: list[tuple[str, str | None]] = []
         self._number = 0
 
     def note(self, message: Message) -> None:
         self._taken.add(message.call_id)
-        self._unfinished = is_unfinished(message)
         if message.role in (Role.ASSISTANT, Role.TOOL) and (message.channel is None or is_unmarked_json(message)):
             self._whole_profile = False
         if message.is_call:
@@ -135,7 +133,7 @@ class FromHarmony:
     def about(self, conversation: Conversation) -> Conversation:
         """The conversation with the header for what was noted."""
         profile: dict[str, object] = {"enabled": True}
-        if self._whole_profile and not self._unfinished:
+        if self._whole_profile:
             profile["require_channels"] = list(map(str, Channel))
         profile["tool_calls_in"] = list(map(str, self._functions))
         profile["builtins_in"] = list(map(str, self._builtins))

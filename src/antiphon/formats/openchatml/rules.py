@@ -28,6 +28,7 @@ class Rules:
     ) -> None:
         profile = header.harmony if header else HarmonyProfile()
         self.harmony = harmony or profile.enabled
+        self._whole_turns = harmony
         self._require_channels = harmony or (profile.enabled and bool(profile.require_channels))
         self._tool_calls_in = profile.tool_calls_in if profile.enabled else (Channel.COMMENTARY,)
         self._builtins_in = profile.builtins_in
@@ -74,12 +75,15 @@ class Rules:
         return found
 
     def close(self, end: Position) -> Iterator[Finding]:
-        """§9: a turn that stops in the middle is incomplete."""
-        if self._last is None or not is_unfinished(self._last.message):
+        """§9: a turn that stops in the middle is incomplete. An answer that was cut can be sent back: a warning."""
+        last = self._last
+        if last is None or last.message.role is not Role.ASSISTANT or last.message.end is not End.END:
+            return
+        if last.message.is_call or last.message.effective_channel == Channel.FINAL:
             return
         yield Finding(
             E_TRUNCATED, "no <|return|> or <|call|> at the end", end,
-            "An assistant's turn ends with a final answer or a call.", warning=not self._require_channels,
+            "An assistant's turn ends with a final answer or a call.", warning=not self._whole_turns,
         )  # fmt: skip
 
     @staticmethod
@@ -252,13 +256,6 @@ class Rules:
         problem = problem or reply_problem(message)
         if problem is not None:
             yield in_body(frame, problem)
-
-
-def is_unfinished(message: Message) -> bool:
-    """Whether the message is of a turn, and neither an answer nor a call that ends it (§9)."""
-    if message.role is not Role.ASSISTANT or message.end is not End.END:
-        return False
-    return not message.is_call and message.effective_channel != Channel.FINAL
 
 
 def is_unmarked_json(message: Message) -> bool:
