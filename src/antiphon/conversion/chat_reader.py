@@ -29,6 +29,7 @@ from antiphon.wire.chat.tools import read_format, read_tools
 
 from .detect import Survey
 from .json_forms import Json
+from .request import CHAT, read_request
 
 CONVERSATION_KEYS = ("messages", "tools", "response_format", "reasoning_effort")
 MESSAGE_KEYS = frozenset(field.encode_name for field in msgspec.structs.fields(ChatMessage))
@@ -43,12 +44,15 @@ class ChatReader:
         survey.require(self.path)
         request = survey.members
         effort = request.get("reasoning_effort")
+        extra, carried = read_request(request, CHAT)
         self.about = Conversation(
             tools=tools_of(request.get("tools") or []),
             settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
             response_format=response_format(request.get("response_format")),
+            extra=extra,
         )
-        self.unread = [Loss(key, "not part of a conversation") for key in request if key not in CONVERSATION_KEYS]
+        known = carried.union(CONVERSATION_KEYS)
+        self.unread = [Loss(key, "not part of a conversation") for key in request if key not in known]
         self._waiting: dict[str, Message] = {}
 
     def begin(self) -> Sequence[Message]:

@@ -19,8 +19,10 @@ from antiphon.conversation import (
     Settings,
     SystemContent,
     TextPart,
+    ToolSpec,
 )
-from antiphon.formats.openchatml import DocumentHeader, envelope_of
+
+from .request import header_of
 
 MESSAGE_FIELDS = tuple(field.name for field in fields(Message) if field.compare)
 KINDS = {TextPart: "text", SystemContent: "system content", DeveloperContent: "developer content"}
@@ -69,7 +71,7 @@ def kind_of(name: str, had: object, has: object) -> LossKind:
 
 def about_losses(written: Conversation, read: Conversation) -> Iterator[Loss]:
     """Losses beside the messages: tools, settings, extras."""
-    yield from (Loss(f"tools[{i}]", tool.name) for i, tool in enumerate(written.tools) if tool not in read.tools)
+    yield from tool_losses(written.tools, read.tools)
     known = {namespace.name: namespace for namespace in read.builtins}
     for i, namespace in enumerate(written.builtins):
         if known.get(namespace.name) != namespace:
@@ -80,16 +82,18 @@ def about_losses(written: Conversation, read: Conversation) -> Iterator[Loss]:
             yield Loss(f"settings.{name}", shown(had), shown(has))
     if written.response_format != read.response_format:
         yield Loss("response_format", written.response_format.kind if written.response_format else "none")
-    carried = header_fields(read)
+    carried, place = header_fields(read), "header." if "openchatml" in written.extra else ""
     lost = ((key, value) for key, value in header_fields(written).items() if carried.get(key) != value)
-    yield from (Loss(f"header.{key}", shown(value)) for key, value in lost)
+    yield from (Loss(f"{place}{key}", shown(value)) for key, value in lost)
+
+
+def tool_losses(written: Sequence[ToolSpec], read: Sequence[ToolSpec] = ()) -> Iterator[Loss]:
+    return (Loss(f"tools[{i}]", tool.name) for i, tool in enumerate(written) if tool not in read)
 
 
 def header_fields(about: Conversation) -> dict[str, Any]:
-    """The keys of an OpenChatML header that are nowhere else in the conversation."""
-    if "openchatml" not in about.extra:
-        return {}
-    header = envelope_of(about).header or DocumentHeader()
+    """The keys of an OpenChatML header, or what a request says instead, that are nowhere else in the conversation."""
+    header = header_of(about)
     own = {key: value for key, value in header.fields.items() if key != "generation_settings"}
     elsewhere = ("reasoning_effort", "builtin_tools")
     more = {f"generation_settings.{k}": v for k, v in header.generation_settings.items() if k not in elsewhere}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.catalog.format_choice import KNOWN_CONTROLS, known_formats
@@ -186,7 +186,7 @@ class Conversion:
 
     def _emit(self, written: Iterable[Written]) -> Iterator[bytes]:
         for part in written:
-            for loss in (*message_losses(self._number, part.messages, part.read), *part.ambiguous):
+            for loss in (*message_losses(self._number, _expected(part), part.read), *part.ambiguous):
                 self._lose(loss)
             self._number += len(part.messages)
             output = _encoded(part.text)
@@ -206,6 +206,10 @@ class Conversion:
         for loss in source.unread:
             self._lose(loss)
         source.unread.clear()
+
+
+def _expected(part: Written) -> Sequence[Message]:
+    return part.messages if part.expected is None else part.expected
 
 
 def _chained(begun: list[bytes], chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -25,10 +25,12 @@ from antiphon.wire.responses.known import CALLS
 from antiphon.wire.responses.schema import NamespacedTool
 
 from .chat_reader import as_parse_errors, decoded
+from .declared import Lifted
 from .detect import Survey
 from .form import Written
 from .json_forms import Json, JsonList, well_formed_json
 from .media import without_media
+from .request import RESPONSES, carried_request, read_request, written_request
 
 CONVERSATION_KEYS = ("input", "output", "tools", "reasoning", "instructions", "object")
 
@@ -45,12 +47,15 @@ class ResponsesReader:
         self._instructions = request.get("instructions")
         reasoning, tools = request.get("reasoning"), request.get("tools") or ()
         effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
+        extra, carried = read_request(request, RESPONSES)
         specs = [tool_of(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
         self.about = Conversation(
             tools=tuple(filter(None, specs)),
             settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
+            extra=extra,
         )
-        self.unread = [Loss(name, "not part of a conversation") for name in request if name not in CONVERSATION_KEYS]
+        known = carried.union(CONVERSATION_KEYS)
+        self.unread = [Loss(name, "not part of a conversation") for name in request if name not in known]
         self.unread += [
             Loss(f"tools[{i}]", str(tool.get("type") if isinstance(tool, dict) else tool))
             for i, (tool, spec) in enumerate(zip(tools, specs, strict=True))
@@ -123,22 +128,31 @@ class ResponsesTarget:
         self._list = JsonList("input")
         self._calls = CallIds()
         self._items = Items()
+        self._lifted = Lifted()
 
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
         carried = Conversation(
             tools=tuple(own_functions(about.tools)),
             settings=Settings(reasoning_effort=about.settings.reasoning_effort),
+            extra=carried_request(about, RESPONSES),
         )
         return Written(self._list.opening()), carried
 
     def write(self, message: Message) -> list[Written]:
+        lift = self._lifted.lift(message)
+        if lift is None:
+            return [self._written(message)]
+        return lift.parts([] if lift.rest is None else [self._written(lift.rest)])
+
+    def _written(self, message: Message) -> Written:
         refuse_content(message)
         value = well_formed_json(self._item(without_media(message)))
-        return [Written(self._list.element(value), (message,), self._read(value))]
+        return Written(self._list.element(value), (message,), self._read(value))
 
     def close(self, about: Conversation) -> list[Written]:
-        more: Json = {}
-        if tools := [{"type": "function", **function_json(tool)} for tool in own_functions(about.tools)]:
+        more: Json = written_request(about, RESPONSES)
+        functions = own_functions(self._lifted.with_tools(about).tools)
+        if tools := [{"type": "function", **function_json(tool)} for tool in functions]:
             more["tools"] = tools
         if about.settings.reasoning_effort:
             more["reasoning"] = {"effort": about.settings.reasoning_effort.value}

@@ -26,6 +26,7 @@ from antiphon.formats.harmony import read_message, write_message
 from antiphon.formats.openchatml import DocumentHeader, TranscriptEnvelope, Trivia
 
 from .compare import same, same_header
+from .request import REQUEST, header_of
 
 SCHEMA = "antiphon.sidecar/1"
 Json = dict[str, Any]
@@ -163,6 +164,7 @@ def about_json(about: Conversation) -> Json:
         "response_format": _builtins(about.response_format),
         "verbatim": about.verbatim,
         "envelope": _builtins(about.extra.get("openchatml")),
+        "request": dict(header_of(about).fields) if REQUEST in about.extra else None,
     }
     return {key: value for key, value in members.items() if value}
 
@@ -170,17 +172,22 @@ def about_json(about: Conversation) -> Json:
 def about_of(value: Mapping[str, Any]) -> Conversation:
     """Raises `ParseError` for what does not describe a conversation."""
     try:
-        envelope = value.get("envelope")
         return Conversation(
             tools=msgspec.convert(value.get("tools", ()), tuple[ToolSpec, ...]),
             builtins=msgspec.convert(value.get("builtins", ()), tuple[ToolNamespace, ...]),
             settings=msgspec.convert(value.get("settings", {}), Settings),
             response_format=msgspec.convert(value.get("response_format"), ResponseFormat | None),
             verbatim=bool(value.get("verbatim")),
-            extra={"openchatml": _envelope(envelope)} if envelope else {},
+            extra=_extra(value),
         )
     except (msgspec.ValidationError, TypeError, KeyError) as error:
         raise ParseError(f"this is no sidecar: {error}", code="bad_sidecar") from None
+
+
+def _extra(value: Mapping[str, Any]) -> Json:
+    envelope, request = value.get("envelope"), value.get("request")
+    own = {"openchatml": _envelope(envelope)} if envelope else {}
+    return own | ({REQUEST: DocumentHeader(fields=dict(request))} if request else {})
 
 
 def _envelope(value: Mapping[str, Any]) -> TranscriptEnvelope:

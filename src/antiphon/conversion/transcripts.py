@@ -5,8 +5,19 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-from antiphon.conversation import Conversation, DeveloperContent, Loss, Message, Settings, SystemContent, ToolNamespace
+from antiphon.conversation import (
+    Conversation,
+    DeveloperContent,
+    Loss,
+    Message,
+    Role,
+    Settings,
+    SystemContent,
+    ToolNamespace,
+    ToolSpec,
+)
 from antiphon.errors import ParseError, RenderError
 from antiphon.formats.openchatml import (
     DocumentHeader,
@@ -19,9 +30,13 @@ from antiphon.formats.openchatml import (
     envelope_of,
     read_v01,
 )
+from antiphon.formats.openchatml.declaration_writer import spell_tools
 
+from .compare import tool_losses
+from .declared import CheckedCalls, as_declared
 from .form import Written
 from .media import without_media
+from .request import REQUEST, header_of, with_request
 from .spool import Spool
 
 
@@ -98,9 +113,10 @@ class TranscriptTarget:
         self._waiting = Spool()
         self._way = FromHarmony()
         self._about = Conversation()
+        self._calls = CheckedCalls(())
 
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
-        self._about = about
+        self._about, self._calls = about, CheckedCalls(about.tools)
         if "openchatml" not in about.extra:
             return Written(), self._carried(about)
         envelope = envelope_of(about)
@@ -112,6 +128,7 @@ class TranscriptTarget:
         if self._writer is None:
             self._waiting.add(message)
             self._way.note(message)
+            self._calls.note(message)
             return []
         return [self._frame(self._writer, message, message)]
 
@@ -121,11 +138,28 @@ class TranscriptTarget:
             yield self._end(self._writer, tail)
             return
         envelope = envelope_of(self._way.about(replace(self._about, tools=())))
-        writer = Writer(replace(envelope, tail=None))
-        yield self._header(envelope)
+        header = with_request(envelope.header or DocumentHeader(), self._about)
+        writer = Writer(replace(envelope, header=header, tail=None))
+        yield self._header(replace(envelope, header=header))
+        tools = self._about.tools
         for message in self._waiting.take():
+            if message.role is not Role.SYSTEM:
+                yield from self._declared(writer, tools)
+                tools = ()
             yield self._frame(writer, message, self._way.message(message))
+        yield from self._declared(writer, tools)
         yield self._end(writer, None)
+
+    def _declared(self, writer: Writer, tools: tuple[ToolSpec, ...]) -> Iterator[Written]:
+        """§16.2: a developer's message declares the tools. Where a call is not what they take, they are left out."""
+        if not tools:
+            return
+        if not self._calls.fit:
+            yield Written(ambiguous=tuple(tool_losses(tools)))
+            return
+        text = writer.write(Message(role=Role.DEVELOPER, text=spell_tools(tools)))
+        read = tuple(self._read(text))
+        yield Written(text, (), read, expected=read)
 
     def _header(self, envelope: TranscriptEnvelope) -> Written:
         text = Writer(envelope).header()
@@ -154,9 +188,11 @@ class TranscriptTarget:
 
     @staticmethod
     def _carried(about: Conversation) -> Conversation:
-        """What a header carries: the effort, and the names of built-in tools."""
-        extra = {"openchatml": envelope_of(about)} if "openchatml" in about.extra else {}
+        """What a transcript carries: tools, model and settings, the effort, and the names of built-in tools."""
+        own = "openchatml" in about.extra
+        extra: dict[str, Any] = {"openchatml": envelope_of(about)} if own else {REQUEST: header_of(about)}
         return Conversation(
+            tools=() if own else as_declared(about.tools),
             builtins=tuple(ToolNamespace(namespace.name) for namespace in about.builtins),
             settings=Settings(reasoning_effort=about.settings.reasoning_effort),
             extra=extra,

@@ -116,12 +116,13 @@ def _spec(namespace: str, declared: object) -> ToolSpec | None:
     name = declared.get("name") if isinstance(declared, dict) else None
     if not isinstance(declared, dict) or not isinstance(name, str):
         return None
-    description, parameters = declared.get("description"), declared.get("parameters")
+    description, parameters, strict = (declared.get(key) for key in ("description", "parameters", "strict"))
     return ToolSpec(
         name.removeprefix(f"{namespace}."),
         description if isinstance(description, str) else "",
         parameters if isinstance(parameters, dict | bool) else None,
-        namespace=namespace,
+        strict if isinstance(strict, bool) else None,
+        namespace,
     )
 
 
