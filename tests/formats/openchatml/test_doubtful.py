@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.conversation import DebugCapability, Message, Role
+from antiphon.conversation import DebugCapability, Message, MessageEnded, MessageStarted, Role, TextDelta
 from antiphon.errors import VisibilityError
-from antiphon.formats.openchatml import Finding, iter_read, read, repair, show, shown, validate
+from antiphon.formats.openchatml import EventStream, Finding, iter_read, read, repair, show, shown, validate
 from antiphon.formats.openchatml.deep_json import is_json
 from antiphon.formats.openchatml.reader import Reader
 
@@ -68,6 +69,22 @@ def test_a_marker_is_found_wherever_the_text_is_cut() -> None:
         chunks = [transcript[i : i + size] for i in range(0, len(transcript), size)]
         places = [item.position.column for item in iter_read(chunks, Reader()) if isinstance(item, Finding)]
         assert places == [frame.index("<|start_in") + 1]
+
+
+@pytest.mark.spec("OCM-75", "OCM-100")
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+@pytest.mark.parametrize(
+    ("text", "visible"),
+    [("So<|start_reflect|> be <|end_reason|>it.", "So be it."), ("1 < 2 <|start_x", "1 < 2 <|start_x"), ("<|", "<|")],
+)
+def test_markers_are_not_streamed_to_users(text: str, visible: str, size: int) -> None:
+    message = Message(role=Role.ASSISTANT, channel="final")
+    stream = EventStream("r", accept=["response.delta"])
+    events = stream.feed(MessageStarted(message))
+    for i in range(0, len(text), size):
+        events += stream.feed(TextDelta(text[i : i + size]))
+    events += stream.feed(MessageEnded(replace(message, text=text)))
+    assert "".join(event["delta"] for event in events) == visible
 
 
 # -- what is not displayed ---------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from .body import canonical_call
 from .declarations import DeclaredTools
 from .document import EVENTS
 from .finding import E_TRUNCATED, SUMMARIES
+from .markers import MarkerFilter
 
 WireEvent = dict[str, Any]
 """``{"type", "message_id", "seq", …}``."""
@@ -61,6 +62,7 @@ class EventStream:
         self._number = -1
         self._seq = 0
         self._line_breaks = ""
+        self._markers = MarkerFilter()
         self._done = False
         self._cut = False
         self._calls: dict[str, int] = {}
@@ -69,6 +71,7 @@ class EventStream:
         match event:
             case MessageStarted(message):
                 self._message, self._line_breaks, self._done = message, "", False
+                self._markers.close()
                 self._number += 1
                 return self._call_started(message) if message.is_call else []
             case TextDelta(text):
@@ -118,6 +121,9 @@ class EventStream:
             return self._event("tool.call.delta", call_id=message.call_id, delta=text)
         if not visible_to_user(message):
             return self._event(REASONING_DELTA, channel=message.effective_channel, delta=text)
+        return self._shown(message, text if self._debug else self._markers.feed(text))
+
+    def _shown(self, message: Message, text: str) -> list[WireEvent]:
         whole, before = self._line_breaks + text, len(self._line_breaks)
         self._line_breaks = whole[len(whole.rstrip("\n")) :][-2:]
         parts = _PARAGRAPH.split(whole)
@@ -131,7 +137,9 @@ class EventStream:
     def _ended(self, message: Message) -> list[WireEvent]:
         self._message = None
         self._cut = message.is_call and message.end is End.NONE
-        events = self._event("response.delta.flush") if visible_to_user(message) and message.text else []
+        rest = self._markers.close()
+        events = self._shown(message, rest) if rest else []
+        events += self._event("response.delta.flush") if visible_to_user(message) and message.text else []
         call: WireEvent = {"call_id": message.call_id} if message.is_call else {}
         broken = None if message.end is End.NONE else self._tools.problem(canonical_call(message))
         if broken is not None:

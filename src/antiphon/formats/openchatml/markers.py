@@ -8,11 +8,34 @@ from .finding import E_VISIBILITY, Finding, Place
 
 MARKER = re.compile(r"<\|(?:start|end)_(reflect|introspect|reason)\|>")
 """Those of version 2.2, and the ends that version 0.1 had (A-O35)."""
-_LONGEST = len("<|start_introspect|>")
+_WORDS = [f"<|{edge}_{kind}|>" for edge in ("start", "end") for kind in ("reflect", "introspect", "reason")]
+_LONGEST = max(map(len, _WORDS))
 
 
 def without_markers(text: str) -> str:
     return MARKER.sub("", text) if "<|" in text else text
+
+
+class MarkerFilter:
+    """Text without its markers while it comes; what may become a marker waits for the next text, or for `close`."""
+
+    __slots__ = ("_tail",)
+
+    def __init__(self) -> None:
+        self._tail = ""
+
+    def feed(self, text: str) -> str:
+        if "<" not in text and not self._tail:
+            return text
+        text = without_markers(self._tail + text)
+        begun = text.rfind("<", -_LONGEST)
+        cut = begun if begun >= 0 and any(word.startswith(text[begun:]) for word in _WORDS) else len(text)
+        self._tail = text[cut:]
+        return text[:cut]
+
+    def close(self) -> str:
+        tail, self._tail = self._tail, ""
+        return tail
 
 
 class MarkerScanner:
