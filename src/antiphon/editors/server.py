@@ -159,6 +159,6 @@ def _kind(part: Part) -> types.SymbolKind:
 def _diagnostic(finding: Diagnostic, lines: Lines) -> types.Diagnostic:
     where = lines.range(Span(finding.start.offset or 0, finding.end.offset or 0))
     message = f"{finding.message}\n{finding.hint}" if finding.hint else finding.message
-    return types.Diagnostic(
-        where, message, severity=_GRADES[finding.level], code=finding.code or finding.rule, source="antiphon"
-    )
+    diagnostic = types.Diagnostic(where, message, severity=_GRADES[finding.level], source="antiphon")
+    diagnostic.code = finding.code or finding.rule
+    return diagnostic
