@@ -151,6 +151,22 @@ def test_each_type_of_a_token_says_what_it_is(model: str, text: str) -> None:
     assert pieces == [b" a", Control("<unk>"), Control("<s>"), b"  ", b"", b"\n"]
 
 
+def test_an_engine_takes_user_defined_tokens_out_of_a_text_itself() -> None:
+    encoded: list[str] = []
+    metadata = {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": ["\u2581a", "  "],
+        "tokenizer.ggml.token_type": [1, 4],
+    }
+
+    def encode(text: str) -> list[int]:
+        encoded.append(text)
+        return []
+
+    engine_tokenizer(metadata, encode).encode("a  a")
+    assert encoded == ["a  a"]
+
+
 def test_a_vocabulary_has_a_name_of_its_own() -> None:
     names = {gguf_tokenizer(tiny(pre, added=added)).name for pre in ("smollm", "qwen2") for added in ({}, {"<x>": 4})}
     assert len(names) == 4
