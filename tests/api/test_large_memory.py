@@ -72,6 +72,7 @@ ROUTES: dict[str, list[str]] = {
         'version: "2.2"\nmodel: @\n---\n<|start|>user<|message|>a<|end|>',
         "@",
     ],
+    "/v1/openchatml/{id}/cancel": ['{"reason":@}'],
     "/v1/responses": [
         '{"max_output_tokens":1,"store":false,"input":@}',
         '{"max_output_tokens":1,"store":false,"input":[{"type":"reasoning","summary":[],"encrypted_content":@}]}',

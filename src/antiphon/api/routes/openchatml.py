@@ -23,6 +23,7 @@ from antiphon.generation import Rounds, constrain, plan_turn
 from antiphon.generation.cancel import CancellableRounds
 from antiphon.wire.dialect import OPENAI_FINISH
 from antiphon.wire.transcript.read import is_streamed, read_transcript
+from antiphon.wire.transcript.schema import TranscriptCancel
 from antiphon.wire.transcript.unfinished import TranscriptMemory
 from antiphon.wire.transcript.write import TranscriptWriter
 
@@ -47,7 +48,8 @@ class CancelTurn(PostRoute):
 
     async def answer(self, post: Post) -> None:
         id = post.scope["path_params"]["id"]
-        await post.send_json(self._context.transcripts.cancel(post.exchange.owner, id, post.body))
+        wanted = await post.read(TranscriptCancel) if post.body.strip() else TranscriptCancel()
+        await post.send_json(self._context.transcripts.cancel(post.exchange.owner, id, wanted))
 
 
 class OpenChatMLTurns(PostRoute):
@@ -59,7 +61,7 @@ class OpenChatMLTurns(PostRoute):
     async def answer(self, post: Post) -> None:
         context, today, tenant = self._context, self._context.today, post.tenant
         requested = QueryParams(post.scope.get("query_string", b"")).get("stream")
-        post.exchange.stream = is_streamed(requested, post.exchange.headers.get("accept", ""))
+        post.exchange.stream = is_streamed(requested, "text/event-stream" in post.exchange.headers.get("accept", ""))
         order = await post.off_loop(lambda: read_transcript(post.body, today=today, tenant=tenant))
         post.ignore(order.ignored)
         model, id = await post.model(order.model), f"msg_{secrets.token_hex(12)}"

@@ -31,10 +31,10 @@ from .tools import carries_calls, plan_tools
 STREAMS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def is_streamed(requested: str | None, accept: str) -> bool:
-    """``?stream=true``, or that events are accepted. Raises `RequestError` for another word."""
+def is_streamed(requested: str | None, takes_events: bool) -> bool:
+    """``?stream=true``, or that the client takes events. Raises `RequestError` for another word."""
     if requested is None:
-        return "text/event-stream" in accept
+        return takes_events
     if requested not in STREAMS:
         raise RequestError("stream: must be true or false.", position=Position(path="stream"))
     return STREAMS[requested]

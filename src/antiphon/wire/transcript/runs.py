@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import msgspec
-
-from antiphon.errors import NotFoundError, Position, RequestError
+from antiphon.errors import NotFoundError, Position
 from antiphon.generation.cancel import CancellableRounds
 
 from .schema import CancelledTranscript, TranscriptCancel
@@ -28,12 +26,11 @@ class TranscriptRuns:
         finally:
             del self._runs[owner, id]
 
-    def cancel(self, owner: str, id: str, body: bytes) -> CancelledTranscript:
-        """Cancels what ``body``, a `TranscriptCancel` or nothing, says of the answer ``id`` (a ``message_id`` will do).
+    def cancel(self, owner: str, id: str, wanted: TranscriptCancel) -> CancelledTranscript:
+        """Cancels what is wanted of the answer ``id`` (a ``message_id`` will do).
 
         Raises `NotFoundError` where ``owner`` has no such answer now, or it waits for no such call.
         """
-        wanted = cancel_request(body)
         id = id.partition(".")[0]
         rounds = self._runs.get((owner, id))
         if rounds is None:
@@ -47,14 +44,3 @@ class TranscriptRuns:
                 hint="Calls of your own tools are yours to give up: answer them with E-TOOL-CANCELLED.",
             )
         return CancelledTranscript(id=id, cancelled=True, call_id=wanted.call_id)
-
-
-def cancel_request(body: bytes) -> TranscriptCancel:
-    """Raises `RequestError` for a body that is neither empty nor a `TranscriptCancel`."""
-    if not body.strip():
-        return TranscriptCancel()
-    try:
-        return msgspec.json.decode(body, type=TranscriptCancel)
-    except msgspec.MsgspecError as error:
-        reason, _, where = str(error).partition(" - at `$.")
-        raise RequestError(f"The body: {reason}.", position=Position(path=where.rstrip("`") or None)) from None
