@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jsonschema_rs
@@ -34,11 +35,10 @@ class Arguments:
 
 
 class ArgumentReader:
-    """Checks bodies against one tool's schema, which is compiled once."""
+    """Checks bodies against one tool's schema, which is compiled once, by the first of them."""
 
     def __init__(self, schema: JsonSchema | None) -> None:
         self._schema: JsonSchema = {"type": "object"} if schema is None else schema
-        self._validator = jsonschema_rs.validator_for(self._schema)
         properties = self._schema.get("properties", {}) if isinstance(self._schema, dict) else {}
         self._owns_deadline = "deadline_ms" in properties
 
@@ -50,6 +50,14 @@ class ArgumentReader:
             deadline = _deadline(values.pop("deadline_ms"))
         self._check(values)
         return Arguments(values, deadline)
+
+    @cached_property
+    def _validator(self) -> jsonschema_rs.Validator:
+        """A tool's server may have written the schema: nothing that it refers to elsewhere is fetched.
+
+        Raises `ValueError` for a schema that cannot be used.
+        """
+        return jsonschema_rs.validator_for(self._schema, offline=True)
 
     def _check(self, values: dict[str, Any]) -> None:
         try:
