@@ -164,9 +164,13 @@ def is_object(text: str) -> bool:
     return json_object(text) is not None
 
 
+_BEGINS_OBJECT = frozenset("{ \t\n\r")
+
+
 def has_tool_calls(text: str) -> bool:
     """Whether the text is a JSON object with ``tool_calls``, which §6 does not want beside a call."""
-    return '"tool_calls"' in text and "tool_calls" in (json_object(text) or {})
+    begins = text[:1] in _BEGINS_OBJECT
+    return begins and '"tool_calls"' in text and "tool_calls" in (json_object(text) or {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,24 +46,24 @@ class MarkerScanner:
     def __init__(self) -> None:
         self.found: Place | None = None
         self._tail = ""
-        self._at = Place()
+        self._at: Place | None = None
 
     def feed(self, text: str, at: Place) -> None:
         """Text of the body that begins at ``at`` and follows what came before it at once."""
         if self.found is not None or ("<" not in text and not self._tail):
             return
-        whole, begin = self._tail + text, self._at if self._tail else at
+        whole, begin = self._tail + text, self._at or at
         marker = MARKER.search(whole)
         if marker:
             self.found = begin.after(whole[: marker.start()])
             return
         cut = max(whole.rfind("<", -_LONGEST), -1)
         self._tail = whole[cut:] if cut >= 0 else ""
-        self._at = begin.after(whole[:cut]) if cut >= 0 else at
+        self._at = begin.after(whole[:cut]) if cut >= 0 else None
 
     def interrupt(self) -> None:
         """Something else stands here: what comes next does not continue what came before."""
-        self._tail = ""
+        self._tail, self._at = "", None
 
 
 def marker_finding(at: Place) -> Finding:
