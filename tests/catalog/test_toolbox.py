@@ -74,6 +74,8 @@ async def test_built_ins_are_functions_where_a_format_knows_functions_only(mine:
         offer = toolbox.offered(builtins=False)
         assert [spec.name for spec in offer.specs] == ["shout", "browser__search", "browser__open", "browser__find"]
         assert offer.builtins == ()
+        known = [offer.has(name) for name in ("shout", "functions.shout", "browser", "nosuch")]
+        assert known == [True, True, True, False]
         search = ToolCall(
             call_id="a", recipient="functions.browser__search", body='{"query": "tokenizer"}', session="s"
         )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from antiphon.grammar import EndOfTurn, Json, chain
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
+from antiphon.grammar.lark import lark
 from antiphon.grammar.number_text import Bounds, integers, numbers
 from antiphon.tokens import ByteTokenizer
 
@@ -118,3 +119,9 @@ def test_an_optional_member_that_nothing_fits_is_left_out_as_before() -> None:
     matcher = compile_grammar(chain(Json(schema), EndOfTurn()), VOCABULARY).matcher()
     assert matcher.consume([*b'{"b":1}', END]) is None
     assert matcher.accepting
+
+
+def test_numbers_end_unless_that_is_given_up() -> None:
+    one = Json({"type": "number"})
+    given_up, by_itself = lark(one, controls={}, end_ids=[END], finite=False), lark(one, controls={}, end_ids=[END])
+    assert by_itself == lark(one, controls={}, end_ids=[END], finite=True) != given_up

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon.catalog.stores import open_store
+from antiphon.config.sessions import SessionsConfig
 from antiphon.conversation import End, Message, Role
 from antiphon.errors import StoreError
-from antiphon.store import Key, MemoryStore, Record, TurnLimits, UnfinishedTurns
+from antiphon.store import Key, MemoryStore, Record, SessionLimits, TurnLimits, UnfinishedTurns
 from antiphon.tokens import SampledText
 
 ARGUMENTS = SampledText("{}", (5, 6), "v")
@@ -78,3 +80,24 @@ async def test_what_is_damaged_is_an_error() -> None:
     with pytest.raises(StoreError) as caught:
         await stored.find("ann", ["a"])
     assert caught.value.code == "store_corrupt"
+
+
+async def test_a_turn_that_is_gone_on_with_in_its_second_half_lives_longer() -> None:
+    now = 1e9
+    store = MemoryStore()
+    stored = UnfinishedTurns(store, lambda: now, TurnLimits(lifetime=10), lambda: now)
+    await stored.put("ann", ["a"], [thought("1")])
+    expires = []
+    for later in (5, 5.5):
+        now = 1e9 + later
+        assert await stored.find("ann", ["a"])
+        record = await store.get(Key("turn", "ann", "a"))
+        assert record is not None
+        assert record.expires is not None
+        expires.append(record.expires - 1e9)
+    assert expires == [10, 15.5]
+
+
+def test_the_limits_of_a_program_are_those_of_a_configuration() -> None:
+    _, limits = open_store(SessionsConfig(store="memory"))
+    assert limits == SessionLimits()
