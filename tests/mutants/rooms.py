@@ -44,7 +44,8 @@ ROOMS = (
         {
             "store/checksum.py": "store/test_contract.py store/test_damage.py",
             "store/clock.py": "store/test_clock.py store/test_sessions.py",
-            "store/codec.py": "store/test_sessions.py store/test_damage.py store/test_turns.py",
+            "store/codec.py": "store/test_sessions.py store/test_damage.py store/test_turns.py "
+            "generation/test_sampled_history.py",
             "store/faults.py": "store/test_fault_codes.py store/test_damage.py api/test_faults.py cli/test_faults.py",
             "store/key_file.py": "api/test_encrypted_reasoning.py cli/test_serve_sessions.py",
             "store/opening.py": "catalog/test_stores.py cli/test_serve_sessions.py",

@@ -48,6 +48,11 @@ def accepts(grammar: CompiledGrammar, text: str) -> bool:
     [
         ('root ::= "yes" | "no"', ["yes", "no"], ["", "maybe", "yesno"]),
         ('root ::= "(" root ")" | ""', ["", "((()))"], ["(", "())"]),
+        (
+            'root ::= a "b" | "(" a ")"\na ::= "x" c | "y"\nc ::= [a-c]+ | "(" root ")"',
+            ["xab", "(xa)", "x(yb)b"],
+            ["xa", "xb", "(xab"],
+        ),
         ('root ::= root "x" | "y"', ["y", "yxxx"], ["x", "yy"]),
         (r'root ::= [^a-c\]\n] "\x41\u00e9\U0001F600" .', ["dAé😀\n", "€Aé😀x"], ["aAé😀x", "]Aé😀x"]),
         ('root ::= ("a" | "b"){2,3} [-+]?\n# the end', ["ab", "bba-"], ["a", "abab"]),
