@@ -48,8 +48,8 @@ class CancelTurn(PostRoute):
 
     async def answer(self, post: Post) -> None:
         id = post.scope["path_params"]["id"]
-        wanted = await post.read(TranscriptCancel) if post.body.strip() else TranscriptCancel()
-        await post.send_json(self._context.transcripts.cancel(post.exchange.owner, id, wanted))
+        request = await post.read(TranscriptCancel) if post.body.strip() else TranscriptCancel()
+        await post.send_json(self._context.transcripts.cancel(post.exchange.owner, id, request))
 
 
 class OpenChatMLTurns(PostRoute):

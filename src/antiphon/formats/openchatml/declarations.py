@@ -62,10 +62,10 @@ def _namespaces(section: str, unread: list[tuple[str, str]]) -> Iterator[ToolNam
 
 def _namespace(name: str, text: str, unread: list[tuple[str, str]]) -> ToolNamespace:
     functions = [*_typed(name, text, unread), *_in_json(name, text)]
-    said = _BLOCK.split(text)[0]
+    words = _BLOCK.split(text)[0]
     if functions:
-        said = "\n".join(line for line in said.splitlines() if not line.startswith("{"))
-    description = _COMMENT.sub("", said).strip() if functions else said.strip()
+        words = "\n".join(line for line in words.splitlines() if not line.startswith("{"))
+    description = _COMMENT.sub("", words).strip() if functions else words.strip()
     return ToolNamespace(name, description or None, tuple(functions))
 
 

@@ -104,8 +104,8 @@ def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Messa
     parts = _parts(message.content, path)
     text = _text(parts) or message.refusal or ""
     called = bool(tool_calls) or message.function_call is not None
-    said = message.content is not None or message.refusal is not None
-    if not (said or called or reasoning):
+    answered = message.content is not None or message.refusal is not None
+    if not (answered or called or reasoning):
         raise refused(
             f"{path}.content", "an assistant message needs content or tool_calls.", code="missing_required_parameter"
         )
@@ -113,7 +113,7 @@ def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Messa
         yield Message(
             role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text, name=message.name
         )
-    if said and not called:
+    if answered and not called:
         yield Message(
             role=Role.ASSISTANT,
             channel=Channel.FINAL,

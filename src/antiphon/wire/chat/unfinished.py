@@ -100,7 +100,7 @@ def recalled_names(messages: Sequence[ChatMessage], model: str) -> dict[int, tup
     context = hashlib.sha256()
     for i, message in enumerate(messages):
         if i in places:
-            found[i] = _names(_said(message), context, model)
+            found[i] = _names(_sent(message), context, model)
         _note(context, message)
     return found
 
@@ -169,21 +169,21 @@ def _fitted(message: ChatMessage, turn: Sequence[Message]) -> tuple[Message, ...
 
     It need not say all of it.
     """
-    said, seen = _said(message), shown(turn)
-    given = _given(said, seen)
-    if said.text not in ("", seen.text) or said.reasoning not in ("", seen.reasoning):
+    sent, seen = _sent(message), shown(turn)
+    given = _given(sent, seen)
+    if sent.text not in ("", seen.text) or sent.reasoning not in ("", seen.reasoning):
         return ()
     left_out = set(seen.ids) - given.keys()
     kept = [one for one in turn if one.call_id not in left_out] if given else []
     return tuple(replace(one, call_id=given[one.call_id]) if one.call_id in given else one for one in kept)
 
 
-def _given(said: Seen, seen: Seen) -> dict[str | None, str | None]:
-    """The ids of calls that are said to be made, by those under which they were; nothing where others are said."""
-    calls, each = dict(zip(seen.ids, seen.calls, strict=True)), zip(said.ids, said.calls, strict=True)
-    if len(set(said.ids)) == len(said.ids) and all(calls.get(id) == call for id, call in each):
-        return {id: id for id in said.ids}
-    return dict(zip(seen.ids, said.ids, strict=True)) if said.calls == seen.calls else {}
+def _given(sent: Seen, seen: Seen) -> dict[str | None, str | None]:
+    """The ids of calls as the client sends them, by those under which they were made; nothing where it sends others."""
+    calls, each = dict(zip(seen.ids, seen.calls, strict=True)), zip(sent.ids, sent.calls, strict=True)
+    if len(set(sent.ids)) == len(sent.ids) and all(calls.get(id) == call for id, call in each):
+        return {id: id for id in sent.ids}
+    return dict(zip(seen.ids, sent.ids, strict=True)) if sent.calls == seen.calls else {}
 
 
 def _names(seen: Seen, context: hashlib._Hash, model: str) -> tuple[str, ...]:
@@ -197,11 +197,11 @@ def _names(seen: Seen, context: hashlib._Hash, model: str) -> tuple[str, ...]:
 
 
 def _note(context: hashlib._Hash, message: ChatMessage) -> None:
-    seen = _said(message)
+    seen = _sent(message)
     context.update(_json([message.role, message.name, seen.text, seen.calls]))
 
 
-def _said(message: ChatMessage) -> Seen:
+def _sent(message: ChatMessage) -> Seen:
     calls = _calls(message)
     return Seen(
         (_text(message.content) or message.refusal or "").strip(),

@@ -151,12 +151,12 @@ class ItemReader:
 
     def _past_call(self, item: InputItem, path: str) -> Sequence[Message]:
         """A call that ran here, and its answer: as they were, where they came along and are what the item says."""
-        said = () if item.type in UNREAD else tuple(_past_call(item, path))
+        given = () if item.type in UNREAD else tuple(_past_call(item, path))
         if not item.encrypted_content:
-            return said
+            return given
         parts = item.encrypted_content.split(ENCRYPTED)
         written = [self.decrypt(part, f"{path}.encrypted_content") for part in parts]
-        return written if is_as_run(item, written) else said
+        return written if is_as_run(item, written) else given
 
 
 class _OpenCalls:

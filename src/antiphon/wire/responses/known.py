@@ -74,9 +74,9 @@ def is_as_run(item: InputItem, written: Sequence[Message]) -> bool:
         case [call, answer] if call.is_call and answer.role is Role.TOOL and answer.call_id == call.call_id:
             code = str(json_object(call.text).get("code", call.text))
             name = (call.recipient or "").rpartition(".")[2].rpartition("__")[2]
-            said = {"code": code, "arguments": canonical(call.text), "name": name}
-            said |= dict.fromkeys(("output", "outputs"), answer.text)
-            return all(_value(item, name) in ("", value) for name, value in said.items())
+            expected = {"code": code, "arguments": canonical(call.text), "name": name}
+            expected |= dict.fromkeys(("output", "outputs"), answer.text)
+            return all(_value(item, name) in ("", value) for name, value in expected.items())
         case _:
             return False
 

@@ -26,8 +26,8 @@ class TranscriptRuns:
         finally:
             del self._runs[owner, id]
 
-    def cancel(self, owner: str, id: str, wanted: TranscriptCancel) -> CancelledTranscript:
-        """Cancels what is wanted of the answer ``id`` (a ``message_id`` will do).
+    def cancel(self, owner: str, id: str, request: TranscriptCancel) -> CancelledTranscript:
+        """Cancels what ``request`` names of the answer ``id`` (a ``message_id`` will do).
 
         Raises `NotFoundError` where ``owner`` has no such answer now, or it waits for no such call.
         """
@@ -35,12 +35,12 @@ class TranscriptRuns:
         rounds = self._runs.get((owner, id))
         if rounds is None:
             raise NotFoundError(f"No answer {id[:64]!r} is being made.", position=Position(path="id"))
-        if wanted.call_id is None:
+        if request.call_id is None:
             rounds.cancel()
-        elif not rounds.cancel_call(wanted.call_id, wanted.reason):
+        elif not rounds.cancel_call(request.call_id, request.reason):
             raise NotFoundError(
-                f"No call {wanted.call_id[:64]!r} waits or runs here.",
+                f"No call {request.call_id[:64]!r} waits or runs here.",
                 position=Position(path="call_id"),
                 hint="Calls of your own tools are yours to give up: answer them with E-TOOL-CANCELLED.",
             )
-        return CancelledTranscript(id=id, cancelled=True, call_id=wanted.call_id)
+        return CancelledTranscript(id=id, cancelled=True, call_id=request.call_id)
