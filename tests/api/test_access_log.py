@@ -16,6 +16,7 @@ from antiphon.errors import ConfigError, EngineLostError
 from antiphon.observe.logs import set_up_log
 from kit.api import END, START, app, chat, ids, post, request, running, scripted, serving
 from kit.breaking import Breaking
+from kit.log import log_of_its_own
 from kit.waiting import until
 
 SECRET, ALICE = new_key("alice")
@@ -25,16 +26,9 @@ REPLY = "the model said this"
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Path]:
     """The file that the process logs to, as JSON."""
-    set_up_log(form="json", file=str(tmp_path / "log"))
-    yield tmp_path / "log"
-    for name in ("antiphon", "uvicorn"):
-        logger = logging.getLogger(name)
-        for handler in logger.handlers[:]:
-            logger.removeHandler(handler)
-            handler.close()
-        logger.propagate = True
-        logger.setLevel(logging.NOTSET)
-    logging.getLogger("antiphon.access").setLevel(logging.NOTSET)
+    with log_of_its_own():
+        set_up_log(form="json", file=str(tmp_path / "log"))
+        yield tmp_path / "log"
 
 
 def lines(log: Path) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from antiphon.cli.app import run
+from kit.log import log_of_its_own
 from kit.waiting import PATIENCE
 
 PROGRAM = (sys.executable, "-c", "from antiphon.cli import main; main()")
@@ -38,7 +39,7 @@ def antiphon(*arguments: str, home: Path, stdin: str = "", **environ: str) -> su
 def in_process(*arguments: str, home: Path, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
     """The same run within this process: for what is read and printed, where a second of starting anew tests nothing."""
     streams = {name: TextIOWrapper(BytesIO(), "utf-8") for name in ("stdout", "stderr")}
-    with pytest.MonkeyPatch.context() as patch:
+    with log_of_its_own(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin.encode()), "utf-8"))
         for name, stream in streams.items():
             patch.setattr(sys, name, stream)
