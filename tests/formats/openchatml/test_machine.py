@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.conversation import Role
 from antiphon.formats.openchatml.frame_reader import FrameReader
-from antiphon.formats.openchatml.machine import REPLY, TRANSCRIPT, Action, FrameState, Input, Table, whole_frame
+from antiphon.formats.openchatml.machine import REPLY, TRANSCRIPT, Action, FrameState, Input, Table, whole_frame_pattern
 from antiphon.formats.openchatml.reply import ReplyReader
 from antiphon.formats.openchatml.spelling import CALL, CHANNEL, CONSTRAIN, CONTROLS, END, MESSAGE, RETURN, START
 from antiphon.tokens import Control
@@ -34,7 +34,7 @@ def is_one_plain_frame(controls: tuple[Control, ...]) -> bool:
 
 @pytest.mark.parametrize("length", [2, 3, 4, 5])
 def test_the_pattern_of_whole_frames_takes_what_the_table_takes_without_a_special_cell(length: int) -> None:
-    pattern = whole_frame(TRANSCRIPT)
+    pattern = whole_frame_pattern(TRANSCRIPT)
     sequences = [(START, *rest) for rest in product(CONTROLS, repeat=length - 1)]
     taken = [controls for controls in sequences if pattern.fullmatch("".join(map(str, controls)))]
     assert taken == [controls for controls in sequences if is_one_plain_frame(controls)]
@@ -44,8 +44,8 @@ def test_the_pattern_of_whole_frames_takes_what_the_table_takes_without_a_specia
 def test_a_table_with_another_footer_gives_another_pattern() -> None:
     row = {**TRANSCRIPT[FrameState.BODY], CHANNEL.spelling: (Action.END_FRAME, FrameState.OUTSIDE)}
     text = f"{START}user{MESSAGE}x{CHANNEL}"
-    assert whole_frame(TRANSCRIPT).fullmatch(text) is None
-    found = whole_frame({**TRANSCRIPT, FrameState.BODY: row}).fullmatch(text)
+    assert whole_frame_pattern(TRANSCRIPT).fullmatch(text) is None
+    found = whole_frame_pattern({**TRANSCRIPT, FrameState.BODY: row}).fullmatch(text)
     assert found is not None
     assert found.groups() == ("", "user", "x", CHANNEL.spelling)
 

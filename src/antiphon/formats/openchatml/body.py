@@ -12,7 +12,7 @@ from xml.parsers import expat
 import jsonschema_rs
 import yaml
 
-from antiphon.conversation import FUNCTIONS, Channel, End, JsonSchema, Message, Role, ToolSpec
+from antiphon.conversation import FUNCTIONS, Channel, End, JsonSchema, Message, ToolSpec
 from antiphon.errors import RequestError
 from antiphon.grammar import check_schema
 
@@ -29,6 +29,7 @@ def _refuse(constant: str) -> NoReturn:
 
 _FORM = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=str)
 """Checks the form alone: numbers stay text, so that a huge one costs nothing."""
+_VALUES = json.JSONDecoder(parse_constant=_refuse)
 
 
 def constraint_problem(message: Message) -> Problem | None:
@@ -107,13 +108,14 @@ def shape_problem(message: Message) -> Problem | None:
     """E-CALL-SCHEMA for a function's call whose arguments are no JSON object, whatever its schema (§3, A-O26).
 
     A call whose head names another type than json has arguments of that type, and one that is cut off has none yet.
+    The body is what its head promises, which `constraint_problem` tells.
     """
     recipient = message.recipient or ""
     if not message.is_call or message.end is End.NONE or not recipient.startswith(FUNCTIONS + "."):
         return None
     if message.content_type not in (None, "json"):
         return None
-    broken = _json_problem(message.text)
+    broken = None if message.constrained else _json_problem(message.text)
     if broken is None and message.text.lstrip(" \t\r\n").startswith("{"):
         return None
     return Problem(broken.offset if broken else 0, f"the arguments of {recipient} are not a JSON object", code=E_CALL)
@@ -153,7 +155,7 @@ def json_object(text: str) -> dict[str, Any] | None:
     if not text.lstrip(" \t\r\n").startswith("{"):
         return None
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = _VALUES.decode(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -189,7 +191,7 @@ def read_arguments(message: Message, tool: ToolSpec) -> CallArguments | Problem:
     it; then it belongs to the tool (A-O16).
     """
     try:
-        values = json.loads(message.text, parse_constant=_refuse) if message.text.strip() else {}
+        values = _VALUES.decode(message.text) if message.text.strip() else {}
     except ValueError as error:
         return Problem(0, f"the arguments of {tool.recipient} are not JSON: {error}", code=E_CALL)
     except RecursionError:
@@ -208,7 +210,7 @@ def read_arguments(message: Message, tool: ToolSpec) -> CallArguments | Problem:
 
 def deadline_problem(message: Message) -> Problem | None:
     """A warning for a deadline that is none, in a call of a tool of which it is not known what it takes (A-O16)."""
-    values = json_object(message.text) if message.is_call and f'"{DEADLINE}"' in message.text else None
+    values = json_object(message.text) if DEADLINE in message.text and message.is_call else None
     if not values or DEADLINE not in values or _is_deadline(values[DEADLINE]):
         return None
     return replace(_no_deadline(values[DEADLINE]), warning=True)
@@ -272,7 +274,7 @@ class ToolReply:
 def read_tool_reply(text: str) -> ToolReply:
     """What a reply's body says; a body that is no envelope is content, and all went well (A-O17)."""
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = _VALUES.decode(text)
     except (ValueError, RecursionError):
         return ToolReply(True, text)
     if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
@@ -284,7 +286,7 @@ def read_tool_reply(text: str) -> ToolReply:
 
 def reply_problem(message: Message) -> Problem | None:
     """A warning for a reply's envelope that does not say what went wrong, or says both (§8, §11)."""
-    envelope = json_object(message.text) if message.role is Role.TOOL else None
+    envelope = json_object(message.text)
     if envelope is None or not isinstance(envelope.get("ok"), bool):
         return None
     error = envelope.get("error")

@@ -205,7 +205,7 @@ class DeclaredTools:
 
     def undeclared(self, recipient: str) -> str | None:
         """A hint where ``recipient`` is not declared, and other tools of its namespace are."""
-        if recipient.partition(".")[0] not in self._spaces:
+        if not self._spaces or recipient.partition(".")[0] not in self._spaces:
             return None
         if self.get(recipient) is not None or self._is_builtin(recipient):
             return None

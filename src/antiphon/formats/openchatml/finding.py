@@ -111,9 +111,9 @@ class Place:
 
     def after(self, text: str) -> Place:
         """The place that follows ``text``, which begins here."""
-        place = Place(self.offset, self.line, self.column)
-        place.pass_over(text)
-        return place
+        length, lines = len(text), text.count("\n")
+        column = length - text.rfind("\n") if lines else self.column + length
+        return Place(self.offset + length, self.line + lines, column)
 
     def position(self) -> Position:
         return Position(self.offset, self.line, self.column)

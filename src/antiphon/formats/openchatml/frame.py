@@ -9,7 +9,7 @@ from antiphon.tokens import Piece, spell
 
 from .finding import Finding, Place
 from .head import Head
-from .markers import MarkerScanner
+from .markers import MarkerScanner, first_marker
 from .spelling import BLANK, CALL, END, RETURN
 
 MAX_HEAD = 4096
@@ -145,17 +145,38 @@ class OpenFrame:
     def close(self, end: End, at: Place, before: str | None) -> Frame:
         """The frame; its footer is at ``at``. ``before``: the blanks before it, None where they are canonical."""
         head = self.head
-        body = None if self._spelled is None else "".join(self._spelled)
-        canonical = head.canonical and before is None and body is None
-        trivia = None if canonical else Trivia(before, None if head.canonical else self.head_text, body)
-        message = Message(
-            role=head.role, text="".join(self._texts), name=head.name, recipient=head.recipient, channel=head.channel,
-            content_type=head.content_type, constrained=head.constrained, call_id=head.call_id, intent=head.intent,
-            end=end, extra={} if trivia is None else {"openchatml": trivia},
-        )  # fmt: skip
+        trivia = _trivia(head, self.head_text, before, None if self._spelled is None else "".join(self._spelled))
+        message = _message(head, "".join(self._texts), end, trivia)
         places = Places(self.start, self._body_at, at)
         marker = self._markers.found if self._markers else None
         return Frame(message, head, self.head_text, places, trivia, self.literal, not self._keeps_body, marker)
+
+
+def whole_frame(
+    head: Head, head_text: str, body: str, end: End, places: Places, before: str | None, *, keep: bool
+) -> Frame:
+    """What an `OpenFrame` gives of a body that comes at once and has neither escapes nor controls."""
+    answers = head.role is Role.ASSISTANT
+    keeps_body = keep or head.needs_body or (answers and body.lstrip(BLANK).startswith("{"))
+    trivia = _trivia(head, head_text, before, None)
+    marker = first_marker(body, places.body) if answers and head.channel != Channel.ANALYSIS else None
+    message = _message(head, body if keeps_body else "", end, trivia)
+    return Frame(message, head, head_text, places, trivia, False, not keeps_body, marker)
+
+
+def _trivia(head: Head, head_text: str, before: str | None, body: str | None) -> Trivia | None:
+    """How a frame was written; None: in canonical form."""
+    if head.canonical and before is None and body is None:
+        return None
+    return Trivia(before, None if head.canonical else head_text, body)
+
+
+def _message(head: Head, text: str, end: End, trivia: Trivia | None) -> Message:
+    return Message(
+        role=head.role, text=text, name=head.name, recipient=head.recipient, channel=head.channel,
+        content_type=head.content_type, constrained=head.constrained, call_id=head.call_id, intent=head.intent,
+        end=end, extra={} if trivia is None else {"openchatml": trivia},
+    )  # fmt: skip
 
 
 class OutsideText:
@@ -224,15 +245,15 @@ class OutsideText:
     def end_run(self) -> None:
         self.skipped_at, self._skipped, self._length, self.repaired, self.reported = None, [], 0, True, False
 
-    def take_blanks(self) -> str | None:
-        """The blanks before a frame that ends now; None when they are canonical.
+    def take_blanks(self, last: str = "") -> str | None:
+        """The blanks before a frame that ends now, ``last`` behind those that came; None when they are canonical.
 
         Blanks around what was skipped belong to it: they may not make sense without it.
         """
         repaired, self.repaired = self.repaired, False
         if not self._keep:
             return None
-        blanks, expected = "".join(self._blanks), self._expected
+        blanks, expected = "".join((*self._blanks, last)) if self._blanks else last, self._expected
         self._blanks, self._expected = [], "\n"
         return None if repaired or blanks == expected else blanks
 

@@ -9,13 +9,13 @@ from antiphon.conversation import End
 from antiphon.tokens import Control, Piece
 
 from .finding import E_HEADER, E_TRUNCATED, Finding, Place
-from .frame import FOOTERS, MAX_HEAD, OUTSIDE, Found, OpenFrame, OutsideText
+from .frame import FOOTERS, MAX_HEAD, OUTSIDE, Found, OpenFrame, OutsideText, Places, whole_frame
 from .head import Head, near_control
 from .head_reader import HeadReader
-from .machine import TRANSCRIPT, Action, FrameState, Input, Table, whole_frame
+from .machine import TRANSCRIPT, Action, FrameState, Input, Table, whole_frame_pattern
 from .spelling import BY_SPELLING, ENDLITERAL, START, is_utf8, next_control, open_tail
 
-WHOLE_FRAME = whole_frame(TRANSCRIPT)
+WHOLE_FRAME = whole_frame_pattern(TRANSCRIPT)
 
 
 class FrameReader:
@@ -148,22 +148,22 @@ class FrameReader:
         """Reads the frames that are whole in the text by one match each; where the first other one begins."""
         if not self._outside.is_clean:
             return start
-        place = self.place
+        place, passed = self.place, start
         while whole := WHOLE_FRAME.match(text, start):
             blanks, head_text, body, footer = whole.groups()
             if len(head_text) > MAX_HEAD or not is_utf8(body):
                 break
-            if blanks:
-                self._outside.add_blanks(blanks)
-                place.pass_over(blanks)
-            self._frame = OpenFrame(place.copy())
-            place.pass_over(text[whole.end(1) : whole.start(3)])
-            self._enter_body(self.heads.read_text(head_text), head_text, place.copy())
-            self._frame.add_text(body, place)
-            place.pass_over(body)
-            self._finish(FOOTERS[footer])
-            place.pass_in_line(footer)
-            start = whole.end()
+            begin = place.after(text[passed : whole.end(1)])
+            body_at = begin.after(text[whole.end(1) : whole.start(3)])
+            places = Places(begin, body_at, body_at.after(body))
+            head = self.heads.read_text(head_text)
+            if head.problems:
+                self._found += head.findings(head_text, begin)
+            before = self._outside.take_blanks(blanks)
+            self._found.append(whole_frame(head, head_text, body, FOOTERS[footer], places, before, keep=self._keep))
+            place, passed, start = places.footer, whole.start(4), whole.end()
+            self._footer = footer
+        self.place = place.after(text[passed:start])
         return start
 
     # -- outside frames -----------------------------------------------------------------------------------------------

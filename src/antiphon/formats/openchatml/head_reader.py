@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from antiphon.conversation import FUNCTIONS, Channel, Role
 from antiphon.tokens import Control, Piece, spell, well_formed
@@ -47,8 +47,12 @@ class HeadReader:
         self._cache.clear()
 
     def read_text(self, text: str) -> Head:
-        """The head that a text spells, its controls too."""
-        return self._cache.get(text) or self._store(text, read_canonical(text, self._tools) or self._read(split(text)))
+        """The head that a text spells, its controls too. A call id is no other head's, so its head is not stored."""
+        cached = self._cache.get(text)
+        if cached is not None:
+            return cached
+        head = read_canonical(text, self._tools) or self._read(split(text))
+        return head if head.call_id is not None else self._store(text, head)
 
     def read_pieces(self, parts: tuple[Piece, ...]) -> Head:
         """The head that these pieces are."""
@@ -79,11 +83,18 @@ def read_canonical(text: str, tools: ToolNames) -> Head | None:
         return None
     if role is Role.TOOL and (name is None or tools.qualify(name) != name):
         return None
-    places = {key: found.start(key) - lead for key, lead in _PLACES if found[key] is not None}
     return Head(
         role, author, name, to, channel, content_type if constrain is None else constrain, constrain is not None,
-        call_id, intent, len(text), places=places, canonical=True,
+        call_id, intent, len(text), canonical=True,
     )  # fmt: skip
+
+
+def places_of(head: Head, text: str) -> Mapping[str, int]:
+    """Where the parts of the head are in its text; few ask, so `read_canonical` does not look."""
+    found = None if head.places else _CANONICAL.fullmatch(text)
+    if found is None:
+        return head.places
+    return {key: found.start(key) - lead for key, lead in _PLACES if found[key] is not None}
 
 
 def read_head(parts: Sequence[Piece], tools: ToolNames) -> Head:

@@ -1,7 +1,7 @@
 """The reader's state machine: what each control or text does in each state, in transcripts and in a model's replies.
 
 A cell names an action and the state that follows. `FrameReader` and `ReplyReader` have a method for each action;
-`whole_frame` is the pattern of the frames that pass through the table without any special cell, derived from it.
+`whole_frame_pattern`, made of it, matches the frames that pass through it without any special cell.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ REPLY = _table(
 """A model's replies: every control acts wherever it stands, and text without ``<|message|>`` is the answer's."""
 
 
-def whole_frame(table: Table) -> re.Pattern[str]:
+def whole_frame_pattern(table: Table) -> re.Pattern[str]:
     """Blanks and a frame whose body has neither escapes nor controls, in groups: blanks, head, body, footer.
 
     The table says which controls open a head, a section and a body, and which end the frame. Sections and ``<`` in a

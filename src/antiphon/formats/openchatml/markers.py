@@ -38,6 +38,12 @@ class MarkerFilter:
         return tail
 
 
+def first_marker(text: str, at: Place) -> Place | None:
+    """The place of the first marker in a text that begins at ``at``."""
+    found = MARKER.search(text) if "<" in text else None
+    return at.after(text[: found.start()]) if found else None
+
+
 class MarkerScanner:
     """Finds the first marker of a body that comes cut anywhere; ``found`` is its place."""
 

@@ -173,8 +173,9 @@ class Reader:
         read: list[Read] = []
         for found in self._frames.take():
             if isinstance(found, Frame) and self._rules is not None:
-                self._pending += self._rules.settle(found)
-                if self._pending:
+                findings = self._rules.settle(found)
+                if findings or self._pending:
+                    self._pending += findings
                     read += self._ordered()
                 read.append(found.message)
             elif isinstance(found, Finding):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, ToolSpec
@@ -13,6 +13,7 @@ from .declarations import AUTHORS, TITLE, DeclaredTools, read_declaration
 from .document import Capabilities, DocumentHeader, HarmonyProfile
 from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem
 from .frame import Frame, Trivia
+from .head_reader import places_of
 from .markers import marker_finding
 from .spelling import CALL, CHANNEL, CONSTRAIN, ENDLITERAL, LITERAL, START
 
@@ -20,15 +21,18 @@ from .spelling import CALL, CHANNEL, CONSTRAIN, ENDLITERAL, LITERAL, START
 class Rules:
     """Checks frames in their order; `settle` also fills in what legacy and Harmony text leaves out.
 
+    ``warnings`` False: what is allowed, and perhaps not meant, is not looked for.
     Memory: the call ids of the transcript, since they are unique in all of it (A-O14).
     """
 
     def __init__(
-        self, header: DocumentHeader | None, *, harmony: bool = False, tools: Mapping[str, ToolSpec] | None = None
-    ) -> None:
+        self, header: DocumentHeader | None, *, harmony: bool = False, tools: Mapping[str, ToolSpec] | None = None,
+        warnings: bool = True,
+    ) -> None:  # fmt: skip
         profile = header.harmony if header else HarmonyProfile()
         self.harmony = harmony or profile.enabled
         self._whole_turns = harmony
+        self._warnings = warnings
         self._require_channels = harmony or (profile.enabled and bool(profile.require_channels))
         self._tool_calls_in = profile.tool_calls_in if profile.enabled else (Channel.COMMENTARY,)
         self._builtins_in = profile.builtins_in
@@ -50,27 +54,27 @@ class Rules:
 
     def settle(self, frame: Frame) -> list[Finding]:
         """What is wrong with the frame, in the order of its text; ``frame.message`` gets the ids that it lacks."""
+        role, is_call = frame.message.role, frame.message.is_call
         found: list[Finding] = []
         if self._legacy:
             found += self._version_1(frame)
-        if frame.message.is_call or self._require_channels:
+        if is_call or self._require_channels:
             found += self._channels(frame)
         if self._require_channels:
             found += self._marks(frame)
-        if frame.message.is_call:
+        if is_call:
             found += self._call(frame)
-        elif frame.message.role is Role.TOOL and not frame.head.is_unknown:
+        elif role is Role.TOOL and not frame.head.is_unknown:
             found += self._reply(frame)
         if self._limited:
             found += self._allowed(frame)
-        if frame.head.needs_body:
-            found += self._body(frame)
-        if frame.message.role in AUTHORS and TITLE in frame.message.text:
+        if frame.head.needs_body and (problem := self._problem_of_body(frame)):
+            found.append(in_body(frame, problem))
+        if role in AUTHORS and TITLE in frame.message.text:
             found += self._declaration(frame)
-        found += self._doubtful(frame)
-        footer = _footer_finding(frame)
-        if footer is not None:
-            found.append(footer)
+        if self._warnings:
+            found += self._doubtful(frame, is_call)
+        found += _footer_findings(frame, is_call)
         self._last = frame
         return found
 
@@ -88,8 +92,9 @@ class Rules:
 
     @staticmethod
     def _at(frame: Frame, place: str) -> Position:
-        offset = frame.head.places.get(place, frame.head.length if place == "end" else 0)
-        return frame.places.start.after(START.spelling + frame.head_text[:offset]).position()
+        head, spelled = frame.head, frame.head_text
+        offset = head.length if place == "end" else places_of(head, spelled).get(place, 0)
+        return frame.places.start.after(START.spelling + spelled[:offset]).position()
 
     def _wrong(self, frame: Frame, place: str, message: str, hint: str | None = None, code: str = E_HEADER) -> Finding:
         return Finding(code, message, self._at(frame, place), hint)
@@ -223,39 +228,42 @@ class Rules:
             message = f"the arguments of {recipient} are declared in a way that is not read: {problem}"
             yield in_body(frame, Problem(0, message, "Its calls are not checked.", E_CALL, warning=True))
 
-    def _doubtful(self, frame: Frame) -> Iterator[Finding]:
+    def _doubtful(self, frame: Frame, is_call: bool) -> list[Finding]:
         """Warnings: what a body may say, and perhaps does not mean."""
-        if frame.marker is not None:
-            yield marker_finding(frame.marker)
-        yield from self._mixed(frame)
-
-    def _mixed(self, frame: Frame) -> Iterator[Finding]:
-        """§6: a turn calls with ``<|call|>`` or with JSON's ``tool_calls``, never both; a body may look so."""
-        message = frame.message
-        if message.role not in (Role.ASSISTANT, Role.TOOL):
-            self._forms.clear()
-        if message.role is not Role.ASSISTANT or not (message.is_call or has_tool_calls(message.text)):
-            return
-        self._forms.add(message.is_call)
-        if len(self._forms) > 1:
-            self._forms.clear()
+        found = [] if frame.marker is None else [marker_finding(frame.marker)]
+        if self._mixes(frame.message, is_call):
             hint = "A turn never mixes <|call|> and tool_calls (§6); write each call as a frame."
             wrong = self._wrong(frame, "role", "the turn calls with <|call|> and with tool_calls", hint, E_CALL)
-            yield replace(wrong, warning=True)
+            found.append(replace(wrong, warning=True))
+        return found
 
-    def _body(self, frame: Frame) -> Iterator[Finding]:
+    def _mixes(self, message: Message, is_call: bool) -> bool:
+        """§6: a turn calls with ``<|call|>`` or with JSON's ``tool_calls``, never both; a body may look so."""
+        if message.role is not Role.ASSISTANT:
+            if message.role is not Role.TOOL:
+                self._forms.clear()
+            return False
+        if not (is_call or has_tool_calls(message.text)):
+            return False
+        self._forms.add(is_call)
+        if len(self._forms) < 2:
+            return False
+        self._forms.clear()
+        return True
+
+    def _problem_of_body(self, frame: Frame) -> Problem | None:
         if frame.bodiless:
-            return
+            return None
         message = frame.message
         # HIP-1.4: in Harmony, arguments that are JSON say so, so others need not be.
         shaped = message.constrained or not self.harmony
         tool = self._tools.get(message.recipient or "") if message.is_call else None
         problem = body_problem(message, tool, shaped=shaped)
-        if tool is None:
-            problem = problem or deadline_problem(message)
-        problem = problem or reply_problem(message)
-        if problem is not None:
-            yield in_body(frame, problem)
+        if problem is not None or not self._warnings:
+            return problem
+        if message.role is Role.TOOL:
+            return reply_problem(message)
+        return deadline_problem(message) if tool is None else None
 
 
 def is_unmarked_json(message: Message) -> bool:
@@ -271,18 +279,18 @@ def is_unmarked_plan(message: Message) -> bool:
     return commentary and message.recipient is None and message.intent is None
 
 
-def _footer_finding(frame: Frame) -> Finding | None:
+def _footer_findings(frame: Frame, is_call: bool) -> Iterable[Finding]:
     """A-O03: ``call`` ends calls and only them; ``return`` ends final answers."""
-    message, footer = frame.message, frame.places.footer
-    if message.end is End.CALL and not message.is_call:
+    end, footer = frame.message.end, frame.places.footer
+    if end is End.CALL and not is_call:
         hint = "Only an assistant's message to a tool ends with <|call|>."
-        return Finding(E_HEADER, "<|call|> ends a message that is no call", footer.position(), hint)
-    if message.is_call and message.end in (End.END, End.RETURN):
+        return [Finding(E_HEADER, "<|call|> ends a message that is no call", footer.position(), hint)]
+    if is_call and end in (End.END, End.RETURN):
         hint = f"A call ends with {CALL} (§6)."
-        return Finding(E_HEADER, f"the call ends with <|{message.end}|>", footer.position(), hint)
-    if message.end is End.RETURN and not _is_final(frame):
-        return Finding(E_HEADER, "<|return|> ends a message that is no final answer", footer.position(), warning=True)
-    return None
+        return [Finding(E_HEADER, f"the call ends with <|{end}|>", footer.position(), hint)]
+    if end is End.RETURN and not _is_final(frame):
+        return [Finding(E_HEADER, "<|return|> ends a message that is no final answer", footer.position(), warning=True)]
+    return ()
 
 
 def _is_function(call: Message) -> bool:

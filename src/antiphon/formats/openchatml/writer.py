@@ -41,7 +41,7 @@ class Writer:
         self._heads = HeadReader()
         if self._envelope.header:
             self._heads.declare(self._envelope.header.builtin_tools)
-        self._rules = Rules(self._envelope.header)
+        self._rules = Rules(self._envelope.header, warnings=False)
         self._is_free = self._rules.is_free
         self._cache: dict[tuple[object, ...], tuple[str, str, Head]] = {}
         self._number = 0
