@@ -26,7 +26,7 @@ import aiohttp
 import psutil
 
 from antiphon.api import create_app
-from antiphon.api.http.server import Server
+from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.formats.template import template_format

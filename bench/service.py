@@ -30,7 +30,7 @@ import aiohttp
 import psutil
 
 from antiphon.api import Limits, create_app
-from antiphon.api.http.server import Server
+from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.formats.template import template_format

@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 
 from antiphon.api import create_app
-from antiphon.api.http.server import Server
+from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings

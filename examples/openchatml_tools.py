@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from antiphon.api import create_app
-from antiphon.api.http.server import Server
+from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.formats.openchatml import EventReader, Writer, validate

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.api.gate.keys import new_key
 from antiphon.errors import ConfigError, EngineLostError
+from antiphon.http.gate.keys import new_key
 from antiphon.observe.logs import set_up_log
 from kit.api import END, START, app, chat, ids, post, request, running, scripted, serving
 from kit.breaking import Breaking

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from antiphon.api import Limits, create_app
-from antiphon.api.gate.admission import Admission
-from antiphon.api.rules import Rules
 from antiphon.errors import ModelError, OverloadedError
 from antiphon.generation import Model, ModelFacts
+from antiphon.http.gate.admission import Admission
+from antiphon.http.rules import Rules
 from kit.api import END, Answered, app, ids, in_process, in_process_into, scripted
 from kit.api import model as model_of
 from kit.waiting import PATIENCE, turns, until

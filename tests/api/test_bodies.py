@@ -9,11 +9,11 @@ import pytest
 from starlette.datastructures import Headers
 
 from antiphon.api import Limits
-from antiphon.api.gate.large import BodyRoom, LargeWork
-from antiphon.api.http.client import DISCARD, read_body
-from antiphon.api.http.errors import ClientGone
-from antiphon.api.rules import Rules
 from antiphon.errors import RequestError
+from antiphon.http.client import DISCARD, read_body
+from antiphon.http.errors import ClientGone
+from antiphon.http.gate.large import BodyRoom, LargeWork
+from antiphon.http.rules import Rules
 
 
 class Connection:

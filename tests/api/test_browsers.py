@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.api.gate.keys import new_key
 from antiphon.errors import ConfigError
+from antiphon.http.gate.keys import new_key
 from kit.api import END, Got, app, ids, request, running
 
 PAGE = "https://chat.example"

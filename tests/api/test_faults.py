@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from antiphon.api import create_app
-from antiphon.api.http.errors import without_paths
 from antiphon.catalog.static import StaticCatalog
 from antiphon.errors import EngineLostError, ModelError
 from antiphon.generation import Model
+from antiphon.http.errors import without_paths
 from antiphon.store import SqliteStore
 from kit.api import END, app, chat, ids, model, post, request, running, scripted
 from kit.breaking import Breaking

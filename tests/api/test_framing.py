@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from antiphon.api import Limits
-from antiphon.api.gate.keys import new_key
 from antiphon.engines import ScriptedEngine
+from antiphon.http.gate.keys import new_key
 from kit.api import END, app, ids, request, running, scripted, serving
 from kit.waiting import PATIENCE, LoopClock, turns
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.api.gate.idempotency import Idempotency
+from antiphon.api.idempotency import Idempotency
 from antiphon.api.responses.archive import Archive
 from antiphon.errors import RequestError
 from antiphon.store import MemoryStore

@@ -19,8 +19,8 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from antiphon.api import Scope, serve
-from antiphon.api.gate.keys import Key, KeyFile, Keyring, new_key
 from antiphon.errors import ConfigError, NotFoundError
+from antiphon.http.gate.keys import Key, KeyFile, Keyring, new_key
 from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
 from kit.waiting import PATIENCE
 

@@ -16,12 +16,12 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import Limits, create_app
-from antiphon.api.gate.large import HUGE, LargeWork
-from antiphon.api.rules import Rules
 from antiphon.catalog.static import StaticCatalog
 from antiphon.errors import OverloadedError, RequestError
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
+from antiphon.http.gate.large import HUGE, LargeWork
+from antiphon.http.rules import Rules
 from antiphon.tokens import ByteTokenizer, TableTokenizer
 from antiphon.tokens.slices import SLICE, between_matches, in_slices
 from antiphon.wire.chat.schema import ChatRequest
@@ -297,8 +297,8 @@ import asyncio
 from contextlib import suppress
 import psutil
 from antiphon.api import Limits
-from antiphon.api.gate.large import HUGE, LargeWork
-from antiphon.api.rules import Rules
+from antiphon.http.gate.large import HUGE, LargeWork
+from antiphon.http.rules import Rules
 from kit.waiting import until
 
 def megabytes():

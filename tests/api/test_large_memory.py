@@ -115,8 +115,8 @@ KEPT = """
 import threading
 from pathlib import Path
 from antiphon.api import Limits
-from antiphon.api.gate.large import LargeWork
-from antiphon.api.rules import Rules
+from antiphon.http.gate.large import LargeWork
+from antiphon.http.rules import Rules
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

@@ -13,7 +13,7 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
-from antiphon.api.gate.keys import new_key
+from antiphon.http.gate.keys import new_key
 from antiphon.tools import Toolbox, ToolLimits
 from antiphon.tools.mcp import McpServer, McpToolSet
 from kit import mcp_counter, mcp_http, obedient

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon.api import Limits, Scope
-from antiphon.api.gate.keys import new_key
+from antiphon.http.gate.keys import new_key
 from kit.api import END, app, chat, ids, request, running, scripted
 
 

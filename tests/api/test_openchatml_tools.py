@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from antiphon.api import create_app
-from antiphon.api.gate.keys import new_key
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import Message, MessageEnded, OpaquePart, Role
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import ScriptedEngine
 from antiphon.formats.openchatml import EventReader, EventStream, Writer, openchatml, read, validate
 from antiphon.generation import Model, StepEvents
+from antiphon.http.gate.keys import new_key
 from antiphon.tokens import Piece, decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolEnded, ToolOutput, ToolResult
 from antiphon.wire.transcript.write import TranscriptWriter

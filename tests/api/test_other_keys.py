@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon.api.gate.keys import new_key
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
+from antiphon.http.gate.keys import new_key
 from antiphon.tokens import decode
 from kit.api import END, TOKENIZER, Got, app, call, ids, request, running, scripted, serving
 from kit.waiting import until

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from antiphon.api import Limits
-from antiphon.api.gate.keys import Keyring, new_key
-from antiphon.api.gate.rates import Bucket, Rates, duration
-from antiphon.api.rules import Rules
 from antiphon.errors import OverloadedError
+from antiphon.http.gate.keys import Keyring, new_key
+from antiphon.http.gate.rates import Bucket, Rates, duration
+from antiphon.http.rules import Rules
 from kit.api import END, app, ids, in_process, in_process_into, running, scripted
 from kit.waiting import until
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.api.gate.keys import Key
 from antiphon.conversation import Channel, Message, Role
 from antiphon.errors import RequestError
+from antiphon.http.gate.keys import Key
 from antiphon.wire.encrypted import ReasoningCipher
 from kit.api import END as CHATML_END
 from kit.api import Got, ids, request, running, scripted

@@ -10,8 +10,8 @@ from typing import Any
 import openai
 import pytest
 
-from antiphon.api.gate.keys import new_key
 from antiphon.engines import ScriptedEngine
+from antiphon.http.gate.keys import new_key
 from antiphon.tools import FunctionToolSet, Toolbox
 from kit.api import Got, post, request, running
 from kit.responses import respond

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.api.gate.keys import new_key
 from antiphon.conversation import PYTHON, JsonSchema, ToolNamespace, ToolSpec
+from antiphon.http.gate.keys import new_key
 from antiphon.tokens import Piece, decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
 from antiphon.tools.browser import Browser, Corpus

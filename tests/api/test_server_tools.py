@@ -10,9 +10,9 @@ from typing import Any
 import openai
 import pytest
 
-from antiphon.api.gate.keys import new_key
 from antiphon.conversation import ToolSpec
 from antiphon.engines import Sampling
+from antiphon.http.gate.keys import new_key
 from antiphon.tokens import decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
 from antiphon.tools.tool import DescribedTool, DescribedToolSet

@@ -12,10 +12,10 @@ from typing import Any
 import openai
 import pytest
 
-from antiphon.api.gate.keys import new_key
 from antiphon.api.responses.archive import DAY
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
+from antiphon.http.gate.keys import new_key
 from antiphon.store import Key, MemoryStore, Record, SqliteStore
 from antiphon.wire.dialects import configured_dialects
 from kit.api import END, THINK, UNTHINK, Got, app, call, chat, ids, post, request, running, scripted, serving

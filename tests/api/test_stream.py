@@ -8,8 +8,8 @@ import weakref
 import pytest
 
 from antiphon.api import Limits
-from antiphon.api.http.sse import Outbox
 from antiphon.errors import AntiphonError, EngineError, EngineLostError, OverloadedError, TokenError
+from antiphon.http.sse import Outbox
 from kit.api import END, app, chat, ids, in_process, request, running, scripted
 from kit.breaking import Breaking
 from kit.waiting import LoopClock

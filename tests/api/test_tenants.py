@@ -13,13 +13,13 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import Limits, create_app
-from antiphon.api.gate.keys import new_key
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Embeddings, Sampling
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
+from antiphon.http.gate.keys import new_key
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import gguf_tokenizer
 from kit.api import END, app, exchange, ids, scripted

@@ -20,9 +20,9 @@ from cryptography.x509.oid import NameOID
 from openai import AsyncOpenAI
 
 from antiphon.api import Limits, serve
-from antiphon.api.http.server import Server
-from antiphon.api.http.tls import Certificate, certificate
+from antiphon.api.server.server import Server
 from antiphon.errors import ConfigError
+from antiphon.http.tls import Certificate, certificate
 from kit.api import END, app, ids
 from kit.waiting import PATIENCE
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from antiphon.api import create_app
-from antiphon.api.gate.keys import new_key
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.errors import StoreError
+from antiphon.http.gate.keys import new_key
 from antiphon.store import MemoryStore, Record, SessionLimits, TurnLimits
 from antiphon.store.store import Key, Write
 from antiphon.tokens import Piece, decode

@@ -20,8 +20,8 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from antiphon.api import Limits
-from antiphon.api.http.connection import Connection
-from antiphon.api.http.server import Server
+from antiphon.api.server.connection import Connection
+from antiphon.api.server.server import Server
 from kit.api import app, ids, scripted
 from kit.waiting import until
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from antiphon.api.http.errors import answer_to
 from antiphon.catalog import Catalog, open_catalog
 from antiphon.catalog.memory import ModelMemory, SleepingEngine
 from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig
@@ -20,6 +19,7 @@ from antiphon.engines import Sampling, Scripted, ScriptedEngine
 from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.errors import EngineError, ModelError, OverloadedError
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
+from antiphon.http.errors import answer_to
 from kit.waiting import PATIENCE, until
 
 

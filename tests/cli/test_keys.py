@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from antiphon.api.gate.keys import KeyFile, Keyring
+from antiphon.http.gate.keys import KeyFile, Keyring
 from kit.program import in_process
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from antiphon.api.gate.keys import KeyFile, new_key
+from antiphon.http.gate.keys import KeyFile, new_key
 from kit.program import PROGRAM, environment
 from kit.waiting import PATIENCE, wait_until
 

@@ -263,7 +263,7 @@ def serve(path: str | None, delay: float, store: Path) -> None:
     from starlette.routing import Route
 
     from antiphon.api import Limits, create_app
-    from antiphon.api.http.server import Server, on_loop
+    from antiphon.api.server.server import Server, on_loop
     from antiphon.catalog.static import StaticCatalog
     from antiphon.engines import ScriptedEngine
     from antiphon.generation import Model

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import antiphon.errors
-from antiphon.api.http.errors import answer_to
 from antiphon.errors.codes import CODES
+from antiphon.http.errors import answer_to
 from docs.errors import ERRORS, OTHERS, page
 from kit.codes import SOURCE, codes_in
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 
 from antiphon.api import create_app
-from antiphon.api.http.server import Server
+from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Embeddings, EngineInfo, Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineLostError

@@ -31,12 +31,12 @@ ROOMS = (
     Room(
         "gate",
         {
-            "api/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_counted.py",
-            "api/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py",
-            "api/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
-            "api/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py",
-            "api/gate/large.py": "api/test_large.py api/test_large_memory.py",
-            "api/gate/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
+            "http/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_counted.py",
+            "http/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py",
+            "http/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
+            "http/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py",
+            "http/gate/large.py": "api/test_large.py api/test_large_memory.py",
+            "api/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
         },
     ),
     Room(
@@ -107,10 +107,10 @@ ROOMS = (
             "tokens/*.py": "tokens/test_encode.py tokens/test_pieces.py tokens/test_slices.py",
             "generation/mask_watch.py": "grammar/test_cost.py generation/test_constrain.py",
             "generation/overflow.py": "generation/test_turn.py",
-            "api/http/client.py": "api/test_bodies.py api/test_bad_input.py api/test_slow_clients.py "
+            "http/client.py": "api/test_bodies.py api/test_bad_input.py api/test_slow_clients.py "
             "api/test_hanging_up.py",
-            "api/http/connection.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
-            "api/http/sse.py": "api/test_stream.py api/test_rates.py api/test_slow_clients.py api/test_chat.py "
+            "api/server/connection.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
+            "http/sse.py": "api/test_stream.py api/test_rates.py api/test_slow_clients.py api/test_chat.py "
             "api/test_hanging_up.py",
             "formats/template/budget.py": "formats/template/test_budget.py formats/template/test_jinja.py",
             "formats/template/sandbox.py": "formats/template/test_jinja.py",

@@ -16,6 +16,15 @@ from starlette.routing import Match
 
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
+from antiphon.http.cors import cors
+from antiphon.http.error_shapes import ErrorShape, error_shape
+from antiphon.http.exchange import KEY, Envelope, Exchange
+from antiphon.http.gate.access import Access
+from antiphon.http.gate.admission import Admission
+from antiphon.http.gate.keys import Keyring
+from antiphon.http.gate.large import LargeWork
+from antiphon.http.gate.rates import Rates
+from antiphon.http.rules import Rules
 from antiphon.observe import Metrics
 from antiphon.store import MemoryStore, SessionLimits, Sessions, UnfinishedTurns
 from antiphon.store.clock import steady_time
@@ -24,20 +33,11 @@ from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
 from .context import Context
-from .gate.access import Access
-from .gate.admission import Admission
-from .gate.idempotency import Idempotency
-from .gate.keys import Keyring
-from .gate.large import LargeWork
-from .gate.rates import Rates
-from .http.cors import cors
-from .http.error_shapes import ErrorShape, error_shape
-from .http.exchange import KEY, Envelope, Exchange
+from .idempotency import Idempotency
 from .lifespan import lifespan_of
 from .responses.archive import Archive
 from .routes.endpoints import SERVING_ENDPOINTS
 from .routes.table import all_routes
-from .rules import Rules
 from .settings import AppOptions, AppSettings
 from .source import ModelSource
 from .wires import Wire

@@ -10,23 +10,23 @@ from datetime import UTC, date, datetime
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
+from antiphon.http.errors import without_paths
+from antiphon.http.exchange import FAULTS, Exchange
+from antiphon.http.gate.admission import Admission
+from antiphon.http.gate.keys import Keyring, Scope
+from antiphon.http.gate.large import LargeWork
+from antiphon.http.gate.rates import Rates
+from antiphon.http.lifecycle import Lifecycle
+from antiphon.http.rules import Rules
 from antiphon.observe import Metrics, Tracing
 from antiphon.store import Sessions, UnfinishedTurns
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 from antiphon.wire.transcript.runs import TranscriptRuns
 
-from .gate.admission import Admission
-from .gate.idempotency import Idempotency
-from .gate.keys import Keyring, Scope
-from .gate.large import LargeWork
-from .gate.rates import Rates
-from .http.errors import without_paths
-from .http.exchange import FAULTS, Exchange
-from .http.lifecycle import Lifecycle
+from .idempotency import Idempotency
 from .responses.archive import Archive
 from .responses.runs import Runs
-from .rules import Rules
 from .source import ModelSource, ServerTools
 
 

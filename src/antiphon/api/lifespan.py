@@ -9,9 +9,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from starlette.applications import Starlette
 
 from antiphon.errors import AntiphonError, ModelError, OverloadedError, StoreError
+from antiphon.http.exchange import FAULTS
 
 from .context import Context
-from .http.exchange import FAULTS
 
 
 def lifespan_of(context: Context, *, preload: bool) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:

@@ -21,6 +21,12 @@ from antiphon.generation import Draft, Model, StepEvents, TimeLimits, check_visi
 from antiphon.generation.together import drive_all
 from antiphon.generation.turn import Keep, Source, in_order, steps
 from antiphon.generation.turn import Send as SendStep
+from antiphon.http.client import read_json, while_connected
+from antiphon.http.errors import INTERNAL, ClientGone, error_event
+from antiphon.http.exchange import FAULTS, GONE, KEY, Exchange
+from antiphon.http.gate.large import BodyRoom
+from antiphon.http.lifecycle import Work
+from antiphon.http.sse import Outbox, fill, send_events
 from antiphon.observe import RequestMeter
 from antiphon.tenancy import Tenant
 from antiphon.wire.fields import check_fields, check_shapes, warnings
@@ -30,12 +36,6 @@ from antiphon.wire.sse import DONE
 from antiphon.wire.writer import JSON, StreamForm, Writer
 
 from .context import Context
-from .gate.large import BodyRoom
-from .http.client import read_json, while_connected
-from .http.errors import INTERNAL, ClientGone, error_event
-from .http.exchange import FAULTS, GONE, KEY, Exchange
-from .http.lifecycle import Work
-from .http.sse import Outbox, fill, send_events
 from .server_tools import ServerToolUse
 from .session import SessionTurn
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from antiphon.config import Limits
+from antiphon.http.gate.keys import Key
 from antiphon.observe import Tracing
 from antiphon.store import SessionLimits, Store
 from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.dialects import DIALECTS
 
-from .gate.keys import Key
 from .source import ServerTools
 from .wires import Wire
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route
 
 from antiphon.errors import ConfigError, near
+from antiphon.http.error_shapes import OPENAI_ERRORS, ErrorShape
 from antiphon.plugins import WIRES, load_plugin, plugin_names
-
-from .http.error_shapes import OPENAI_ERRORS, ErrorShape
 
 if TYPE_CHECKING:  # a context has what the application's settings say, and they name wires
     from .context import Context

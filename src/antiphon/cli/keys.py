@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from antiphon.api.gate.keys import Key, KeyFile, Scope, new_key
 from antiphon.errors import ConfigError
+from antiphon.http.gate.keys import Key, KeyFile, Scope, new_key
 
 from .options import ConfigOption, JsonOption, configure, print_json, print_table
 

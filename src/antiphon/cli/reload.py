@@ -15,13 +15,13 @@ import msgspec
 from starlette.applications import Starlette
 
 from antiphon.api.context import Context
-from antiphon.api.gate.keys import Key, KeyFile
-from antiphon.api.http.server import Server
-from antiphon.api.http.tls import Certificate, certificate
+from antiphon.api.server.server import Server
 from antiphon.catalog import Catalog, open_catalog
 from antiphon.catalog.check import check_models
 from antiphon.config import NO_KEYS, Config, KeyPath, flatten
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.http.gate.keys import Key, KeyFile
+from antiphon.http.tls import Certificate, certificate
 from antiphon.observe.logs import set_up_log
 
 LOG = logging.getLogger("antiphon.serve")

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from antiphon.api.http.server import on_loop, serving
-from antiphon.api.http.tls import certificate
+from antiphon.api.server.server import on_loop, serving
 from antiphon.catalog.describe import described_lines
 from antiphon.config import Config, find_entry
 from antiphon.generation import ModelFacts
+from antiphon.http.tls import certificate
 from antiphon.library.app import assembled, dialects_of
 from antiphon.version import __version__
 from antiphon.wire.models import facts_under

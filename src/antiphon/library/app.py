@@ -15,7 +15,6 @@ from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
 from antiphon.api import Wire, create_app, load_wires
-from antiphon.api.gate.keys import KeyFile
 from antiphon.catalog import Catalog, open_catalog, open_store, reasoning_key_file
 from antiphon.catalog.check import check_models
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
@@ -23,6 +22,7 @@ from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_conf
 from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
 from antiphon.formats import FormatFactory
+from antiphon.http.gate.keys import KeyFile
 from antiphon.observe import Exported, Tracing
 from antiphon.store import StoreFactory
 from antiphon.store.key_file import stored_key

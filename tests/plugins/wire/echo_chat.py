@@ -9,10 +9,10 @@ import msgspec
 from starlette.routing import Route
 
 from antiphon.api import ApiError, Context, ErrorShape, Post, PostRoute, Wire
-from antiphon.api.http.errors import api_error
 from antiphon.conversation import Conversation, Event, Message, Role
 from antiphon.errors import AntiphonError
 from antiphon.generation import StepEvents, TurnRequest, plan_turn
+from antiphon.http.errors import api_error
 from antiphon.wire.json import encode
 from antiphon.wire.projection import Finished, Projection, VisibleText
 from antiphon.wire.writer import JSON, StreamForm

@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from antiphon.api.http.exchange import FAULTS
 from antiphon.api.post import Post
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
 from antiphon.generation import RoundEvent, StepEvents, turns_of
 from antiphon.generation.turn import Send, Source, Written
+from antiphon.http.exchange import FAULTS
 from antiphon.wire.responses.ending import ResponseCancelled
 from antiphon.wire.responses.event_schema import StreamEvent
 from antiphon.wire.responses.items import Entry

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from antiphon.api.context import Context
-from antiphon.api.http.exchange import Exchange
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
 from antiphon.generation import Model, Plan, check_visible, constrain, plan_turn
+from antiphon.http.exchange import Exchange
 from antiphon.tenancy import Tenant
 from antiphon.wire.dialect import DOCUMENTED
 from antiphon.wire.responses.head import head_of

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from starlette.responses import Response as HttpResponse
 from starlette.types import Receive, Scope, Send
 
-from antiphon.api.http.lifecycle import Work
-from antiphon.api.http.sse import headers_of
 from antiphon.errors import AntiphonError
+from antiphon.http.lifecycle import Work
+from antiphon.http.sse import headers_of
 from antiphon.wire.json import encode
 from antiphon.wire.responses.ending import ResponseCancelled
 from antiphon.wire.responses.event_schema import StreamEvent

@@ -9,10 +9,10 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from antiphon.api.context import Context
-from antiphon.api.http.client import read_json
-from antiphon.api.http.errors import ClientGone
-from antiphon.api.http.exchange import KEY, Exchange
 from antiphon.errors import RequestError
+from antiphon.http.client import read_json
+from antiphon.http.errors import ClientGone
+from antiphon.http.exchange import KEY, Exchange
 from antiphon.wire.json import decode, encode
 
 

@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.api.context import Context
-from antiphon.api.http.exchange import FAULTS
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.generation import ModelFacts
+from antiphon.http.exchange import FAULTS
 from antiphon.wire.json import encode
 from antiphon.wire.models import ModelCard, ModelList, model_card
 

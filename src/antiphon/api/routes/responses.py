@@ -10,7 +10,6 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
 from antiphon.api.context import Context
-from antiphon.api.http.exchange import KEY, Exchange
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.responses.archive import History
 from antiphon.api.responses.make import ResponseMaker
@@ -18,6 +17,7 @@ from antiphon.api.responses.request import RequestReader
 from antiphon.api.responses.runs import EventsResponse, json_response, replayed
 from antiphon.errors import ConflictError, Position, RequestError
 from antiphon.generation import plan_turn
+from antiphon.http.exchange import KEY, Exchange
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.listing import page_of
 from antiphon.wire.responses.read import check_possible, conversation_id

@@ -12,9 +12,9 @@ from starlette.routing import Route
 
 from antiphon.api.chat.archive import CompletionArchive
 from antiphon.api.context import Context
-from antiphon.api.http.exchange import KEY, Exchange
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.responses.runs import json_response
+from antiphon.http.exchange import KEY, Exchange
 from antiphon.wire.chat.listing import Cursor, filter_of
 from antiphon.wire.chat.stored import ChatCompletionUpdate, DeletedChatCompletion
 from antiphon.wire.dialect import OPENAI

@@ -11,9 +11,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from antiphon.api.context import Context
-from antiphon.api.gate.access import PREFIXES
 from antiphon.api.openapi import document
 from antiphon.api.wires import Wire
+from antiphon.http.gate.access import PREFIXES
 from antiphon.wire.dialect import Dialect
 
 from .chat import ChatCompletions

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from antiphon.api.rules import Rules
 from antiphon.errors import OverloadedError
+from antiphon.http.rules import Rules
 
 from .keys import Keyring
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from antiphon.api.rules import Rules
 from antiphon.errors import OverloadedError
+from antiphon.http.rules import Rules
 from antiphon.tenancy import DisplacedError, FairRoom
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from antiphon.api.responses.archive import DAY, Archive
 from antiphon.errors import Position, RequestError
 from antiphon.store import Key, Record
+
+from .responses.archive import DAY, Archive
 
 _SANE = re.compile(r"[!-~]{1,255}")
 

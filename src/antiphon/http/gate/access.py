@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from antiphon.api.http.exchange import KEY, Exchange
-from antiphon.api.rules import Rules
 from antiphon.errors import AccessError, OverloadedError
+from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.rules import Rules
 
 from .keys import ANYBODY, Keyring, Principal
 from .keys import Scope as KeyScope

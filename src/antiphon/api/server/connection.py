@@ -11,9 +11,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from antiphon.api.context import Context
 from antiphon.errors import AntiphonError, OverloadedError, RequestError
-
-from .error_shapes import error_shape
-from .errors import error_response
+from antiphon.http.error_shapes import error_shape
+from antiphon.http.errors import error_response
 
 LINGER = 1.0
 """Seconds in which a client that was refused may read why: what it still sends would reset the connection."""

@@ -16,10 +16,10 @@ from starlette.applications import Starlette
 
 from antiphon.api.context import Context
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.http.exchange import FAULTS
+from antiphon.http.tls import Certificate
 
 from .connection import Connection
-from .exchange import FAULTS
-from .tls import Certificate
 
 if sys.platform != "win32":
     import resource

@@ -14,7 +14,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from antiphon.api.gate.keys import NOBODY, Principal
 from antiphon.errors import AntiphonError
 from antiphon.observe import Metrics
 from antiphon.observe.access import AccessLine
@@ -24,6 +23,7 @@ from antiphon.wire.names.translate import Names
 
 from .error_shapes import OPENAI_ERRORS, ErrorShape
 from .errors import INTERNAL, error_response
+from .gate.keys import NOBODY, Principal
 
 FAULTS = logging.getLogger("antiphon.api")
 KEY = "antiphon.exchange"

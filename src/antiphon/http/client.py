@@ -9,11 +9,11 @@ from typing import TypeVar
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
-from antiphon.api.gate.large import BodyRoom
 from antiphon.config import Limits
 from antiphon.errors import OverloadedError, RequestError
 
 from .errors import ClientGone
+from .gate.large import BodyRoom
 
 Result = TypeVar("Result")
 

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from antiphon.api.rules import Rules
 from antiphon.config import Limits
 from antiphon.errors import OverloadedError
+from antiphon.http.rules import Rules
 
 Result = TypeVar("Result")
 

@@ -1,1 +1,0 @@
-"""Who may come in, how much each may request, and who waits."""

@@ -1,0 +1,1 @@
+"""The server: a socket, its connections, and how it ends."""
