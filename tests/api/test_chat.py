@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from antiphon.api import Limits
-from antiphon.api.openapi import document
+from antiphon.api.openapi.document import document
 from kit.api import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted
 from kit.call_ids import CALL_ID
 

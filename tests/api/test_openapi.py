@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.api import Limits
-from antiphon.api.openapi import document
+from antiphon.api.openapi.document import document
 from antiphon.wire.names.table import KNOWN
 from kit.api import post, running
 from kit.bad_requests import GOOD

@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 
 from antiphon.api import Limits
-from antiphon.api.openapi import document
+from antiphon.api.openapi.document import document
 from antiphon.engines import EngineInfo
 from docs.declared import kinds
 from docs.parameters import ROUTES, Servers, answered, page

@@ -36,7 +36,7 @@ from .context import Context
 from .idempotency import Idempotency
 from .lifespan import lifespan_of
 from .responses.archive import Archive
-from .routes.endpoints import SERVING_ENDPOINTS
+from .routes.builtin import BUILT_IN
 from .routes.table import all_routes
 from .settings import AppOptions, AppSettings
 from .source import ModelSource
@@ -49,7 +49,7 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
     The options are the fields of `AppSettings`, which says what each of them does.
     """
     settings = AppSettings(**options)
-    wires = (*settings.wires, SERVING_ENDPOINTS)
+    wires = (*settings.wires, *BUILT_IN)
     context = _context(source, settings)
     routes = list(all_routes(context, settings.dialects, wires))
     envelope = Middleware(

@@ -12,6 +12,8 @@ from antiphon.errors import ConfigError, near
 from antiphon.http.error_shapes import OPENAI_ERRORS, ErrorShape
 from antiphon.plugins import WIRES, load_plugin, plugin_names
 
+from .openapi.parts import UNDESCRIBED, Described
+
 if TYPE_CHECKING:  # a context has what the application's settings say, and they name wires
     from .context import Context
 
@@ -20,13 +22,15 @@ if TYPE_CHECKING:  # a context has what the application's settings say, and they
 class Wire:
     """One API. ``routes`` makes its routes, whose paths are used as given; most are a `PostRoute` each.
 
-    ``errors`` writes errors at ``places`` and below them, those of keys and unknown paths included.
+    ``errors`` writes errors at ``places`` and below them, those of keys and unknown paths included. ``described`` is
+    what ``/openapi.json`` says of it.
     """
 
     name: str
     routes: Callable[[Context], Sequence[Route]]
     places: Sequence[str] = ()
     errors: ErrorShape = OPENAI_ERRORS
+    described: Described = UNDESCRIBED
 
 
 def load_wires(names: Iterable[str]) -> tuple[Wire, ...]:

@@ -11,8 +11,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from antiphon.api.context import Context
-from antiphon.api.openapi import document
+from antiphon.api.openapi.document import document
 from antiphon.api.wires import Wire
+from antiphon.config import Limits
 from antiphon.http.gate.access import PREFIXES
 from antiphon.wire.dialect import Dialect
 
@@ -39,8 +40,10 @@ def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wi
     for dialect in dialects:
         for place in dialect.places:
             yield from _placed(context, dialect, place)
+    described = ApiDocument(context, wires)
     for prefix in PREFIXES:
         yield from _routes(context, prefix)
+        yield Route(f"{prefix}/openapi.json", described.get, methods=["GET"])
 
 
 def _placed(context: Context, dialect: Dialect, place: str) -> list[Route]:
@@ -87,9 +90,19 @@ def _routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/ping", health.ready, methods=["GET"]),
         Route(f"{prefix}/metrics", MetricsText(context).text, methods=["GET"]),
         Route(f"{prefix}/version", health.version, methods=["GET"]),
-        Route(f"{prefix}/openapi.json", _openapi, methods=["GET"]),
     ]
 
 
-async def _openapi(request: Request) -> Response:
-    return Response(document(request.app.state.context.limits), media_type="application/json")
+class ApiDocument:
+    """GET /openapi.json, made anew where the limits changed."""
+
+    def __init__(self, context: Context, wires: Sequence[Wire]) -> None:
+        self._context = context
+        self._wires = tuple(wire.described for wire in wires)
+        self._made: tuple[Limits, bytes] | None = None
+
+    async def get(self, request: Request) -> Response:
+        limits = self._context.limits
+        if self._made is None or self._made[0] is not limits:
+            self._made = limits, document(limits, self._wires)
+        return Response(self._made[1], media_type="application/json")

@@ -1,0 +1,1 @@
+"""The document that describes the API."""
