@@ -30,7 +30,7 @@ _ID = rf"(?<![\w-])(?:{_DECISION}|{_REQUIREMENT}|HIP-1\.\d+)(?![\w-])"
 _SECTION = r"(?<!RFC )(?<!RFC \d{4} )§\s?(?P<section>\d+)"
 _CITED = re.compile(rf"(?P<first>{_ID})\s*…\s*(?P<last>{_ID})|(?P<one>{_ID})|{_SECTION}")
 _SPOKEN_OF = re.compile(r"\b(?:[Rr]esolution|[Dd]ecision|[Rr]equirement)s? (?P<one>[A-Z][\w.-]*\d)")
-_VAGUE = re.compile(r"(?i)\breference §|\bmistakes? \d|\bsecurity cases? \d|[\w-]+\.md §")
+_VAGUE = re.compile(r"(?i)\breference §|\bmistakes? \d|\bsecurity cases? \d|(?<![\w-])[\w-]++\.md §")
 """A place in a document that a reader does not have."""
 _MAYBE = re.compile(r"-[A-Z]?\d|§|esolution|ecision|equirement|istake|ecurity case")
 """What every citation has, and few lines: looking for it first makes the scan ten times as fast."""
