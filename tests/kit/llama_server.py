@@ -18,6 +18,9 @@ params = xllamacpp.CommonParams()
 params.model.path, params.n_ctx, params.n_parallel = sys.argv[1], 512, 2
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
 params.embedding = len(sys.argv) > 2
+if sys.argv[2:] == ["ranks"]:
+    params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_RANK
+    params.n_ctx, params.n_ubatch = 128, 128
 params.hostnames, params.port, params.api_keys = ["127.0.0.1"], 0, ["sesame"]
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)

@@ -28,6 +28,10 @@ class ModelSource(Protocol):
         """The model of a request for embeddings that names none."""
 
     @property
+    def ranking(self) -> str | None:
+        """The model of a request that ranks and names none; None: the one that embeds does it."""
+
+    @property
     def loaded(self) -> Mapping[str, Model]:
         """The models that are in memory now."""
 

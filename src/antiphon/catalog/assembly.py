@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from antiphon.engines import Engine
 from antiphon.formats import Format
-from antiphon.generation import EmbeddingSpec, Model
+from antiphon.generation import EmbeddingSpec, Model, RankingSpec
 from antiphon.models.text import ModelText
 
 from .describe import Described
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # llguidance is an extra
 def model_of(described: Described, engine: Engine) -> Model:
     """The parts as one."""
     entry, text, format = described.entry, described.source.text, described.format
-    embeds = entry.task == "embed"
+    embeds, writes = entry.task == "embed", entry.task == "chat"
     return Model(
         name=described.name,
         engine=engine,
@@ -31,8 +31,9 @@ def model_of(described: Described, engine: Engine) -> Model:
         special_tokens=text.special,
         chat_template=text.template,
         embedding=EmbeddingSpec(text.dimensions, entry.shortens) if embeds else None,
+        ranking=RankingSpec(text.pair_frame or 0) if entry.task == "rank" else None,
         infill=text.infill,
-        compiler=None if embeds or not engine.info.grammar else compiler_of(format, text, engine),
+        compiler=None if not (writes and engine.info.grammar) else compiler_of(format, text, engine),
     )
 
 

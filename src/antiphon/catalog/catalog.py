@@ -23,7 +23,7 @@ class Catalog:
     """What a server or a program can answer with: a value that is handed around, closed by whoever made it.
 
     ``listed`` are the names that callers are shown, the default first; an alias, and any other entry, is found too.
-    ``embedding`` is the default for embeddings. ``created`` are Unix times in seconds, by name.
+    ``embedding`` and ``ranking`` are the defaults for these. ``created`` are Unix times in seconds, by name.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class Catalog:
         load: Load,
         describe: Describe | None = None,
         embedding: str | None = None,
+        ranking: str | None = None,
         created: Mapping[str, int] = {},
     ) -> None:
         self._entries = entries
@@ -41,7 +42,7 @@ class Catalog:
         self._describe = describe
         self._described: dict[str, ModelFacts] = {}
         self._created = created
-        self.embedding = embedding
+        self.embedding, self.ranking = embedding, ranking
         self._loading: dict[str, asyncio.Task[Model]] = {}
         self._retired: list[asyncio.Task[Model]] = []
         self.names = tuple(dict.fromkeys(find_entry(name, entries)[0] for name in listed))
@@ -107,7 +108,7 @@ class Catalog:
         known = (*self._loading, *self._described)
         changed = {name for name in known if other._entries.get(name) != self._entries.get(name)}
         self._entries, self._created = other._entries, other._created
-        self.names, self.embedding = other.names, other.embedding
+        self.names, self.embedding, self.ranking = other.names, other.embedding, other.ranking
         self._described = {name: facts for name, facts in self._described.items() if name not in changed}
         for task in [self._loading.pop(name) for name in changed & self._loading.keys()]:
             self._retired.append(task)

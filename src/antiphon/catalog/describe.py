@@ -59,17 +59,17 @@ class Described:
     @property
     def facts(self) -> ModelFacts:
         """The same for those who choose a model."""
-        embeds, path = self.entry.task == "embed", self.source.path
+        writes, path = self.entry.task == "chat", self.source.path
         return ModelFacts(
             task=self.entry.task,
             context=self.context,
             vocabulary=self.source.text.tokenizer.size,
             layers=self.layers,
             max_output_tokens=self.entry.max_output_tokens,
-            format=None if embeds else self.format.name,
+            format=self.format.name if writes else None,
             format_origin=self.format_origin,
-            tools=not embeds and offers_tools(self.format),
-            reasoning=not embeds and reasons(self.format),
+            tools=writes and offers_tools(self.format),
+            reasoning=writes and reasons(self.format),
             infill=self.source.text.infill is not None,
             trained_context=self.trained_context,
             embedding=self.source.text.dimensions or None,
@@ -151,7 +151,7 @@ def described_lines(facts: ModelFacts) -> Iterator[str]:
         bounded = limit is None or limit.value > facts.context
         why = limit.origin if limit and not bounded else "model: what it was trained on"
         yield f"context {facts.context} ({why if facts.trained_context or not bounded else 'default'})"
-    if facts.task == "embed":
+    if facts.task != "chat":
         return
     answer = values.pop("max_tokens")
     most = facts.default_output_tokens

@@ -52,8 +52,8 @@ def read_metadata(path: Path) -> Mapping[str, GgufValue]:
 
 
 def format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegistry, *, fallback: str) -> Format:
-    """What the model is spoken to in; of one that embeds, what frames each text."""
-    if entry.task == "embed":
+    """What the model is spoken to in; of one that embeds or ranks, what frames each text."""
+    if entry.task != "chat":
         if text.sentences is None:
             hint = "Name its GGUF file."
             raise ModelError(f"the tokenizer of {name!r} does not define how texts are framed", hint=hint)

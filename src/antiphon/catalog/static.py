@@ -26,6 +26,10 @@ class StaticCatalog:
     def embedding(self) -> str | None:
         return next((name for name, model in self._models.items() if model.embedding), None)
 
+    @property
+    def ranking(self) -> str | None:
+        return next((name for name, model in self._models.items() if model.ranking), None)
+
     def created(self, name: str) -> int:
         return self._models[name].created
 

@@ -125,7 +125,7 @@ def elsewhere(config: Config, name: str, entry: ModelEntry) -> Finding:
             info = (await catalog.get(name)).engine.info
         grammars = "constrains replies by grammars" if info.grammar else "takes no grammars"
         summary = f"model {name} at {entry.engine.address}, {info.context} tokens, {grammars}"
-        hint = "" if info.grammar or entry.task == "embed" else "forced tool calls and schemas will be refused"
+        hint = "" if info.grammar or entry.task != "chat" else "forced tool calls and schemas will be refused"
         return Finding(State.WARN if hint else State.OK, summary, hint)
 
     try:

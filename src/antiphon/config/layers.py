@@ -166,7 +166,7 @@ def _writes(name: str, given: Layer) -> bool:
     """Whether the model writes replies: what embeds has limits of its own, which no answer needs."""
     task = given.get(("models", name, "task"))
     shipped = shipped_tables().get(name, {})
-    return bool((task.value if task else shipped.get("task")) != "embed")
+    return bool((task.value if task else shipped.get("task") or "chat") == "chat")
 
 
 def _read(file: Path, *, required: bool) -> dict[str, Any]:

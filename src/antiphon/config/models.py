@@ -111,8 +111,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def _files_fault(self) -> tuple[str, str] | None:
         engine = self.engine
-        if self.task == "embed" and self.harmony != HarmonyEntry():
-            return "harmony", "a model that embeds speaks no format"
+        if self.task != "chat" and self.harmony != HarmonyEntry():
+            return "harmony", f"a model that {self.task}s speaks no format"
         if self.format and self.chat_template:
             return "chat_template", "a model speaks a format or a chat_template, not both"
         if engine.remote and (self.source or self.convert):
@@ -127,7 +127,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def _engine_fault(self) -> tuple[str, str] | None:
         if self.task not in self.engine.tasks:
-            what = "embeddings" if self.task == "embed" else "replies"
+            what = {"chat": "replies", "embed": "embeddings", "rank": "scores of pairs"}[self.task]
             return "task", f"{what} are not taken from the engine {self.engine.kind}"
         fault = self.engine.fault()
         return (f"engine.{fault[0]}", fault[1]) if fault else None

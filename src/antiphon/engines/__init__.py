@@ -1,11 +1,11 @@
 """Ids in, ids out."""
 
-from .engine import Embeddings, Engine, EngineEnd, EngineInfo, GenerateOptions, Sampling, Step
+from .engine import Embeddings, Engine, EngineEnd, EngineInfo, GenerateOptions, Ranker, Ranking, Sampling, Step
 from .kind import EngineSettings, ModelSpec
 from .proxy import EngineProxy
 from .registry import EngineKinds, engine_kind, engine_kinds
 from .scripted import Scripted, ScriptedEngine
-from .turns import embed_in_turns
+from .turns import embed_in_turns, rank_in_turns
 
 __all__ = [
     "Embeddings",
@@ -17,6 +17,8 @@ __all__ = [
     "EngineSettings",
     "GenerateOptions",
     "ModelSpec",
+    "Ranker",
+    "Ranking",
     "Sampling",
     "Scripted",
     "ScriptedEngine",
@@ -24,4 +26,5 @@ __all__ = [
     "engine_kind",
     "engine_kinds",
     "embed_in_turns",
+    "rank_in_turns",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, TypedDict
+from typing import Protocol, TypedDict, runtime_checkable
 
 from antiphon.conversation import TokenLogprob
 from antiphon.tenancy import NOBODY, Tenant
@@ -72,6 +72,8 @@ class EngineInfo:
     embeddings: bool = False
     scores: bool = False
     """It reports how probable a prompt is (`Engine.score`), with as many alternatives as ``logprobs`` says."""
+    ranks: bool = False
+    """It is a `Ranker`."""
     unsupported: frozenset[str] = frozenset()
 
 
@@ -80,6 +82,17 @@ class Embeddings:
     """One unit-length vector an input, and how many tokens all inputs had."""
 
     vectors: tuple[tuple[float, ...], ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How well each document answers a query, in their order, and how many tokens all pairs had.
+
+    An engine's scores are from 0 to 1.
+    """
+
+    scores: tuple[float, ...]
     tokens: int
 
 
@@ -140,3 +153,15 @@ class Engine(Protocol):
 
     async def aclose(self) -> None:
         """Stops all work and frees what the engine has."""
+
+
+@runtime_checkable
+class Ranker(Protocol):
+    """An engine whose model reads a query and a document as one (a cross-encoder): what `EngineInfo.ranks` declares."""
+
+    async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
+        """A score for each document. Control spellings in a text are text, or a `RequestError`.
+
+        Texts and not ids: no server takes a pair as ids. Owners take turns as in `Engine.embed`; errors are those of
+        `Engine.generate`.
+        """

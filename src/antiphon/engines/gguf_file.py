@@ -52,23 +52,42 @@ def read_gguf_metadata(path: Path) -> dict[str, GgufValue]:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}", code="model_unreadable") from None
 
 
+def read_gguf_tensors(path: Path) -> list[str]:
+    """The names of the file's tensors. Errors are those of `read_gguf_metadata`."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return _Reader(content, path).tensors()
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read: {error}", code="model_unreadable") from None
+
+
 class _Reader:
     def __init__(self, content: mmap.mmap, path: Path) -> None:
         self._content = content
         self._path = path
         self._at = 4
+        self._tensors = 0
 
     def metadata(self) -> dict[str, GgufValue]:
         version = self._scalar(4)
         if version not in (2, 3):
             raise self._error(f"has version {version}, and 2 and 3 are known", code="gguf_malformed")
-        self._scalar(10)  # how many tensors
+        self._tensors = int(self._scalar(10))
         keys = int(self._scalar(10))
         values: dict[str, GgufValue] = {}
         for _ in range(self._affordable(keys, 13)):
             key = self._string()
             values[key] = self._value(int(self._scalar(4)))
         return values
+
+    def tensors(self) -> list[str]:
+        """Behind the metadata: each tensor's name, dimensions, type and place."""
+        self.metadata()
+        names = []
+        for _ in range(self._affordable(self._tensors, 24)):
+            names.append(self._string())
+            self._skip(8 * int(self._scalar(4)) + 12)
+        return names
 
     def _value(self, type: int, depth: int = 0) -> GgufValue:
         if type == _STRING:

@@ -17,9 +17,9 @@ from .gguf_file import GgufValue
 DEFAULT_CONTEXT = 4096
 """Tokens of one sequence, for a model of which nobody says how many it may have."""
 
-Task = Literal["chat", "embed"]
+Task = Literal["chat", "embed", "rank"]
 CHAT: frozenset[Task] = frozenset({"chat"})
-CHAT_AND_EMBED: frozenset[Task] = frozenset({"chat", "embed"})
+ANY_TASK: frozenset[Task] = frozenset({"chat", "embed", "rank"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,19 +10,19 @@ from typing import ClassVar
 import aiohttp
 
 from antiphon.conversation import TokenLogprob
-from antiphon.errors import UnsupportedError
+from antiphon.errors import EngineError, ModelError, UnsupportedError
 from antiphon.tenancy import NOBODY, DomainGate, Tenant
 from antiphon.tokens import Tokenizer
 
-from .engine import Embeddings, EngineInfo, Sampling, Step
-from .kind import CHAT_AND_EMBED, ModelSpec, Task
+from .engine import Embeddings, EngineInfo, Ranking, Sampling, Step
+from .kind import ANY_TASK, ModelSpec, Task
 from .llama_cpp.client import LlamaClient, ServedModel, check
 from .llama_cpp.fragments import Fragments
 from .llama_cpp.scoring import Forced
 from .llama_cpp.wire import MAX_LOGPROBS, Probability
 from .probe import takes_grammars
 from .server import ServerSettings
-from .turns import embed_in_turns
+from .turns import embed_in_turns, rank_in_turns
 
 STREAMS = 16
 """Replies requested at once."""
@@ -32,12 +32,19 @@ class LlamaServerEngine:
     """Made by `connect`, which reads what the server is."""
 
     def __init__(
-        self, client: LlamaClient, model: ServedModel, gate: DomainGate, *, grammar: bool, embeddings: bool
+        self,
+        client: LlamaClient,
+        model: ServedModel,
+        gate: DomainGate,
+        *,
+        grammar: bool,
+        embeddings: bool,
+        ranks: bool = False,
     ) -> None:
         self._client = client
         self._model = model
         self._gate = gate
-        self._info = declared(model, grammar=grammar, embeddings=embeddings)
+        self._info = declared(model, grammar=grammar, embeddings=embeddings, ranks=ranks)
 
     @classmethod
     async def connect(
@@ -48,15 +55,17 @@ class LlamaServerEngine:
         tokenizer: Tokenizer | None = None,
         grammar: bool | None = False,
         embeddings: bool = False,
+        ranks: bool = False,
         streams: int = STREAMS,
         share_cache: bool = False,
     ) -> LlamaServerEngine:
         """``url`` is the server's root. ``tokenizer`` (its model's) finds the ids of split characters.
 
         ``grammar``: the server was built with llguidance (one that was not ignores such a grammar without a word); None
-        tries, which takes a tokenizer. ``streams`` bounds the replies requested at once. ``share_cache`` lets a tenant
+        tries, which takes a tokenizer. ``embeddings`` and ``ranks`` are what the server was started for, and then it
+        does not generate. ``streams`` bounds the replies requested at once. ``share_cache`` lets a tenant
         find in the server's cache what another sent; otherwise nothing is reused once a named one asks. Errors:
-        `OverloadedError` when nobody answers there.
+        `OverloadedError` when nobody answers there, `ModelError` for a server that does not rank.
         """
         client = LlamaClient(
             aiohttp.TCPConnector(limit=streams, force_close=True),
@@ -66,8 +75,11 @@ class LlamaServerEngine:
             fragments=Fragments(()) if tokenizer is None else Fragments.of(tokenizer),
         )
         try:
-            model = await client.model(embeddings=embeddings)
-            if grammar is None and tokenizer is not None and not embeddings:
+            generates = not (embeddings or ranks)
+            model = await client.model(embeddings=not generates)
+            if ranks:
+                await _check_ranks(client)
+            if grammar is None and tokenizer is not None and generates:
                 generate = partial(client.generate, model=model, n=1)
                 grammar = await takes_grammars(
                     lambda ids, how, text: generate(ids, how, grammar=text), tokenizer, model.ends
@@ -77,7 +89,7 @@ class LlamaServerEngine:
             raise
         # The server was there before, and nobody knows whose prompts it has.
         gate = DomainGate(lambda apart: streams, shared=share_cache, domain="")
-        return cls(client, model, gate, grammar=bool(grammar), embeddings=embeddings)
+        return cls(client, model, gate, grammar=bool(grammar), embeddings=embeddings, ranks=ranks)
 
     @property
     def info(self) -> EngineInfo:
@@ -121,6 +133,12 @@ class LlamaServerEngine:
         embed = partial(self._client.embed, model=self._model)
         return await embed_in_turns(inputs, embed, partial(self._gate.places, tenant), at_once=self._info.slots)
 
+    async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
+        if not self._info.ranks:
+            raise UnsupportedError("this engine was not declared to rank")
+        rank = partial(self._client.rank, query)
+        return await rank_in_turns(documents, rank, partial(self._gate.places, tenant), at_once=self._info.slots)
+
     async def tokenize(self, text: str) -> list[int]:
         """Ids of ordinary text by the server's own vocabulary; control spellings stay text."""
         return await self._client.tokenize(text)
@@ -132,7 +150,7 @@ class LlamaServerEngine:
 class LlamaServer(ServerSettings, frozen=True, kw_only=True, tag="llama_server"):
     """A llama.cpp server that runs already; it has one model."""
 
-    tasks: ClassVar[frozenset[Task]] = CHAT_AND_EMBED
+    tasks: ClassVar[frozenset[Task]] = ANY_TASK
 
     async def open(self, model: ModelSpec) -> LlamaServerEngine:
         return await LlamaServerEngine.connect(
@@ -141,12 +159,21 @@ class LlamaServer(ServerSettings, frozen=True, kw_only=True, tag="llama_server")
             tokenizer=model.tokenizer,
             grammar=self.grammar,
             embeddings=model.task == "embed",
+            ranks=model.task == "rank",
             streams=model.slots or STREAMS,
             share_cache=self.shares_cache(model),
         )
 
 
-def declared(model: ServedModel, *, grammar: bool, embeddings: bool = False) -> EngineInfo:
+async def _check_ranks(client: LlamaClient) -> None:
+    try:
+        await client.rank("a", ["a"])
+    except EngineError as error:
+        hint = "Start it with --reranking, and with a model that has a head for it."
+        raise ModelError("the server does not rank", code="not_a_ranker", hint=hint) from error
+
+
+def declared(model: ServedModel, *, grammar: bool, embeddings: bool = False, ranks: bool = False) -> EngineInfo:
     """What this engine can do with a model."""
     return EngineInfo(
         name="llama_server",
@@ -156,5 +183,6 @@ def declared(model: ServedModel, *, grammar: bool, embeddings: bool = False) -> 
         grammar=grammar,
         logprobs=MAX_LOGPROBS,
         embeddings=embeddings,
-        scores=grammar and not embeddings,
+        scores=grammar and not (embeddings or ranks),
+        ranks=ranks,
     )

@@ -8,9 +8,10 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Unpack
 
 from antiphon.conversation import TokenLogprob
+from antiphon.errors import UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 
-from .engine import Embeddings, Engine, EngineInfo, GenerateOptions, Sampling, Step
+from .engine import Embeddings, Engine, EngineInfo, GenerateOptions, Ranker, Ranking, Sampling, Step
 
 
 class EngineProxy(ABC):
@@ -43,6 +44,12 @@ class EngineProxy(ABC):
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         async with self.using() as engine:
             return await engine.embed(inputs, tenant=tenant)
+
+    async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
+        async with self.using() as engine:
+            if not isinstance(engine, Ranker):
+                raise UnsupportedError(f"{engine.info.name} ranks no documents")
+            return await engine.rank(query, documents, tenant=tenant)
 
     async def tokenize(self, text: str) -> list[int] | None:
         async with self.using() as engine:

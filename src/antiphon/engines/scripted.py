@@ -11,9 +11,9 @@ from antiphon.errors import ContextError, UnsupportedError
 from antiphon.tenancy import NOBODY, FairRoom, Tenant
 from antiphon.tokens import ControlScanner, encode_pieces
 
-from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
+from .engine import Embeddings, EngineEnd, EngineInfo, Ranking, Sampling, Step
 from .kind import DEFAULT_CONTEXT, EngineSettings, ModelSpec
-from .turns import embed_in_turns
+from .turns import embed_in_turns, rank_in_turns
 
 Reply = Sequence[int] | BaseException
 Script = Callable[[Sequence[int], Sampling, int], Reply]
@@ -22,13 +22,16 @@ Script = Callable[[Sequence[int], Sampling, int], Reply]
 
 Embedding = Callable[[Sequence[int]], Sequence[float]]
 """The ids of an input → its vector."""
+Scoring = Callable[[str, str], float]
+"""A query and a document → how well they fit, from 0 to 1."""
 
 
 class ScriptedEngine:
     """Plays ``script`` (or one fixed reply) in chunks of ``chunk`` ids; records every request in ``requests``.
 
     ``delay`` seconds pass before each step; with 0 it only yields to the event loop. ``running`` counts open replies.
-    With ``embedding`` it makes vectors too, of ``slots`` inputs in a step, and owners take turns.
+    With ``embedding`` it makes vectors too, of ``slots`` inputs in a step, and with ``scoring`` it ranks, a byte of a
+    text being a token; owners take turns.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class ScriptedEngine:
         unsupported: frozenset[str] = frozenset(),
         grammar: bool = True,
         embedding: Embedding | None = None,
+        scoring: Scoring | None = None,
     ) -> None:
         self._script: Script = script if callable(script) else (lambda prompt, sampling, choice: script)
         self._chunk = chunk
@@ -51,9 +55,10 @@ class ScriptedEngine:
         self._token_bytes = token_bytes
         self._info = EngineInfo(
             name="scripted", context=context, slots=slots, end_ids=end_ids, grammar=grammar, logprobs=20,
-            unsupported=unsupported, embeddings=embedding is not None, scores=True,
+            unsupported=unsupported, embeddings=embedding is not None, scores=True, ranks=scoring is not None,
         )  # fmt: skip
         self._embedding = embedding
+        self._scoring = scoring
         self._room = FairRoom(lambda: slots)
         self.requests: list[tuple[tuple[int, ...], Sampling, str | None]] = []
         self.running = 0
@@ -138,6 +143,18 @@ class ScriptedEngine:
         vectors = tuple(tuple(self._embedding(input)) for input in inputs)
         await asyncio.sleep(self._delay)
         return Embeddings(vectors, sum(map(len, inputs)))
+
+    async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
+        if self._scoring is None:
+            raise UnsupportedError("the scripted engine ranks no documents")
+        places = partial(self._room.places, tenant.owner)
+        return await rank_in_turns(documents, partial(self._ranked, query), places, at_once=self._info.slots)
+
+    async def _ranked(self, query: str, documents: Sequence[str]) -> Ranking:
+        assert self._scoring is not None
+        scores = tuple(self._scoring(query, document) for document in documents)
+        await asyncio.sleep(self._delay)
+        return Ranking(scores, sum(len((query + document).encode()) for document in documents))
 
     async def tokenize(self, text: str) -> list[int] | None:
         return None

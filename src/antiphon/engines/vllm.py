@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import msgspec
 
 from antiphon.conversation import TokenLogprob
-from antiphon.errors import EngineError, UnsupportedError
+from antiphon.errors import EngineError, RequestError, UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
 from .completions import CompletionsEngine, open_client, refuse, served_model
-from .engine import EngineInfo, Sampling
-from .kind import ModelSpec
+from .engine import EngineInfo, Ranking, Sampling
+from .kind import ModelSpec, Task
 from .probe import takes_grammars
 from .server import ServerSettings
 
@@ -31,6 +32,8 @@ class Vllm(ServerSettings, frozen=True, kw_only=True, tag="vllm"):
 
     served_name: str = ""
 
+    tasks: ClassVar[frozenset[Task]] = frozenset({"chat", "rank"})
+
     async def open(self, model: ModelSpec) -> VllmEngine:
         return await VllmEngine.connect(
             self.url,
@@ -38,7 +41,8 @@ class Vllm(ServerSettings, frozen=True, kw_only=True, tag="vllm"):
             tokenizer=model.tokenizer,
             end_ids=model.end_ids,
             model=self.served_name or None,
-            grammar=self.grammar,
+            grammar=self.grammar if model.task == "chat" else False,
+            ranks=model.task == "rank",
             streams=model.slots or STREAMS,
             share_cache=self.shares_cache(model),
         )
@@ -59,19 +63,20 @@ class VllmEngine(CompletionsEngine):
         model: str | None = None,
         key: str | None = None,
         grammar: bool | None = False,
+        ranks: bool = False,
         streams: int = STREAMS,
         share_cache: bool = False,
     ) -> VllmEngine:
         """``url`` is the server's root; ``model`` None takes the first that it serves.
 
         ``tokenizer`` and ``end_ids`` are the model's own: vLLM reports neither. ``grammar``: it takes llguidance's
-        grammars, as its structured output backends `guidance` and `auto` do; None tries. Errors: `OverloadedError`
-        when nobody answers there.
+        grammars, as its structured output backends `guidance` and `auto` do; None tries. ``ranks``: its model is a
+        cross-encoder, and does not generate. Errors: `OverloadedError` when nobody answers there.
         """
         client = open_client(url, key, streams=streams)
         try:
             name, context = await served_model(client, model)
-            info = declared(context, streams, end_ids, grammar=True)
+            info = declared(context, streams, end_ids, grammar=True, ranks=ranks)
             if grammar is None:
                 send = cls(client, name, tokenizer, info).generate
                 grammar = await takes_grammars(lambda ids, how, text: send(ids, how, grammar=text), tokenizer, end_ids)
@@ -100,6 +105,29 @@ class VllmEngine(CompletionsEngine):
         if reported is None or len(reported) != len(prompt):
             raise EngineError("the server does not report log probabilities of a prompt", code="engine_too_old")
         return tuple(self._scored(id, tops, alternatives) for id, tops in zip(prompt, reported, strict=True))
+
+    async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
+        """As the server activates its model's logits: by the sigmoid where there is one label.
+
+        It finds controls in texts, so that a text with one is a `RequestError`.
+        """
+        if not self._info.ranks:
+            raise UnsupportedError("this engine was not declared to rank")
+        self._check_texts((query, *documents))
+        body = {"model": self._name, "text_1": query, "text_2": list(documents)}
+        async with self._client.open_reply("POST", "/score", body, refuse) as reply:
+            answer = msgspec.json.decode(await reply.read(), type=_Scores)
+        rows = sorted(answer.data, key=lambda row: row.index)
+        if [row.index for row in rows] != list(range(len(documents))):
+            raise EngineError("the server has not scored each document")
+        return Ranking(tuple(min(1.0, max(0.0, row.score)) for row in rows), answer.usage.prompt_tokens)
+
+    def _check_texts(self, texts: Sequence[str]) -> None:
+        spellings = [control.spelling for control in self._tokenizer.controls]
+        spelled = next((one for text in texts for one in spellings if one in text), None)
+        if spelled is not None:
+            hint = "Leave it out: the server would take it for one."
+            raise RequestError(f"a text spells the control {spelled!r}", code="invalid_value", hint=hint)
 
     def _scored(self, id: int, tops: dict[int, _Score] | None, alternatives: int) -> TokenLogprob | None:
         """What the server reports of one id: itself and the most probable, each by its id."""
@@ -165,20 +193,37 @@ class _Scored(msgspec.Struct):
     choices: list[_ScoredChoice] = []
 
 
+class _PairScore(msgspec.Struct):
+    index: int
+    score: float
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int = 0
+
+
+class _Scores(msgspec.Struct):
+    data: list[_PairScore]
+    usage: _Usage = msgspec.field(default_factory=_Usage)
+
+
 class _Tokens(msgspec.Struct):
     tokens: list[int]
 
 
-def declared(context: int, streams: int, end_ids: frozenset[int] = frozenset(), *, grammar: bool) -> EngineInfo:
+def declared(
+    context: int, streams: int, end_ids: frozenset[int] = frozenset(), *, grammar: bool, ranks: bool = False
+) -> EngineInfo:
     """What this engine can do with a model."""
     return EngineInfo(
         name="vllm",
         context=context,
         slots=streams,
         end_ids=end_ids,
-        grammar=grammar,
+        grammar=grammar and not ranks,
         logprobs=MAX_LOGPROBS,
-        scores=True,
+        scores=not ranks,
+        ranks=ranks,
     )
 
 

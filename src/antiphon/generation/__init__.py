@@ -5,11 +5,12 @@ from .embedding import EmbeddingPlan, embed, plan_embedding
 from .event import ChoiceEvent, StepEvents
 from .facts import ModelFacts
 from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
-from .model import EmbeddingSpec, Model
+from .model import EmbeddingSpec, Model, RankingSpec
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
 from .precedence import DEFAULTS, Layer, Setting, Source, context_of, settings
 from .prefix import PrefixLoss, PrefixReport
 from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
+from .ranking import Comparison, Placed, RankingPlan, plan_ranking, rank
 from .reply import Reply, collect, merge_usage, reply_of
 from .request import Overflow, TurnRequest
 from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds, turns_of
@@ -49,14 +50,20 @@ __all__ = [
     "check_conversation",
     "check_numbers",
     "check_visible",
+    "Comparison",
+    "Placed",
+    "RankingPlan",
+    "RankingSpec",
     "collect",
     "constrain",
     "context_of",
     "embed",
     "merge_usage",
     "plan_embedding",
+    "plan_ranking",
     "plan_turn",
     "prepare_turn",
+    "rank",
     "reply_of",
     "run_rounds",
     "run_turn",

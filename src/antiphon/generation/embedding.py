@@ -11,13 +11,14 @@ from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import Embeddings
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
-from antiphon.tokens import Control, encode_pieces, may_fit
+from antiphon.tokens import Control, Piece, SampledText, encode_pieces, may_fit
 
 from .model import Model
 from .plan import count_of
 
 BATCH = 32
 """Texts that an engine gets at once: what a caller who goes away leaves behind is no more than that."""
+TOO_LONG = "Send less, or let it be cut: truncate_prompt_tokens -1."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,20 @@ class EmbeddingPlan:
 
 
 def plan_embedding(
-    model: Model, texts: Sequence[str], *, dimensions: int | None = None, truncate: bool = False
+    model: Model,
+    inputs: Sequence[str | Sequence[int]],
+    *,
+    dimensions: int | None = None,
+    truncate: bool = False,
+    limit: int | None = None,
+    paths: Sequence[str] | None = None,
 ) -> EmbeddingPlan:
-    """What the engine will be given. A text that is too long is an error, or with ``truncate`` cut at its end.
+    """What the engine will be given, of texts and of ids of this model's vocabulary, which need not be framed yet.
 
-    Errors: `UnsupportedError` for a model that does not embed or ``dimensions`` that it does not have, `ContextError`.
+    An input that is too long is an error, or cut at its end: to ``limit`` tokens (-1: as many as the model reads), with
+    ``truncate`` to those. ``paths`` are where the request has the inputs.
+    Errors: `UnsupportedError` for a model that does not embed or ``dimensions`` that it does not have, `ContextError`,
+    `RequestError` at an input or at ``truncate_prompt_tokens``, which is ``limit``.
     """
     spec = model.embedding
     if spec is None:
@@ -50,11 +60,26 @@ def plan_embedding(
             f"the embeddings of {model.name!r} have {spec.size} dimensions{fewer}",
             position=Position(path="dimensions"),
         )
-    one = len(texts) == 1
-    inputs = tuple(
-        _input(model, text, "input" if one else f"input[{i}]", truncate=truncate) for i, text in enumerate(texts)
-    )
-    return EmbeddingPlan(model, inputs, spec.size if dimensions is None else dimensions)
+    if paths is None:
+        paths = ["input"] if len(inputs) == 1 else [f"input[{i}]" for i in range(len(inputs))]
+    most, cuts = context_limit(model, limit), truncate or limit is not None
+    planned = tuple(_input(model, one, path, most, cuts=cuts) for one, path in zip(inputs, paths, strict=True))
+    return EmbeddingPlan(model, planned, spec.size if dimensions is None else dimensions)
+
+
+def context_limit(model: Model, limit: int | None) -> int:
+    """Tokens that the model may read at once, of which a request wants ``limit``. Raises `RequestError`."""
+    if limit in (None, -1):
+        return model.context
+    assert limit is not None
+    frame = len(_frame(model, begin=True)) + len(_frame(model, begin=False)) if model.embedding else 0
+    if not frame < limit <= model.context:
+        raise RequestError(
+            f"truncate_prompt_tokens: {limit} is not -1 or from {frame + 1} to {model.context}.",
+            code="invalid_value",
+            position=Position(path="truncate_prompt_tokens"),
+        )
+    return limit
 
 
 async def embed(plan: EmbeddingPlan, *, tenant: Tenant = NOBODY) -> Embeddings:
@@ -66,23 +91,53 @@ async def embed(plan: EmbeddingPlan, *, tenant: Tenant = NOBODY) -> Embeddings:
     return Embeddings(tuple(_shortened(vector, plan.dimensions) for vector in vectors), plan.tokens)
 
 
-def _input(model: Model, text: str, path: str, *, truncate: bool) -> tuple[int, ...]:
-    pieces = list(model.format.render(Conversation((Message(role=Role.USER, text=text),)), reply_as=None))
-    may = truncate or may_fit(pieces, model.tokenizer, model.context)
-    ids = tuple(encode_pieces(pieces, model.tokenizer, limit=model.context)) if may else ()
+def _input(model: Model, given: str | Sequence[int], path: str, most: int, *, cuts: bool) -> tuple[int, ...]:
+    pieces = _framed(model, given) if isinstance(given, str) else _framed_ids(model, given, path)
+    may = cuts or may_fit(pieces, model.tokenizer, most)
+    ids = tuple(encode_pieces(pieces, model.tokenizer, limit=most)) if may else ()
     if may and not ids:
         raise RequestError("a text is empty", code="invalid_value", position=Position(path=path))
-    if may and len(ids) <= model.context:
+    if may and len(ids) <= most:
         return ids
-    if not truncate:
+    if not cuts:
         raise ContextError(
-            f"the text has {count_of(model, pieces, model.context)} tokens and {model.name!r} reads {model.context}",
+            f"the text has {count_of(model, pieces, most)} tokens and {model.name!r} reads {most}",
             position=Position(path=path),
-            hint='Send less, or say error_behavior "truncate".',
+            hint=TOO_LONG,
         )
-    end = list(takewhile(lambda piece: isinstance(piece, Control), reversed(pieces)))
-    ending = tuple(encode_pieces(reversed(end), model.tokenizer))
-    return ids[: model.context - len(ending)] + ending
+    ending = tuple(encode_pieces(_frame(model, begin=False), model.tokenizer))
+    return ids[: most - len(ending)] + ending
+
+
+def _framed(model: Model, text: str) -> list[Piece]:
+    return list(model.format.render(Conversation((Message(role=Role.USER, text=text),)), reply_as=None))
+
+
+def _frame(model: Model, *, begin: bool) -> list[Piece]:
+    """The controls before a text, or those behind it."""
+    pieces = _framed(model, "x")
+    found = list(takewhile(lambda piece: isinstance(piece, Control), pieces if begin else reversed(pieces)))
+    return found if begin else found[::-1]
+
+
+def _framed_ids(model: Model, ids: Sequence[int], path: str) -> list[Piece]:
+    """The ids as one text, framed where they are not yet."""
+    tokenizer = model.tokenizer
+    unknown = next((i for i, id in enumerate(ids) if not 0 <= id < tokenizer.size), None)
+    if unknown is not None:
+        raise RequestError(
+            f"{path}[{unknown}]: the vocabulary of {model.name!r} has no token {ids[unknown]}.",
+            code="invalid_value",
+            position=Position(path=f"{path}[{unknown}]"),
+            hint="Send texts; with langchain's OpenAIEmbeddings set check_embedding_ctx_length=False.",
+        )
+    if not ids:
+        raise RequestError(f"{path}: there are no ids.", code="invalid_value", position=Position(path=path))
+    begin, end = _frame(model, begin=True), _frame(model, begin=False)
+    first, last = encode_pieces(begin, tokenizer), encode_pieces(end, tokenizer)
+    before = [] if list(ids[: len(first)]) == first else begin
+    behind = [] if list(ids[len(ids) - len(last) :]) == last else end
+    return [*before, SampledText("", tuple(ids), tokenizer.name), *behind]
 
 
 def _shortened(vector: tuple[float, ...], dimensions: int) -> tuple[float, ...]:

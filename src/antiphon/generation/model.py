@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from antiphon.engines import Engine
+from antiphon.engines.kind import Task
 from antiphon.formats import Format
 from antiphon.formats.raw import FillInMiddle
 from antiphon.tokens import SegmentMemo, Tokenizer
@@ -27,13 +28,21 @@ class EmbeddingSpec:
     shortens: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RankingSpec:
+    """What a model that reads two texts as one needs: ``frame`` tokens beside theirs."""
+
+    frame: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """What the catalog makes of a name and generation runs. ``layers`` are who has an opinion about its settings,
     ``described`` is what its files say.
 
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
-    ``embedding`` is for a model that embeds and writes nothing; its format frames the texts. ``infill``: how it
+    ``embedding`` is for a model that embeds and writes nothing; its format frames the texts. ``ranking`` is for one
+    that scores pairs of texts and does nothing else. ``infill``: how it
     fills in the middle of a text.
     ``special_tokens`` are the spellings of ``bos_token``, ``eos_token`` …, as the model's files name them, and
     ``chat_template`` is the Jinja template that they have, whatever the model is spoken to in here.
@@ -50,6 +59,7 @@ class Model:
     owner: str = "antiphon"
     max_output_tokens: int | None = None
     embedding: EmbeddingSpec | None = None
+    ranking: RankingSpec | None = None
     infill: FillInMiddle | None = None
     thinking_budget: int | None = None
     special_tokens: Mapping[str, str] = field(default_factory=dict)
@@ -65,15 +75,22 @@ class Model:
         if self.described is not None:
             return replace(self.described, context=self.context)
         return ModelFacts(
-            task="chat" if self.embedding is None else "embed",
+            task=self.task,
             context=self.context,
             vocabulary=self.tokenizer.size,
             layers=self.layers,
             max_output_tokens=self.max_output_tokens,
-            format=self.format.name if self.embedding is None else None,
+            format=self.format.name if self.task == "chat" else None,
             infill=self.infill is not None,
             embedding=self.embedding.size if self.embedding else None,
         )
+
+    @property
+    def task(self) -> Task:
+        """What it is for."""
+        if self.ranking is not None:
+            return "rank"
+        return "chat" if self.embedding is None else "embed"
 
     @property
     def context(self) -> int:

@@ -62,8 +62,9 @@ def open_model(
         formats: Formats of this program, by names that ``format`` may use.
         settings: More keys of a model's table in the configuration: ``context`` (tokens of prompt and answer),
             ``replies`` (a file that describes its replies), ``slots`` (answers at once), ``max_output_tokens``,
-            ``thinking_budget`` (characters), ``sampling`` (a dictionary of defaults), ``task`` ("chat", "embed"); of
-            the embedded engine ``threads``; of a server ``served_name``, ``key_variable``, ``key_file``, ``grammar``.
+            ``thinking_budget`` (characters), ``sampling`` (a dictionary of defaults), ``task`` ("chat", "embed",
+            "rank"); of the embedded engine ``threads``; of a server ``served_name``, ``key_variable``, ``key_file``,
+            ``grammar``.
 
     Entering raises `NotFoundError` for an unknown name, with near ones, `ConfigError` for settings that cannot be
     meant, `ModelError` for a model that cannot be loaded, and `OverloadedError` for a server that does not answer.

@@ -35,7 +35,7 @@ class ModelText:
 
     ``responses``: what the files say of the model's replies, ``sampling`` of how it is sampled. ``infill``: how it
     fills in the middle of a text. ``sentences`` frames a text that is embedded, and ``dimensions`` are its embedding's,
-    where the files have it.
+    where the files have it. ``pair_frame``: tokens around two texts that are read as one; None: the files do not say.
     """
 
     tokenizer: Tokenizer
@@ -47,6 +47,7 @@ class ModelText:
     infill: FillInMiddle | None = None
     sentences: RawFormat | None = None
     dimensions: int = 0
+    pair_frame: int | None = None
 
 
 def read_model_text(source: str) -> ModelText:
@@ -93,6 +94,7 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
         infill=_infill(metadata, tokenizer),
         sentences=_sentences(metadata, tokenizer),
         dimensions=size if isinstance(size, int) else 0,
+        pair_frame=_pair_frame(metadata),
     )
 
 
@@ -117,6 +119,15 @@ def _sentences(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFo
         if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", bert):
             controls.append(piece)
     return RawFormat(tokenizer.controls.keys(), begin=frame["bos"], end=frame["eos"])
+
+
+def _pair_frame(metadata: Mapping[str, GgufValue]) -> int:
+    """Tokens before, between and behind a query and a document, as llama.cpp frames them: B query E S document E."""
+    bert = metadata.get("tokenizer.ggml.model") == "bert"
+    separated = bert or metadata.get("tokenizer.ggml.pre") in ("jina-v1-en", "jina-v2-code", "roberta-bpe")
+    usual = {"bos": bert, "eos": False, "sep": separated}
+    adds = {role: bool(metadata.get(f"tokenizer.ggml.add_{role}_token", value)) for role, value in usual.items()}
+    return adds["bos"] + 2 * adds["eos"] + adds["sep"]
 
 
 def folder_text(folder: Path) -> ModelText:

@@ -144,8 +144,25 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
             "explain_prefix": {"enum": [False, None]},
         },
         "EmbeddingRequest": {
-            "input": {"minItems": 1, "maxItems": limits.max_inputs, "items": {"type": "string"}},
+            "input": {
+                "minItems": 1,
+                "maxItems": limits.max_inputs,
+            },
             "dimensions": {"minimum": 1},
+            "truncate_prompt_tokens": {"minimum": -1},
+        },
+        "RerankRequest": {
+            "query": {"minLength": 1},
+            "documents": {"minItems": 1, "maxItems": limits.max_inputs},
+            "texts": {"minItems": 1, "maxItems": limits.max_inputs},
+            "top_n": {"minimum": 0},
+            "truncate_prompt_tokens": {"minimum": -1},
+            "max_tokens_per_doc": {"minimum": 1},
+        },
+        "ScoreRequest": {
+            "text_1": {"minItems": 1, "maxItems": limits.max_inputs},
+            "text_2": {"minItems": 1, "maxItems": limits.max_inputs},
+            "truncate_prompt_tokens": {"minimum": -1},
         },
         "EncodeRequest": {"input": {"minItems": 1, "maxItems": limits.max_inputs}},
         "ResponsesRequest": {

@@ -3,5 +3,7 @@
 from __future__ import annotations
 
 from .endpoints import SERVING_ENDPOINTS
+from .moderations import MODERATIONS
+from .rerank import RERANK
 
-BUILT_IN = (SERVING_ENDPOINTS,)
+BUILT_IN = (MODERATIONS, RERANK, SERVING_ENDPOINTS)

@@ -6,20 +6,27 @@ import secrets
 
 from antiphon.api.post import Post, PostRoute
 from antiphon.generation import embed, plan_embedding
-from antiphon.wire.embeddings.read import to_texts
+from antiphon.wire.embeddings.read import to_inputs
 from antiphon.wire.embeddings.schema import EmbeddingRequest
 from antiphon.wire.embeddings.write import embedding_list
 
 
 class MakeEmbeddings(PostRoute):
-    """One unit vector a text."""
+    """One unit vector an input."""
 
     async def answer(self, post: Post) -> None:
         wire = await post.read(EmbeddingRequest)
-        texts = to_texts(wire, self._context.limits)
+        inputs = to_inputs(wire, self._context.limits)
         model = await post.model(wire.model or self._context.source.embedding)
-        truncate = wire.error_behavior == "truncate"
-        plan = await post.off_loop(lambda: plan_embedding(model, texts, dimensions=wire.dimensions, truncate=truncate))
+        plan = await post.off_loop(
+            lambda: plan_embedding(
+                model,
+                inputs,
+                dimensions=wire.dimensions,
+                truncate=wire.error_behavior == "truncate",
+                limit=wire.truncate_prompt_tokens,
+            )
+        )
         async with post.admitted():
             embeddings = await post.run(embed(plan, tenant=post.exchange.tenant))
         post.spent(prompt=embeddings.tokens)

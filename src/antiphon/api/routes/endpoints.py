@@ -38,8 +38,10 @@ class ServingEndpoints:
 
     def _endpoint(self, name: str) -> ServingEndpoint:
         loaded = self._source.loaded.get(name)
-        embeds = name == self._source.embedding or (loaded is not None and loaded.embedding is not None)
-        task: Task = "llm/v1/embeddings" if embeds else "llm/v1/chat"
+        writes = name not in (self._source.embedding, self._source.ranking) and (
+            loaded is None or loaded.task == "chat"
+        )
+        task: Task = "llm/v1/chat" if writes else "llm/v1/embeddings"
         return serving_endpoint(name, task, created=self._source.created(name))
 
 

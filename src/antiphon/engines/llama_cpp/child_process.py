@@ -23,7 +23,7 @@ from antiphon.errors import ConfigError, ModelError
 
 from .client import LlamaClient, ServedModel
 from .fragments import Fragments
-from .model_file import ModelFile, check_memory, free_memory, read_model_file
+from .model_file import ModelFile, check_memory, check_ranking, free_memory, read_model_file
 from .settings import LlamaCppSettings
 
 _CHILD = Path(__file__).with_name("child.py")
@@ -84,6 +84,7 @@ class ChildProcess:
         file = known.file
         free = free_memory() if settings.memory_limit is None else settings.memory_limit
         check_memory(file, settings, free)
+        await asyncio.to_thread(check_ranking, file, settings)
         folder = _private_folder()
         key = secrets.token_urlsafe(32)
         log = _Log()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import aiohttp
 import msgspec
 
-from antiphon.engines.engine import Embeddings, EngineEnd, Sampling, Step
+from antiphon.engines.engine import Embeddings, EngineEnd, Ranking, Sampling, Step
 from antiphon.engines.http import NO_LIMIT, SHORT, HttpClient, check_context, failed
 from antiphon.errors import (
     ContextError,
@@ -22,6 +24,9 @@ from antiphon.errors import (
 from .fragments import Fragments
 from .scoring import Forced, Scorer, Send, reported
 from .wire import MAX_LOGPROBS, ChoiceReader, Event, EventReader, Failure, Json, Probability, completion_body
+
+_TOO_LARGE = re.compile(r"input \((\d+) tokens\) is too large to process.*batch size: (\d+)")
+"""What a server answers (with a 500) to an input that must be evaluated whole and is longer than its batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +163,19 @@ class LlamaClient:
         vectors = tuple(row.embedding for row in sorted(rows, key=lambda row: row.index))
         return Embeddings(vectors, sum(map(len, inputs)))
 
+    async def rank(self, query: str, documents: Sequence[str]) -> Ranking:
+        """The sigmoid of the model's logit for each document. The server finds no control in a text."""
+        if not documents:
+            return Ranking((), 0)
+        body: Json = {"query": query, "documents": list(documents)}
+        async with self._streams.open_reply("POST", "/v1/rerank", body, refuse) as reply:
+            answer: object = msgspec.json.decode(await reply.read())
+        rows = sorted(msgspec.convert(_at(answer, "results"), list[_Ranked]), key=lambda row: row.index)
+        logits = [row.relevance_score for row in rows if row.relevance_score is not None]
+        if [row.index for row in rows] != list(range(len(documents))) or len(logits) < len(rows):
+            raise EngineError("the engine has not scored each document")
+        return Ranking(tuple(map(sigmoid, logits)), _number(answer, "usage", "prompt_tokens"))
+
     async def tokenize(self, text: str) -> list[int]:
         """Ids of ordinary text by the model's own vocabulary: control spellings in it stay text, nothing is added."""
         body: Json = {"content": text, "add_special": False, "parse_special": False}
@@ -201,12 +219,26 @@ def refusal(failure: Failure) -> Exception:
         return ContextError(
             f"the prompt has {failure.n_prompt_tokens} tokens and the context holds {failure.n_ctx}"
         )  # fmt: skip
+    if too_large := _TOO_LARGE.search(failure.message):
+        return ContextError(f"the input has {too_large[1]} tokens and the engine reads {too_large[2]} at once")
     return failed(failure.code, failure.message)
 
 
 class _Vector(msgspec.Struct):
     index: int
     embedding: tuple[float, ...]
+
+
+class _Ranked(msgspec.Struct):
+    index: int
+    relevance_score: float | None
+
+
+def sigmoid(logit: float) -> float:
+    """From 0 to 1; of any logit, however far out."""
+    if logit >= 0:
+        return 1 / (1 + math.exp(-logit))
+    return math.exp(logit) / (1 + math.exp(logit))
 
 
 class _ErrorBody(msgspec.Struct):

@@ -9,8 +9,8 @@ from contextlib import aclosing, suppress
 from functools import partial
 
 from antiphon.conversation import TokenLogprob
-from antiphon.engines.engine import Embeddings, EngineInfo, Sampling, Step
-from antiphon.engines.turns import embed_in_turns
+from antiphon.engines.engine import Embeddings, EngineInfo, Ranking, Sampling, Step
+from antiphon.engines.turns import embed_in_turns, rank_in_turns
 from antiphon.errors import AntiphonError, EngineError, OverloadedError, UnsupportedError
 from antiphon.tenancy import NOBODY, DomainGate, Tenant
 
@@ -39,7 +39,7 @@ class LlamaCppEngine:
     def __init__(self, settings: LlamaCppSettings, child: ChildProcess) -> None:
         self._settings = settings
         self._child: ChildProcess | None = child
-        self._info = declared(child.model, embeddings=settings.embeddings)
+        self._info = declared(child.model, embeddings=settings.embeddings, ranks=settings.ranks)
         self._slots = Slots(settings.slots, settings.share_cache)
         self._gate = DomainGate(
             lambda apart: settings.slots if apart else settings.streams,
@@ -76,7 +76,7 @@ class LlamaCppEngine:
         tenant: Tenant = NOBODY,
     ) -> AsyncGenerator[Step, None]:
         if self._settings.embeddings:
-            raise UnsupportedError("this engine makes embeddings and does not generate")
+            raise UnsupportedError("this model makes embeddings or ranks, and does not generate")
         check(prompt, sampling, self._alive().model, n=n, grammar=grammar)
         async with self._gate.places(tenant, n) as apart:
             alone = partial(self._placed, prompt, grammar=grammar, tenant=tenant, apart=apart)
@@ -116,7 +116,7 @@ class LlamaCppEngine:
     ) -> tuple[TokenLogprob | None, ...]:
         """Takes as long as it would take to write the prompt (`scoring`)."""
         if self._settings.embeddings:
-            raise UnsupportedError("this engine makes embeddings and does not generate")
+            raise UnsupportedError("this model makes embeddings or ranks, and does not generate")
         child = self._alive()
         check(prompt, Sampling(max_tokens=0, logprobs=alternatives), child.model, n=1, grammar=None)
         scorer = child.client.scorer(partial(self._forced, tenant), child.model)
@@ -143,7 +143,7 @@ class LlamaCppEngine:
                 slots.leave(place)
 
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
-        if not self._settings.embeddings:
+        if not self._info.embeddings:
             raise UnsupportedError("this model was not loaded for embeddings")
         places = partial(self._gate.places, tenant)
         return await embed_in_turns(inputs, self._embedded, places, at_once=self._settings.slots)
@@ -151,6 +151,15 @@ class LlamaCppEngine:
     async def _embedded(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
         child = self._alive()
         return await child.client.embed(inputs, child.model)
+
+    async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
+        if not self._info.ranks:
+            raise UnsupportedError("this model was not loaded for ranking")
+        places = partial(self._gate.places, tenant)
+        return await rank_in_turns(documents, partial(self._ranked, query), places, at_once=self._settings.slots)
+
+    async def _ranked(self, query: str, documents: Sequence[str]) -> Ranking:
+        return await self._client().rank(query, documents)
 
     async def tokenize(self, text: str) -> list[int]:
         """Ids of ordinary text by the engine's own vocabulary; control spellings stay text."""
@@ -200,8 +209,8 @@ class LlamaCppEngine:
                 self.last_failure = str(error)
 
 
-def declared(model: ServedModel, *, embeddings: bool = False) -> EngineInfo:
-    """What this engine can do with a model."""
+def declared(model: ServedModel, *, embeddings: bool = False, ranks: bool = False) -> EngineInfo:
+    """What this engine can do with a model; ``ranks``: it makes scores where another one makes ``embeddings``."""
     return EngineInfo(
         name="llama_cpp",
         context=model.context,
@@ -209,6 +218,7 @@ def declared(model: ServedModel, *, embeddings: bool = False) -> EngineInfo:
         end_ids=model.ends,
         grammar=not embeddings,
         logprobs=MAX_LOGPROBS,
-        embeddings=embeddings,
+        embeddings=embeddings and not ranks,
         scores=not embeddings,
+        ranks=ranks,
     )

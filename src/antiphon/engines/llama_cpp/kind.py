@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from antiphon.engines.kind import CHAT_AND_EMBED, DEFAULT_CONTEXT, EngineSettings, ModelSpec, Task
+from antiphon.engines.kind import ANY_TASK, DEFAULT_CONTEXT, EngineSettings, ModelSpec, Task
 
 from .model_file import ModelFile
-from .settings import DEFAULT_SLOTS, LlamaCppSettings
+from .settings import DEFAULT_SLOTS, LlamaCppSettings, Pooling
 
 if TYPE_CHECKING:
     from .engine import LlamaCppEngine
@@ -24,7 +24,7 @@ class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
     share_cache: bool | None = None
 
     needs_file: ClassVar[bool] = True
-    tasks: ClassVar[frozenset[Task]] = CHAT_AND_EMBED
+    tasks: ClassVar[frozenset[Task]] = ANY_TASK
 
     def memory(self, model: ModelSpec) -> int:
         path = _path(model)
@@ -39,7 +39,8 @@ class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
             context=min(context, trained) if isinstance(trained, int) and trained > 0 else context,
             slots=model.slots or DEFAULT_SLOTS,
             threads=self.threads or model.threads,
-            embeddings=model.task == "embed",
+            embeddings=model.task != "chat",
+            pooling=Pooling.RANK if model.task == "rank" else Pooling.MEAN,
             share_cache=model.share_cache if self.share_cache is None else self.share_cache,
         )
 

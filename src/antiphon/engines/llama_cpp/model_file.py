@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
+from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata, read_gguf_tensors
 from antiphon.errors import ModelError, TokenError
 from antiphon.tokens import engine_tokenizer
 
@@ -58,6 +58,17 @@ class ModelFile:
         scores = 0 if self.flash_attention(settings) else self.scores_bytes(settings)
         return self.size + cache + scores + _OVERHEAD
 
+    def ranking_fault(self) -> str | None:
+        """Why it cannot rank documents; None for a file that can. llama.cpp would score by whatever it finds."""
+        labels = self._value("classifier.output_labels")
+        if isinstance(labels, list) and len(labels) > 1:
+            return f"it sorts texts into {len(labels)} classes"
+        if "tokenizer.chat_template.rerank" in self.metadata:
+            return "its pairs are written by a template, in which a text that spells a control would be one"
+        if not any(name.startswith("cls.") for name in read_gguf_tensors(self.path)):
+            return "it has no head that scores a pair of texts"
+        return None
+
     def fragments(self) -> Fragments:
         """The vocabulary's parts of characters; none for a kind of vocabulary that we cannot spell."""
         try:
@@ -77,6 +88,14 @@ def read_model_file(path: Path) -> ModelFile:
     if not path.is_file():
         raise ModelError(f"there is no model file {path}", code="model_not_found")
     return ModelFile(path, path.stat().st_size, read_gguf_metadata(path))
+
+
+def check_ranking(file: ModelFile, settings: LlamaCppSettings) -> None:
+    """ModelError for a model that is to rank and cannot."""
+    fault = file.ranking_fault() if settings.ranks else None
+    if fault is not None:
+        hint = 'Take a cross-encoder with one score, or say task = "embed".'
+        raise ModelError(f"{file.path.name} cannot rank: {fault}", code="not_a_ranker", hint=hint)
 
 
 def check_memory(file: ModelFile, settings: LlamaCppSettings, free: int | None) -> None:

@@ -13,11 +13,12 @@ DEFAULT_SLOTS = 4
 
 
 class Pooling(StrEnum):
-    """How an embedding model makes one vector of many."""
+    """How an embedding model makes one vector of many; ``rank``: one score of a pair of texts."""
 
     MEAN = "mean"
     CLS = "cls"
     LAST = "last"
+    RANK = "rank"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,11 @@ class LlamaCppSettings:
             raise ConfigError("context, slots and batch are at least 1; threads and cache_mib at least 0")
         if not 0.0 <= self.similarity <= 1.0:
             raise ConfigError("similarity is between 0 and 1")
+
+    @property
+    def ranks(self) -> bool:
+        """Whether it is an engine that ranks documents, and does nothing else."""
+        return self.embeddings and self.pooling is Pooling.RANK
 
     @property
     def streams(self) -> int:

@@ -11,7 +11,10 @@ from antiphon.wire.names.translate import PromptFields
 
 
 class EmbeddingRequest(PromptFields, kw_only=True):
-    """The body of POST /v1/embeddings. ``instruction`` precedes every input, one blank between."""
+    """The body of POST /v1/embeddings. ``instruction`` precedes every text, one blank between.
+
+    ``truncate_prompt_tokens``: tokens to which an input is cut at its end; -1: as many as the model reads.
+    """
 
     input: Prompt
     model: str | None = None
@@ -19,6 +22,7 @@ class EmbeddingRequest(PromptFields, kw_only=True):
     dimensions: int | None = None
     instruction: str | None = None
     error_behavior: Literal["error", "truncate"] | None = None
+    truncate_prompt_tokens: int | None = None
     user: str | None = None
 
 
