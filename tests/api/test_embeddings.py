@@ -148,13 +148,61 @@ async def test_dimensions_that_the_model_does_not_have_are_refused(client: opena
         assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "dimensions")
 
 
-@pytest.mark.parametrize("input", [[15339, 1917], [[15339, 1917], [65]], ["Hello", [65]]])
-async def test_token_ids_are_refused_with_the_setting_that_langchain_needs(
-    client: openai.AsyncOpenAI, input: Any
+async def test_ids_are_the_text_that_they_spell_framed_or_not(client: openai.AsyncOpenAI, minilm: Model) -> None:
+    texts = ["Hello world", "a cat sat", "x"]
+    bare = [minilm.tokenizer.encode(text) for text in texts]
+    cls, sep = (minilm.tokenizer.controls[Control(name)] for name in ("[CLS]", "[SEP]"))
+    wanted = await client.embeddings.create(model="minilm", input=texts)
+    mixed: Any = [texts[0], *bare[1:]]
+    for input in (bare, [[cls, *one, sep] for one in bare], [[cls, *one] for one in bare], mixed):
+        made = await client.embeddings.create(model="minilm", input=input)
+        assert made.usage == wanted.usage
+        for one, other in zip(made.data, wanted.data, strict=True):
+            assert cosine(one.embedding, other.embedding) > 0.99999
+    single = await client.embeddings.create(model="minilm", input=bare[0])
+    assert len(single.data) == 1
+    assert cosine(single.data[0].embedding, wanted.data[0].embedding) > 0.99999
+
+
+@pytest.mark.parametrize(
+    ("input", "param"),
+    [
+        ([100_257], "input[0]"),
+        ([5, -1], "input[1]"),
+        ([[5], [7, 30_522]], "input[1][1]"),
+        ([2**62], "input[0]"),
+        ([[]], "input"),
+        ([[5], []], "input[1]"),
+        ([5, "x"], "input"),
+        ([5, [5]], "input"),
+    ],
+)
+async def test_ids_of_another_vocabulary_and_what_is_no_list_of_ids_are_refused(
+    minilm: Model, input: Any, param: str
 ) -> None:
-    with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False") as caught:
-        await client.embeddings.create(model="minilm", input=input)
-    assert caught.value.param == "input"
+    got = await post_in_process(create_app(StaticCatalog({"minilm": minilm})), "/v1/embeddings", input=input)
+    assert (got.status, got.error["param"]) == (400, param), got.body
+
+
+async def test_ids_that_are_none_of_the_vocabulary_name_the_setting_that_langchain_needs(minilm: Model) -> None:
+    application = create_app(StaticCatalog({"minilm": minilm}))
+    got = await post_in_process(application, "/v1/embeddings", input=[[100_000, 5]])
+    assert "check_embedding_ctx_length=False" in got.error["message"]
+    text = await post_in_process(application, "/v1/embeddings", input=[5, 6], instruction="Find:")
+    assert (text.status, text.error["param"]) == (400, "instruction")
+
+
+async def test_truncate_prompt_tokens_cuts_an_input_before_its_end_mark() -> None:
+    model, _ = counting(shortens=False)
+    application = create_app(StaticCatalog({"count": model}))
+    for limit, inputs, tokens in ((3, "abcdef", 3), (-1, "abcdef", 6), (6, "ab", 4), (3, [97, 98, 99], 3)):
+        got = await post_in_process(application, "/v1/embeddings", input=inputs, truncate_prompt_tokens=limit)
+        assert got.json["usage"]["prompt_tokens"] == tokens, (limit, inputs)
+    assert plan_embedding(model, ["abcdef"], limit=4).inputs == ((256, *b"ab", 257),)
+    assert plan_embedding(model, [[256, 97, 98, 99, 257]], limit=4).inputs == ((256, *b"ab", 257),)
+    for limit in (0, 1, 2, 7, -2, 10**9):
+        refused = await post_in_process(application, "/v1/embeddings", input="ab", truncate_prompt_tokens=limit)
+        assert (refused.status, refused.error["param"]) == (400, "truncate_prompt_tokens")
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

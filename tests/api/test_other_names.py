@@ -237,6 +237,8 @@ async def test_what_cannot_be_honoured_is_refused_by_its_name(place: Server) -> 
     ("route", "fields"),
     [
         ("/v1/embeddings", {"model": "minilm", "input": "Hi"}),
+        ("/v1/rerank", {"model": "minilm", "query": "Hi", "documents": ["Hi"]}),
+        ("/v1/score", {"model": "minilm", "text_1": "Hi", "text_2": "Hi"}),
         ("/tokenize", {"model": "smollm2", "prompt": "Hi"}),
         ("/v1/encode", {"model": "smollm2", "input": "Hi"}),
     ],
@@ -245,7 +247,7 @@ async def test_what_changes_what_is_read_is_refused_where_nothing_is_written_too
     route: str, fields: dict[str, Any]
 ) -> None:
     app = chatting_and_embedding()
-    for name in ("truncate_prompt_tokens", "lora", "num_ctx", "normalize", "input_type"):
+    for name in ("truncation_side", "lora", "num_ctx", "normalize", "input_type"):
         got = await post_in_process(app, route, **{**fields, name: 5})
         assert got.status == 400, got.body
         assert f"{name} cannot be honoured" in got.body.decode()

@@ -10,12 +10,13 @@ from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Embeddings, EngineInfo, Sampling, Step, llama_server, vllm
+from antiphon.engines import Embeddings, EngineInfo, Sampling, ScriptedEngine, Step, llama_server, vllm
 from antiphon.engines.llama_cpp import engine as llama_cpp
 from antiphon.engines.llama_cpp.client import ServedModel as LlamaModel
 from antiphon.engines.llama_cpp.client import check
+from antiphon.formats.raw import RawFormat
 from antiphon.formats.template import jinja_format
-from antiphon.generation import Model
+from antiphon.generation import Model, RankingSpec
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import FunctionToolSet, Toolbox
@@ -34,22 +35,31 @@ class Kind:
     name: str
     best: EngineInfo
     embeds: EngineInfo | None
+    ranks: EngineInfo
     less: Mapping[str, EngineInfo]
 
 
 def kinds() -> Iterator[Kind]:
     """Every engine that ships; which abilities are its configuration's, its class's declaration tells."""
     embedded = llama_cpp.declared(LLAMA)
-    yield Kind("llama.cpp", embedded, llama_cpp.declared(LLAMA, embeddings=True), {"slots": replace(embedded, slots=1)})
+    yield Kind(
+        "llama.cpp",
+        embedded,
+        llama_cpp.declared(LLAMA, embeddings=True),
+        llama_cpp.declared(LLAMA, embeddings=True, ranks=True),
+        {"slots": replace(embedded, slots=1)},
+    )
     server = llama_server.declared(LLAMA, grammar=True)
     yield Kind(
         "llama.cpp server",
         server,
         llama_server.declared(LLAMA, grammar=False, embeddings=True),
+        llama_server.declared(LLAMA, grammar=False, ranks=True),
         {"slots": replace(server, slots=1), "grammar": llama_server.declared(LLAMA, grammar=False)},
     )
     remote = vllm.declared(8192, 256, ENDS, grammar=True)
-    yield Kind("vLLM", remote, None, {"grammar": vllm.declared(8192, 256, ENDS, grammar=False)})
+    ranks = vllm.declared(8192, 256, ENDS, grammar=False, ranks=True)
+    yield Kind("vLLM", remote, None, ranks, {"grammar": vllm.declared(8192, 256, ENDS, grammar=False)})
 
 
 class DeclaredEngine(ObligingEngine):
@@ -95,6 +105,16 @@ class DeclaredEncoder(CountingEngine):
         return await super().embed(inputs, tenant=tenant)
 
 
+class DeclaredRanker(ScriptedEngine):
+    def __init__(self, info: EngineInfo) -> None:
+        super().__init__([], scoring=lambda query, document: float(query == document))
+        self._declared = info
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._declared
+
+
 def shout(text: str) -> str:
     """Say it loud."""
     return text.upper()
@@ -104,6 +124,15 @@ def application(info: EngineInfo, *, dialect: Dialect = OPENAI, tools: bool = Tr
     """A server of one model, ``small``, on an engine of these abilities."""
     if info.embeddings:
         return create_app(StaticCatalog({"small": replace(counting(), engine=DeclaredEncoder(info))}), dialect=dialect)
+    if info.ranks:
+        ranker = Model(
+            name="small",
+            engine=DeclaredRanker(info),
+            tokenizer=TOKENIZER,
+            format=RawFormat(),
+            ranking=RankingSpec(3),
+        )
+        return create_app(StaticCatalog({"small": ranker}), dialect=dialect)
     model: Model = replace(obliging("small"), engine=DeclaredEngine(info))
     if jinja:
         format = jinja_format("{% if loud %}!{% endif %}{{ messages[0].content }}", CHATML.controls)

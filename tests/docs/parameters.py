@@ -24,20 +24,26 @@ from antiphon.wire.dialects import configured_dialects
 from antiphon.wire.embeddings.schema import EmbeddingRequest
 from antiphon.wire.interactive.schema import InteractiveRequest
 from antiphon.wire.names.table import KNOWN
+from antiphon.wire.rerank.schema import RerankRequest, ScoreRequest
 from antiphon.wire.responses.schema import ResponsesRequest
 from docs.declared import Kind, application, kinds
-from docs.samples import CHAT, COMPLETIONS, EMBEDDINGS, INTERACTIVE, RESPONSES, USER, Samples
+from docs.samples import CHAT, COMPLETIONS, EMBEDDINGS, INTERACTIVE, RERANK, RESPONSES, SCORE, USER, Samples
 from kit.api import Got, post_in_process
 
 ROUTES: tuple[tuple[str, str, type[msgspec.Struct], Samples, dict[str, object]], ...] = (
     ("Chat completions", "/v1/chat/completions", ChatRequest, CHAT, {"messages": [USER]}),
     ("Completions", "/v1/completions", CompletionRequest, COMPLETIONS, {"prompt": "Hi"}),
     ("Embeddings", "/v1/embeddings", EmbeddingRequest, EMBEDDINGS, {"input": "Hi"}),
+    ("Rerank", "/v1/rerank", RerankRequest, RERANK, {"query": "Hi", "documents": ["Hi"]}),
+    ("Score", "/v1/score", ScoreRequest, SCORE, {"text_1": "Hi", "text_2": "Hi"}),
     ("Responses", "/v1/responses", ResponsesRequest, RESPONSES, {"input": "Hi"}),
     ("Interactive chat", "/v1/chat/interactive", InteractiveRequest, INTERACTIVE, {"prompt": "Hi"}),
 )
 SPOKEN = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 """The routes whose words differ between dialects."""
+RANKING = ("/v1/rerank", "/v1/score")
+READING = ("/v1/embeddings", *RANKING)
+"""The routes of models that write nothing."""
 IDENTIFYING = {"user", "metadata", "safety_identifier", "service_tier"}
 """Fields that name the caller and on which no answer depends."""
 NO_EFFECT = "no effect"
@@ -55,7 +61,7 @@ a dialect is restricted to the letter of its document. The last table has every 
 Engines are tried on the plain routes. `grammar`: where the engine takes grammars; a server that was not declared to
 answers 400. `slots`: as many at once as the engine has slots. `tools`: where the server's owner runs tools.
 `template`: where the model's own template has such an argument. `embeds`: from models that make embeddings, which
-write no text.
+write no text. `ranks`: from models that rank, which write none either; those that embed rank too.
 """
 
 
@@ -129,11 +135,12 @@ class Page:
         return None if got.status == 200 else got.status
 
     async def _done(self, path: str, name: str, body: Mapping[str, object], engine: Kind) -> str:
-        if path == "/v1/embeddings":
-            if engine.embeds is None:
+        if path in READING:
+            info, taken = (engine.ranks, "ranks") if path in RANKING else (engine.embeds, "embeds")
+            if info is None:
                 return str((await answered(self._servers.of(engine.best), path, body)).status)
-            got = await answered(self._servers.of(engine.embeds), path, body)
-            return str(got.status) if got.status != 200 else NO_EFFECT if name in IDENTIFYING else "embeds"
+            got = await answered(self._servers.of(info), path, body)
+            return str(got.status) if got.status != 200 else NO_EFFECT if name in IDENTIFYING else taken
         jinja = "chat_template_kwargs" in body
         got = await answered(self._servers.of(engine.best, jinja=jinja), path, body)
         if got.status != 200:

@@ -65,6 +65,21 @@ COMPLETIONS: Samples = {
 EMBEDDINGS: Samples = {
     "input": {}, "model": {}, "encoding_format": {"encoding_format": "base64"}, "dimensions": {"dimensions": 2},
     "instruction": {"instruction": "Find it:"}, "error_behavior": {"error_behavior": "truncate"}, "user": {"user": "u"},
+    "truncate_prompt_tokens": {"truncate_prompt_tokens": 4},
+}  # fmt: skip
+
+RERANK: Samples = {
+    "query": {}, "model": {}, "documents": {}, "texts": {"texts": ["Hi"], "documents": None}, "top_n": {"top_n": 1},
+    "return_documents": {"return_documents": True},
+    "return_text": {"texts": ["Hi"], "documents": None, "return_text": True},
+    "truncate_prompt_tokens": {"truncate_prompt_tokens": 9}, "max_tokens_per_doc": {"max_tokens_per_doc": 1},
+    "truncate": {"truncate": True}, "use_activation": {"use_activation": False}, "raw_scores": {"raw_scores": True},
+    "user": {"user": "u"},
+}  # fmt: skip
+
+SCORE: Samples = {
+    "text_1": {}, "text_2": {}, "model": {}, "truncate_prompt_tokens": {"truncate_prompt_tokens": 9},
+    "use_activation": {"use_activation": False}, "user": {"user": "u"},
 }  # fmt: skip
 
 RESPONSES: Samples = {

@@ -20,6 +20,7 @@ FLAT = {"type": "function", "name": "f", "parameters": {"type": "object", "prope
 CHAT, TEXT, VECTORS, RESPONSES, INTERACTIVE = (
     f"/v1/{name}" for name in ("chat/completions", "completions", "embeddings", "responses", "chat/interactive")
 )
+RERANK, SCORE = "/v1/rerank", "/v1/score"
 GOOD: Mapping[str, Fields] = {
     CHAT: {"messages": [USER]},
     TEXT: {"prompt": "Hi"},
@@ -32,6 +33,8 @@ GOOD: Mapping[str, Fields] = {
     "/v1/parse": {"text": "Hi"},
     "/v1/templates/check": {"template": "{{ messages[-1].content }}"},
     VECTORS: {"input": "Hi", "model": "minilm"},
+    RERANK: {"query": "Hi", "documents": ["Hi"], "model": "minilm"},
+    SCORE: {"text_1": "Hi", "text_2": "Hi", "model": "minilm"},
 }
 """The least body that each route takes."""
 
@@ -60,6 +63,7 @@ def bad_requests() -> Iterator[Bad]:
     yield from interactive()
     yield from other_names()
     yield from embeddings()
+    yield from ranking()
     yield from others()
     yield from unknown_places()
 
@@ -259,11 +263,59 @@ def other_names() -> Iterator[Bad]:
 
 
 def embeddings() -> Iterator[Bad]:
-    inputs: list[Any] = [[], [1, 2], [[1]], ["a"] * 100_000, "word " * 4000]
+    inputs: list[Any] = [
+        [], [1, -2], [[10**9]], [[]], [1, "a"], [1.5], ["a"] * 100_000, [[1]] * 100_000, [1] * 9000, "word " * 4000,
+    ]  # fmt: skip
     for input in inputs:
         yield wrong(VECTORS, None, input=input)
     for name, value in (("dimensions", 0), ("dimensions", 10**9), ("dimensions", -1), ("encoding_format", "hex")):
         yield wrong(VECTORS, name, **{name: value})
+    for limit in (0, -2, 10**9, "9"):
+        yield wrong(VECTORS, "truncate_prompt_tokens", truncate_prompt_tokens=limit)
+
+
+def ranking() -> Iterator[Bad]:
+    """Rerank and score, under their several names."""
+    long = "word " * 4000
+    documents: list[Any] = [
+        None, [], {}, 5, "a", True, [None], [5], [[]], [["a"]], [{}], [{"text": None}], [{"text": 5}], [{"image": "x"}],
+        ["a", {"txt": "b"}], [True], [1.5], ["a"] * 100_000, [{"text": "a"}] * 100_000, [long], ["a", {"text": long}],
+    ]  # fmt: skip
+    for value in documents:
+        yield wrong(RERANK, None, documents=value)
+    for value in (None, 5, "", "  ", "\n\t", [], ["a"], {"text": "a"}, True, long):
+        yield wrong(RERANK, "query", query=value)
+    fields: list[tuple[str, list[Any]]] = [
+        ("top_n", [-1, "3", 1.5, [], -(10**30)]), ("return_documents", ["yes", 1, {}]), ("return_text", ["no"]),
+        ("truncate_prompt_tokens", [0, -2, 10**9, "9", 1, 2]), ("max_tokens_per_doc", [0, -1, "9", 0.5]),
+        ("use_activation", [False, "yes"]), ("raw_scores", [True, 1]), ("model", ["none", 5, "../x", "smollm2"]),
+        ("truncation_side", ["left"]), ("rank_fields", [["title"]]), ("max_chunks_per_doc", [3]),
+        ("user", [5]), ("truncate", ["END", 5]),
+    ]  # fmt: skip
+    for name, values in fields:
+        for value in values:
+            yield wrong(RERANK, name, **{name: value})
+    yield wrong(RERANK, "truncate", truncate=True, truncate_prompt_tokens=5)
+    yield wrong(RERANK, "documents", texts=["a"])
+    for texts in ([], 5, "a", [{"text": "a"}], [None], [long]):
+        yield wrong(RERANK, None, documents=None, texts=texts)
+    for path in ("/rerank", "/v2/rerank", "/reranking", "/v1/reranking", "/v1/v1/rerank"):
+        yield Bad("no documents", path, b'{"query": "a"}', "documents")
+    for side in ("text_1", "text_2"):
+        for value in (None, 5, [], {}, [5], [None], [["a"]], ["a"] * 100_000, long, True):
+            yield wrong(SCORE, None, **{side: value})
+    pairs: list[tuple[str | None, Fields]] = [
+        ("text_1", {"text_1": ""}), ("text_1[1]", {"text_1": ["a", " "], "text_2": ["b", "c"]}),
+        ("text_2", {"text_1": ["a", "b"]}), ("text_2", {"text_1": ["a", "b"], "text_2": ["c"] * 3}),
+        ("text_2[1]", {"text_2": ["a", long]}), ("use_activation", {"use_activation": False}),
+        ("truncate_prompt_tokens", {"truncate_prompt_tokens": 0}), ("model", {"model": "smollm2"}),
+        ("model", {"model": "none"}), ("text_3", {"text_3": "a"}),
+    ]  # fmt: skip
+    for param, body in pairs:
+        yield wrong(SCORE, param, **body)
+    yield Bad("nothing to compare", "/score", b"{}", "text_1")
+    for input in ("a", ["a"], None):
+        yield Bad("a moderation", "/v1/moderations", json.dumps({"input": input}).encode(), "model")
 
 
 def others() -> Iterator[Bad]:
@@ -293,7 +345,7 @@ def unknown_places() -> Iterator[Bad]:
         "/docs", "/redoc", "/v1/files", "/v1/fine_tuning/jobs", "/.env", "/v1/chat/completions/", "/%2e%2e/etc/passwd",
     ):  # fmt: skip
         yield Bad("GET what is not there", path, None, method="GET", headers={})
-    for path in (CHAT, TEXT, RESPONSES, VECTORS, "/v1/models", "/health"):
+    for path in (CHAT, TEXT, RESPONSES, VECTORS, RERANK, SCORE, "/v1/models", "/health"):
         yield Bad("a method that is not there", path, b"{}", method="PATCH")
     for path in ("/v1/responses/resp_0/cancel", "/v1/conversations/conv_0/items"):
         yield Bad("POST to what is not there", path, b"{}")

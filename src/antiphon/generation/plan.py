@@ -278,8 +278,9 @@ def stop_ids(format: Format, tokenizer: Tokenizer) -> frozenset[int]:
 def check_request(model: Model, request: TurnRequest) -> None:
     """Every setting in its range, and possible on this engine; the error names the parameter."""
     info = model.engine.info
-    if info.embeddings:
-        raise UnsupportedError(f"{model.name!r} makes embeddings and writes no text", position=Position(path="model"))
+    if info.embeddings or info.ranks:
+        does = "makes embeddings" if info.embeddings else "ranks documents"
+        raise UnsupportedError(f"{model.name!r} {does} and writes no text", position=Position(path="model"))
     check_numbers(request)
     _within("n", request.n, Range(1, info.slots))
     _within("top_logprobs", request.logprobs, Range(0, info.logprobs))

@@ -90,10 +90,10 @@ async def rank(plan: RankingPlan, *, tenant: Tenant = NOBODY) -> Ranking:
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     """From -1 to 1; 0 for a vector without a direction."""
-    length = math.sqrt(math.fsum(x * x for x in one) * math.fsum(x * x for x in other))
-    if not length or not math.isfinite(length):
+    a, b = math.hypot(*one), math.hypot(*other)
+    if not (a and b and math.isfinite(a) and math.isfinite(b)):
         return 0.0
-    return max(-1.0, min(1.0, math.fsum(x * y for x, y in zip(one, other, strict=True)) / length))
+    return max(-1.0, min(1.0, math.fsum((x / a) * (y / b) for x, y in zip(one, other, strict=True))))
 
 
 def cut_text(text: str, tokenizer: Tokenizer, most: int) -> str:

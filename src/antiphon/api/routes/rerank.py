@@ -73,11 +73,11 @@ class Score(Ranks):
 
 
 def _routes(context: Context) -> list[Route]:
-    rerank, score = Rerank(context), Score(context)
-    ranked = [f"{prefix}/{name}" for prefix in PREFIXES for name in ("rerank", "reranking")]
+    """One endpoint a path, by which metrics tell them apart."""
+    ranked = (f"{prefix}/{name}" for prefix in PREFIXES for name in ("rerank", "reranking"))
     return [
-        *(Route(path, rerank, methods=["POST"]) for path in (*ranked, "/v2/rerank")),
-        *(Route(f"{prefix}/score", score, methods=["POST"]) for prefix in PREFIXES),
+        *(Route(path, Rerank(context), methods=["POST"]) for path in (*ranked, "/v2/rerank")),
+        *(Route(f"{prefix}/score", Score(context), methods=["POST"]) for prefix in PREFIXES),
     ]
 
 

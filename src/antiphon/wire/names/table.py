@@ -135,7 +135,10 @@ _ROWS = (
     *_refused("Transformers", "diversity_penalty penalty_alpha", 0, hint=_SEARCH),
     # Which tokens there are in the prompt.
     *_refused("vLLM", "echo", False, hint="Use completions."),
-    *_refused("vLLM", "truncate_prompt_tokens truncation_side", hint="Send a shorter prompt."),
+    *_refused("vLLM", "truncate_prompt_tokens", hint="Send a shorter prompt."),
+    *_refused("vLLM", "truncation_side", "right", hint="What is too long is cut at its end, or not at all."),
+    *_refused("Cohere", "rank_fields", ["text"], hint="Send each document as one text."),
+    *_refused("Cohere", "max_chunks_per_doc", hint="Use max_tokens_per_doc."),
     *_refused("vLLM", "add_special_tokens", False, hint="A prompt is used as it stands; send them as ids."),
     *_refused("vLLM", "add_generation_prompt", True, hint="Use /v1/render for the prompt without it."),
     *_refused("vLLM", "continue_final_message", False, hint=_CHAT),
