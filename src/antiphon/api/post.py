@@ -29,6 +29,7 @@ from antiphon.http.lifecycle import Work
 from antiphon.http.sse import Outbox, fill, send_events
 from antiphon.observe import RequestMeter
 from antiphon.tenancy import Tenant
+from antiphon.wire.errors import UNREADABLE
 from antiphon.wire.fields import check_fields, check_shapes, warnings
 from antiphon.wire.json import decode, encode
 from antiphon.wire.names.translate import Names
@@ -307,6 +308,8 @@ class PostRoute:
             await self.answer(post)
         except AntiphonError as error:
             post.exchange.names.restore(error)
+            if error.code == UNREADABLE and post.exchange.model is not None:
+                error.hint = f"The model {post.exchange.model!r} reads text, and no engine here takes more."
             raise
 
     async def answer(self, post: Post) -> None:

@@ -23,3 +23,14 @@ class ErrorBody(msgspec.Struct, frozen=True):
 def refused(path: str, message: str, *, code: str = "invalid_value", hint: str | None = None) -> RequestError:
     """A `RequestError` at ``path``, the JSON path of a field; the message begins with it."""
     return RequestError(f"{path}: {message}", code=code, position=Position(path=path), hint=hint)
+
+
+UNREADABLE = "unsupported_content"
+"""The code of a part that is no text. Where a model was chosen, the answer's hint names it."""
+
+
+def unreadable(path: str, kind: str) -> RequestError:
+    """The error of a part of that type (``image_url``, ``input_audio`` …) at ``path``."""
+    return refused(
+        path, f"parts of type {kind[:64]!r} cannot be read.", code=UNREADABLE, hint="The models here read text."
+    )

@@ -144,7 +144,7 @@ class CountTokens(PostRoute):
 
     async def answer(self, post: Post) -> None:
         wire = await post.read(ResponsesRequest)  # Clients send the body that they would send for the response.
-        model = await self._context.model(wire.model)
+        model = await post.model(wire.model)
         reader = RequestReader(self._context, post.exchange, secrets.token_hex(12))
         history = await reader.history(wire)
         messages = History((*history.entries, *await reader.entries(wire, history))).messages

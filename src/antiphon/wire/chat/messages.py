@@ -9,7 +9,7 @@ from types import MappingProxyType
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role, TextPart
-from antiphon.wire.errors import refused
+from antiphon.wire.errors import refused, unreadable
 from antiphon.wire.projection import chat_name
 
 from .schema import ChatMessage, Content, FunctionCall
@@ -242,12 +242,7 @@ def _part(kind: str, text: str | None, refusal: str | None, path: str) -> TextPa
             field = "refusal" if kind == "refusal" else "text"
             raise refused(f"{path}.{field}", f"a part of type {kind} needs it.", code="missing_required_parameter")
         return TextPart(content)
-    raise refused(
-        path,
-        f"parts of type {kind[:64]!r} cannot be read.",
-        code="unsupported_content",
-        hint="The models here read text.",
-    )
+    raise unreadable(path, kind)
 
 
 def _text(parts: Sequence[TextPart]) -> str:

@@ -13,7 +13,7 @@ from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
 from antiphon.errors import Position, UnsupportedError
 from antiphon.wire.chat.messages import OWN_ID, recipient_of
 from antiphon.wire.chat.unfinished import canonical
-from antiphon.wire.errors import refused
+from antiphon.wire.errors import refused, unreadable
 
 from .item_schema import Content, InputItem, InputPart
 from .known import CALLS, is_as_run, is_as_written, is_preamble
@@ -271,12 +271,7 @@ def _parts(content: Content, path: str) -> tuple[TextPart, ...]:
 
 def _part(part: InputPart, path: str) -> TextPart:
     if part.type not in (*TEXTS, "refusal"):
-        raise refused(
-            path,
-            f"parts of type {part.type[:64]!r} cannot be read.",
-            code="unsupported_content",
-            hint="The models here read text.",
-        )
+        raise unreadable(path, part.type)
     field = "refusal" if part.type == "refusal" else "text"
     text: str | None = getattr(part, field)
     if text is None:
