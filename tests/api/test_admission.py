@@ -134,6 +134,7 @@ class Unloadable:
     names: Sequence[str] = ("small",)
     default: str | None = "small"
     embedding: str | None = None
+    ranking: str | None = None
     loaded: Mapping[str, Model] = {}
 
     def __init__(self, model: Model | None) -> None:

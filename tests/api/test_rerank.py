@@ -119,7 +119,8 @@ async def test_texts_are_answered_as_a_list(served: Starlette, path: str) -> Non
 @pytest.mark.parametrize("kind", ["documents", "texts"])
 @pytest.mark.parametrize(("top_n", "count"), [(None, 4), (0, 4), (1, 1), (2, 2), (4, 4), (99, 4), (2**53, 4)])
 async def test_top_n_is_how_many_of_the_best_are_answered(kind: str, top_n: int | None, count: int) -> None:
-    got = await ask(CROSS, query="a b", top_n=top_n, **{kind: ["a", "b c", "x", "a b"]})
+    fields: dict[str, Any] = {kind: ["a", "b c", "x", "a b"]}
+    got = await ask(CROSS, query="a b", top_n=top_n, **fields)
     results = got.json["results"] if kind == "documents" else got.json
     assert [one["index"] for one in results] == [3, 0, 1, 2][:count]
 
