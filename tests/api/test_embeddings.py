@@ -284,6 +284,16 @@ async def test_a_model_whose_vectors_shorten_gives_unit_vectors_of_fewer_dimensi
     assert (await embed(plan_embedding(model, ["ab"], dimensions=1))).vectors == ((1.0,),)
 
 
+async def test_a_model_whose_file_says_to_which_sizes_they_shorten_has_those() -> None:
+    model, _ = counting(shortens=False)
+    model = replace(model, embedding=EmbeddingSpec(2, shorter=(1,)))
+    application = create_app(StaticCatalog({"count": model}))
+    got = await post_in_process(application, "/v1/embeddings", input="ab", dimensions=1)
+    assert got.json["data"][0]["embedding"] == [1.0]
+    spec = EmbeddingSpec(384, shorter=(64, 128))
+    assert [size for size in (-1, 0, 1, 63, 64, 65, 128, 383, 384, 385) if spec.has(size)] == [64, 128, 384]
+
+
 async def test_many_texts_reach_the_engine_in_small_batches_and_keep_their_order() -> None:
     model, engine = counting(shortens=False)
     made = await embed(plan_embedding(model, ["a" * (i % 4 + 1) for i in range(70)]))

@@ -18,18 +18,16 @@ from antiphon.catalog import open_catalog
 from antiphon.catalog.format_choice import known_formats
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Config, EngineConfig, Limits, ModelEntry, ModelFilesConfig, shipped_entries
-from antiphon.engines import ScriptedEngine
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.errors import ContextError, RequestError
-from antiphon.formats.raw import RawFormat
-from antiphon.generation import Comparison, Model, Placed, RankingSpec, plan_ranking, rank
+from antiphon.generation import Comparison, Model, Placed, plan_ranking, rank
 from antiphon.generation.ranking import cosine, cut_text
 from antiphon.models.text import gguf_text
 from antiphon.tokens import ByteTokenizer
 from kit.api import END, Got, exchange, ids, model, post_in_process, scripted
 from kit.corpora import corpus_file
 from kit.cross_encoder import CONTEXT, FRAME, write_cross_encoder
-from kit.obedient import counting
+from kit.obedient import counting, matching
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 QUERY = "Teaching computers"
@@ -58,20 +56,7 @@ def served(minilm: Model) -> Starlette:
     return create_app(StaticCatalog({"chat": model(scripted(ids("Hi", END)), name="chat"), "minilm": minilm}))
 
 
-def words(query: str, document: str) -> float:
-    """The share of the query's words that the document has."""
-    wanted = query.split()
-    return sum(word in document.split() for word in wanted) / len(wanted)
-
-
-def crossed(*, context: int = 64) -> Model:
-    """A cross-encoder that counts words; a byte is a token, and three frame a pair."""
-    tokenizer = ByteTokenizer()
-    engine = ScriptedEngine([], slots=4, context=context, scoring=words)
-    return Model(name="cross", engine=engine, tokenizer=tokenizer, format=RawFormat(), ranking=RankingSpec(3))
-
-
-CROSS = create_app(StaticCatalog({"cross": crossed(context=4096), "count": counting()}))
+CROSS = create_app(StaticCatalog({"cross": matching(context=4096), "count": counting()}))
 
 
 async def ask(app: Starlette, path: str = "/v1/rerank", **fields: Any) -> Got:
@@ -178,7 +163,7 @@ async def test_scores_are_of_pairs_in_their_order(path: str) -> None:
 
 
 async def test_a_text_that_is_too_long_is_named_unless_it_is_cut() -> None:
-    app = create_app(StaticCatalog({"cross": crossed(context=20)}))
+    app = create_app(StaticCatalog({"cross": matching(context=20)}))
     got = await ask(app, query="aa", documents=["b", "c" * 16])
     assert (got.status, got.error["code"], got.error["param"]) == (400, "context_length_exceeded", "documents[1]")
     assert "truncate_prompt_tokens" in got.error["message"]
@@ -210,7 +195,7 @@ async def test_of_an_encoder_each_text_is_cut_for_itself() -> None:
 
 
 async def test_what_is_sent_is_bounded() -> None:
-    app = create_app(StaticCatalog({"cross": crossed()}), limits=Limits(max_inputs=3))
+    app = create_app(StaticCatalog({"cross": matching()}), limits=Limits(max_inputs=3))
     for path, field, fields in (
         ("/v1/rerank", "documents", {"query": "a"}),
         ("/v1/rerank", "texts", {"query": "a"}),
@@ -261,7 +246,7 @@ async def test_a_configured_file_ranks_by_its_own_scores(tmp_path: Path) -> None
 
 
 async def test_what_was_read_is_counted() -> None:
-    app = create_app(StaticCatalog({"cross": crossed()}))
+    app = create_app(StaticCatalog({"cross": matching()}))
     got = await ask(app, query="ab", documents=["c", "de"])
     assert got.json["usage"]["total_tokens"] == 2 + 1 + 2 + 2
     metrics = (await exchange(app, "/metrics", {}, [], method="GET")).body.decode()
@@ -317,15 +302,15 @@ async def test_a_vector_is_like_itself_and_unlike_its_opposite(vector: list[floa
 async def test_a_plan_says_which_text_is_at_fault() -> None:
     query, documents = Placed("q", "query"), [Placed("d" * 100, "documents[0]")]
     with pytest.raises(ContextError) as caught:
-        plan_ranking(crossed(), [Comparison(query, documents)])
+        plan_ranking(matching(), [Comparison(query, documents)])
     assert caught.value.position is not None
     assert caught.value.position.path == "documents[0]"
     with pytest.raises(RequestError):
-        plan_ranking(crossed(), [Comparison(query, documents)], limit=65)
+        plan_ranking(matching(), [Comparison(query, documents)], limit=65)
 
 
 async def test_many_documents_reach_the_engine_in_small_batches_and_keep_their_order() -> None:
-    model = crossed()
+    model = matching()
     texts: Sequence[str] = [str(i % 3) for i in range(100)]
     plan = plan_ranking(model, [Comparison(Placed("1", "query"), [Placed(text, "x") for text in texts])])
     assert (await rank(plan)).scores == tuple(float(text == "1") for text in texts)

@@ -19,21 +19,21 @@ from antiphon.catalog.static import StaticCatalog  # noqa: E402
 from antiphon.generation import Model  # noqa: E402
 from kit.api import running  # noqa: E402
 from kit.client_server import ENVIRONMENTS, uv  # noqa: E402
-from kit.obedient import counting  # noqa: E402
+from kit.obedient import counting, matching  # noqa: E402
 from kit.obliging import obliging  # noqa: E402
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 
 
 class AnyName(StaticCatalog):
-    """Answers to every name: one that begins with ``e`` embeds, any other writes."""
+    """Answers to every name: one that begins with ``e`` embeds, with ``r`` ranks, any other writes."""
 
     async def get(self, name: str) -> Model:
-        return await super().get("embed" if name.startswith("e") else "write")
+        return await super().get({"e": "embed", "r": "rank"}.get(name[:1], "write"))
 
 
 def main(cases: str = "100", seconds: str = "600") -> int:
-    catalog = AnyName({"write": obliging(), "embed": counting()})
+    catalog = AnyName({"write": obliging(), "embed": counting(), "rank": matching(context=65536)})
     command = [
         uv(), "run", "--quiet", "--no-project", "--python", sys.executable, "--with", "schemathesis>=4",
         "schemathesis", "run", "--max-examples", cases, "--max-time", seconds, "--phases", "coverage,fuzzing,stateful",

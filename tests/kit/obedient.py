@@ -20,7 +20,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Embeddings, EngineInfo, Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
 from antiphon.formats.raw import RawFormat
-from antiphon.generation import EmbeddingSpec, Model
+from antiphon.generation import EmbeddingSpec, Model, RankingSpec
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control, Piece
@@ -124,6 +124,18 @@ def counting() -> Model:
     return Model(
         name="count", engine=CountingEngine([]), tokenizer=tokenizer, format=format, embedding=EmbeddingSpec(2)
     )
+
+
+def words(query: str, document: str) -> float:
+    """The share of the query's words that the document has."""
+    wanted = query.split()
+    return sum(word in document.split() for word in wanted) / len(wanted)
+
+
+def matching(*, context: int = 64) -> Model:
+    """A cross-encoder that counts words; a byte is a token, and three frame a pair."""
+    engine = ScriptedEngine([], slots=4, context=context, scoring=words)
+    return Model(name="cross", engine=engine, tokenizer=ByteTokenizer(), format=RawFormat(), ranking=RankingSpec(3))
 
 
 def catalog() -> StaticCatalog:

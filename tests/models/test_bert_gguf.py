@@ -15,6 +15,7 @@ from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.errors import ModelError
 from antiphon.models import ModelStore
 from antiphon.models.bert_gguf import bert_to_gguf, read_safetensors
+from antiphon.models.text import gguf_text
 
 CONFIG = {
     "max_position_embeddings": 8, "hidden_size": 4, "intermediate_size": 8, "num_hidden_layers": 1,
@@ -30,10 +31,10 @@ TENSORS = {
 }
 
 
-def write_model(folder: Path, tensors: dict[str, Any] = TENSORS) -> Path:
+def write_model(folder: Path, tensors: dict[str, Any] = TENSORS, **config: Any) -> Path:
     """A small model as its authors would publish it."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "config.json").write_text(json.dumps(CONFIG | config))
     (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     values = b""
@@ -62,6 +63,13 @@ def test_the_file_says_what_the_engine_and_the_tokenizer_need(tmp_path: Path) ->
     assert metadata["tokenizer.ggml.tokens"] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "▁cat", "s"]
     assert metadata["tokenizer.ggml.token_type"] == [3, 3, 3, 3, 3, 1, 1]
     assert (metadata["tokenizer.ggml.bos_token_id"], metadata["tokenizer.ggml.eos_token_id"]) == (2, 3)
+
+
+def test_sizes_to_which_the_authors_cut_embeddings_are_in_the_file(tmp_path: Path) -> None:
+    path = bert_to_gguf(write_model(tmp_path, matryoshka_dimensions=[2, 4]))
+    assert gguf_text(read_gguf_metadata(path)).shorter == (2, 4)
+    plain = bert_to_gguf(write_model(tmp_path / "plain"))
+    assert gguf_text(read_gguf_metadata(plain)).shorter == ()
 
 
 @pytest.mark.parametrize("damage", ["cut", "header", "tensor", "config"])

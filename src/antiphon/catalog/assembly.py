@@ -30,7 +30,7 @@ def model_of(described: Described, engine: Engine) -> Model:
         thinking_budget=entry.thinking_budget,
         special_tokens=text.special,
         chat_template=text.template,
-        embedding=EmbeddingSpec(text.dimensions, entry.shortens) if embeds else None,
+        embedding=EmbeddingSpec(text.dimensions, entry.shortens, text.shorter) if embeds else None,
         ranking=RankingSpec(text.pair_frame or 0) if entry.task == "rank" else None,
         infill=text.infill,
         compiler=None if not (writes and engine.info.grammar) else compiler_of(format, text, engine),

@@ -13,7 +13,7 @@ from antiphon.errors import ContextError, Position, RequestError, UnsupportedErr
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Control, Piece, SampledText, encode_pieces, may_fit
 
-from .model import Model
+from .model import EmbeddingSpec, Model
 from .plan import count_of
 
 BATCH = 32
@@ -54,17 +54,22 @@ def plan_embedding(
     if spec is None:
         hint = "Name a model that does, or leave model out."
         raise UnsupportedError(f"{model.name!r} makes no embeddings", position=Position(path="model"), hint=hint)
-    if dimensions is not None and not (dimensions == spec.size or (spec.shortens and 0 < dimensions < spec.size)):
-        fewer = "" if spec.shortens else ", and the model is not known to have embeddings that can be shortened"
-        raise UnsupportedError(
-            f"the embeddings of {model.name!r} have {spec.size} dimensions{fewer}",
-            position=Position(path="dimensions"),
-        )
+    if dimensions is not None and not spec.has(dimensions):
+        raise UnsupportedError(_other_size(model.name, spec), position=Position(path="dimensions"))
     if paths is None:
         paths = ["input"] if len(inputs) == 1 else [f"input[{i}]" for i in range(len(inputs))]
     most, cuts = context_limit(model, limit), truncate or limit is not None
     planned = tuple(_input(model, one, path, most, cuts=cuts) for one, path in zip(inputs, paths, strict=True))
     return EmbeddingPlan(model, planned, spec.size if dimensions is None else dimensions)
+
+
+def _other_size(name: str, spec: EmbeddingSpec) -> str:
+    if spec.shortens:
+        return f"the embeddings of {name!r} have at most {spec.size} dimensions"
+    if spec.shorter:
+        return f"the embeddings of {name!r} have {spec.size} dimensions, or {', '.join(map(str, spec.shorter))}"
+    fewer = "the model is not known to have embeddings that can be shortened"
+    return f"the embeddings of {name!r} have {spec.size} dimensions, and {fewer}"
 
 
 def context_limit(model: Model, limit: int | None) -> int:

@@ -22,10 +22,19 @@ if TYPE_CHECKING:  # llguidance is an extra
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSpec:
-    """What a model's embeddings are: ``size`` numbers. ``shortens``: their beginnings are embeddings too."""
+    """What a model's embeddings are: ``size`` numbers.
+
+    ``shortens``: their beginnings are embeddings too; ``shorter``: those of these lengths are.
+    """
 
     size: int
     shortens: bool = False
+    shorter: tuple[int, ...] = ()
+
+    def has(self, dimensions: int) -> bool:
+        """Whether there are embeddings of so many numbers."""
+        shorter = 0 < dimensions < self.size and (self.shortens or dimensions in self.shorter)
+        return shorter or dimensions == self.size
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from antiphon.errors import ModelError
 
+from .text import MATRYOSHKA
+
 _TYPES = {"F32": "<f4", "F16": "<f2"}
 _WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"
 _MOST_HEADER = 2**26
@@ -67,6 +69,8 @@ def _describe(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
     writer.add_layer_norm_eps(config["layer_norm_eps"])
     writer.add_causal_attention(False)
     writer.add_pooling_type(gguf.PoolingType.MEAN)
+    if sizes := config.get("matryoshka_dimensions"):
+        writer.add_array(MATRYOSHKA, [int(size) for size in sizes])
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
 
 

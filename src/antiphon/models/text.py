@@ -17,6 +17,8 @@ from antiphon.tokens import FIM_ROLES, ByteTokenizer, Control, Tokenizer, gguf_t
 
 TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"
+MATRYOSHKA = "antiphon.matryoshka_dimensions"
+"""The key of a GGUF file with the sizes to which its embeddings may be cut: its authors' `matryoshka_dimensions`."""
 RESPONSE_TEMPLATE = "response_template"
 """The key of the tokenizer's settings that says how the model writes its replies, and the name of a file of its own."""
 
@@ -35,7 +37,8 @@ class ModelText:
 
     ``responses``: what the files say of the model's replies, ``sampling`` of how it is sampled. ``infill``: how it
     fills in the middle of a text. ``sentences`` frames a text that is embedded, and ``dimensions`` are its embedding's,
-    where the files have it. ``pair_frame``: tokens around two texts that are read as one; None: the files do not say.
+    where the files have it; ``shorter`` are the sizes to which that may be cut. ``pair_frame``: tokens around two texts
+    that are read as one; None: the files do not say.
     """
 
     tokenizer: Tokenizer
@@ -47,6 +50,7 @@ class ModelText:
     infill: FillInMiddle | None = None
     sentences: RawFormat | None = None
     dimensions: int = 0
+    shorter: tuple[int, ...] = ()
     pair_frame: int | None = None
 
 
@@ -94,6 +98,7 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
         infill=_infill(metadata, tokenizer),
         sentences=_sentences(metadata, tokenizer),
         dimensions=size if isinstance(size, int) else 0,
+        shorter=_shorter(metadata),
         pair_frame=_pair_frame(metadata),
     )
 
@@ -119,6 +124,11 @@ def _sentences(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFo
         if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", bert):
             controls.append(piece)
     return RawFormat(tokenizer.controls.keys(), begin=frame["bos"], end=frame["eos"])
+
+
+def _shorter(metadata: Mapping[str, GgufValue]) -> tuple[int, ...]:
+    sizes = metadata.get(MATRYOSHKA)
+    return tuple(size for size in sizes if isinstance(size, int)) if isinstance(sizes, list) else ()
 
 
 def _pair_frame(metadata: Mapping[str, GgufValue]) -> int:

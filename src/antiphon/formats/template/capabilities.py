@@ -31,6 +31,7 @@ class TemplateCapabilities:
     ``system``: a system message; else its text goes before the next user's. ``later_system``: system messages that are
     not the first; else their texts go into the first. ``parallel_calls``: several calls in one message; else each is a
     message, followed by its result. ``reasoning_in_parts``: reasoning as a part of the content, under no name.
+    ``image_type``: the type of a part for which the template writes the place of an image; empty: it writes none.
     """
 
     arguments_as_text: bool = False
@@ -42,6 +43,7 @@ class TemplateCapabilities:
     ids: IdForm = IdForm.ANY
     reasoning_names: tuple[str, ...] = REASONING_NAMES
     reasoning_in_parts: bool = False
+    image_type: str = ""
 
 
 def fitted(chat: Sequence[ChatMessage], takes: TemplateCapabilities) -> list[ChatMessage]:

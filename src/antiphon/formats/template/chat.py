@@ -22,7 +22,10 @@ class ChatCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    """``role``: system, user, assistant or tool. ``open``: the model is to continue it."""
+    """``role``: system, user, assistant or tool. ``open``: the model is to continue it.
+
+    ``parts`` are a user's texts and images in their order, where there are images; ``content`` is the texts then too.
+    """
 
     role: str
     content: str = ""
@@ -31,22 +34,30 @@ class ChatMessage:
     name: str | None = None
     call_id: str | None = None
     open: bool = False
+    parts: tuple[TextPart | OpaquePart, ...] = ()
 
 
-def chat_messages(messages: Sequence[Message], history: HistoryPolicy) -> list[ChatMessage]:
+IMAGES = frozenset({"image", "image_url", "input_image"})
+"""The kinds of parts that are images, whoever's they are."""
+
+
+def chat_messages(messages: Sequence[Message], history: HistoryPolicy, *, images: bool = False) -> list[ChatMessage]:
     """The conversation in the form of the chat APIs.
 
     A developer's text is merged into the system text before it (resolution X-07). Raises `RenderError` for parts that
-    are no text.
+    are no text, but for ``images`` of a user.
     """
     chat: list[ChatMessage] = []
     last = len(messages) - 1
     for i, message in without_dropped_reasoning(messages, history):
-        _require_text(message, i)
+        parts = _read_parts(message, i, images=images)
         if message.role is Role.ASSISTANT:
             new = _assistant(message, open=i == last and message.end is End.NONE and not message.is_call)
         else:
-            new = ChatMessage(role=message.role.value, content=message.text, name=message.name, call_id=message.call_id)
+            content = "".join(part.text for part in parts if isinstance(part, TextPart)) if parts else message.text
+            new = ChatMessage(
+                role=message.role.value, content=content, name=message.name, call_id=message.call_id, parts=parts
+            )
         previous = chat[-1] if chat else None
         if previous and previous.role == new.role == "assistant" and _one_turn(messages[i - 1], message):
             chat[-1] = _bundled(previous, new)
@@ -112,11 +123,15 @@ def _developer(previous: ChatMessage | None, new: ChatMessage) -> list[ChatMessa
     return [previous, replace(new, role="system")]
 
 
-def _require_text(message: Message, i: int) -> None:
+def _read_parts(message: Message, i: int, *, images: bool) -> tuple[TextPart | OpaquePart, ...]:
+    """The parts of a message with images; none of one that is a text."""
+    found: list[TextPart | OpaquePart] = []
     for part in message.parts:
         match part:
             case TextPart():
-                pass
+                found.append(part)
+            case OpaquePart(kind) if images and kind in IMAGES and message.role is Role.USER:
+                found.append(part)
             case OpaquePart(kind):
                 raise RenderError(
                     f"this template cannot write a part of kind {kind!r}",
@@ -124,3 +139,4 @@ def _require_text(message: Message, i: int) -> None:
                     position=Position(path=f"messages[{i}].content"),
                     hint="Send text.",
                 )
+    return tuple(found) if any(isinstance(part, OpaquePart) for part in found) else ()

@@ -95,7 +95,8 @@ class JinjaFormat(ReplyFormat):
         history: HistoryPolicy = HistoryPolicy.GUIDE,
     ) -> Iterator[Piece]:
         require_assistant(reply_as)
-        chat = chat_messages(conversation.messages, _POLICIES.get(history, history))
+        images = bool(self.capabilities.image_type)
+        chat = chat_messages(conversation.messages, _POLICIES.get(history, history), images=images)
         offered = [tool_value(tool) for tool in conversation.tools]
         if self.found.taught:
             chat, offered = taught_chat(chat, offered), []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from antiphon.conversation import ToolSpec
+from antiphon.conversation import TextPart, ToolSpec
 from antiphon.errors import TemplateError
 
 from .capabilities import TemplateCapabilities
@@ -52,6 +52,8 @@ def message_value(
     if takes.reasoning_in_parts and message.reasoning:
         answer = [{"type": "text", "text": content}] if content else []
         entry["content"] = [{"type": "thinking", "thinking": reasoning}, *answer]
+    if message.parts:
+        entry["content"] = list(_parts(message, takes, protect))
     if message.name:
         entry["name"] = protect(message.name.removeprefix("functions.") if message.role == "tool" else message.name)
     if message.reasoning:
@@ -61,6 +63,17 @@ def message_value(
     if message.calls:
         entry["tool_calls"] = [_call_value(call, takes, protect) for call in message.calls]
     return entry
+
+
+def _parts(
+    message: ChatMessage, takes: TemplateCapabilities, protect: Callable[[str], str]
+) -> Iterator[dict[str, Any]]:
+    """Texts and images in their order, behind the text that was put before them. Where an image is, is not told."""
+    texts = "".join(part.text for part in message.parts if isinstance(part, TextPart))
+    if before := message.content.removesuffix(texts):
+        yield {"type": "text", "text": protect(before)}
+    for part in message.parts:
+        yield {"type": "text", "text": protect(part.text)} if isinstance(part, TextPart) else {"type": takes.image_type}
 
 
 def _call_value(call: ChatCall, takes: TemplateCapabilities, protect: Callable[[str], str]) -> dict[str, Any]:
@@ -82,6 +95,7 @@ def _object(arguments: str, protect: Callable[[str], str]) -> Any:
 def chat_texts(chat: Sequence[ChatMessage]) -> Iterator[str]:
     for message in chat:
         yield message.content
+        yield from (part.text for part in message.parts if isinstance(part, TextPart))
         yield message.reasoning
         yield message.name or ""
         yield message.call_id or ""

@@ -51,7 +51,7 @@ def taught_chat(chat: Sequence[ChatMessage], offered: Sequence[Mapping[str, Any]
     for message in chat[1:] if offered and has_system else chat:
         is_result = message.role == "tool"
         text = f"<tool_response>\n{message.content}\n</tool_response>" if is_result else message.content
-        if after_result and message.role in ("tool", "user"):
+        if after_result and message.role in ("tool", "user") and not message.parts:
             written[-1] = replace(written[-1], content=f"{written[-1].content}\n{text}")
         elif is_result:
             written.append(ChatMessage(role="user", content=text))

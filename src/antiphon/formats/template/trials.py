@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from antiphon.conversation import ToolSpec
+from antiphon.conversation import OpaquePart, TextPart, ToolSpec
 from antiphon.errors import TemplateError
 
 from .capabilities import REASONING_NAMES, IdForm, TemplateCapabilities, fitted
@@ -19,6 +19,7 @@ _STEPS = 100_000
 _SIMPLE = {"probekey": "probevalue"}
 _RICH = {"probekey": "probevalue", "b": [1, 2.5, True, None, {"c": "é<&'\"\n\\"}], "d": {}}
 _ID = "abcdefghi"
+_PRINTED_PART = re.compile(r"""["']type["']""")
 _PRINTED = re.compile(r"""["']type["']: ?["']thinking["']""")
 _USER = ChatMessage(role="user", content="probeuser")
 _ANSWER = ChatMessage(role="assistant", content="probeanswer")
@@ -84,7 +85,7 @@ def find_capabilities(template: CompiledTemplate, special_tokens: Mapping[str, s
     """What the template takes: the usual form where it works, else the first form that does."""
     trials = Trials(template, special_tokens)
     takes = TemplateCapabilities()
-    for step in (_base, _system, _arguments, _calls, _reasoning):
+    for step in (_base, _system, _arguments, _calls, _reasoning, _images):
         takes = step(trials, takes)
     return takes
 
@@ -148,3 +149,18 @@ def _reasoning(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilit
         return takes
     single = (replace(takes, reasoning_names=(name,)) for name in REASONING_NAMES)
     return next((form for form in single if most(form) == 1), takes)
+
+
+def _images(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities:
+    """The first type of part of which the template writes something for each, beside the text, and not its JSON."""
+
+    def written(type: str, count: int) -> str:
+        parts = (*[OpaquePart("image", None)] * count, TextPart(_USER.content))
+        return trials.text([replace(_USER, parts=parts)], replace(takes, image_type=type))
+
+    for type in ("image", "image_url"):
+        texts = [written(type, count) for count in range(3)]
+        said = all(_USER.content in text and not _PRINTED_PART.search(text) for text in texts)
+        if said and len(set(texts)) == len(texts):
+            return replace(takes, image_type=type)
+    return takes
