@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.errors import ContextError, RequestError
 from antiphon.generation import Comparison, Model, Placed, plan_ranking, rank
 from antiphon.generation.ranking import cosine, cut_text
+from antiphon.http.gate.keys import Scope, new_key
 from antiphon.models.text import gguf_text
 from antiphon.tokens import ByteTokenizer
 from kit.api import END, Got, exchange, ids, model, post_in_process, scripted
@@ -314,3 +316,31 @@ async def test_many_documents_reach_the_engine_in_small_batches_and_keep_their_o
     texts: Sequence[str] = [str(i % 3) for i in range(100)]
     plan = plan_ranking(model, [Comparison(Placed("1", "query"), [Placed(text, "x") for text in texts])])
     assert (await rank(plan)).scores == tuple(float(text == "1") for text in texts)
+
+
+@pytest.mark.parametrize("path", [*RERANKS, "/v1/score", "/score", "/v1/moderations"])
+async def test_every_name_needs_a_key_for_inference(path: str) -> None:
+    secret, alice = new_key("alice")
+    admin_secret, admin = new_key("admin", [Scope.ADMIN])
+    app = create_app(StaticCatalog({"cross": matching()}), keys=[alice, admin])
+    scores = path.endswith("score")
+    body: dict[str, Any] = {"text_1": "a", "text_2": "a"} if scores else {"query": "a", "documents": ["a"]}
+    expected = 404 if path.endswith("moderations") else 200
+    for key, status in ((None, 401), ("x", 401), (admin_secret, 403), (secret, expected)):
+        assert (await exchange(app, path, body, [], key=key)).status == status
+
+
+async def test_what_is_read_is_charged_to_the_key() -> None:
+    secret, alice = new_key("alice")
+    app = create_app(
+        StaticCatalog({"cross": matching()}), keys=[alice], limits=Limits(tokens_per_minute=10, requests_per_minute=9)
+    )
+    body = {"query": "ab", "documents": ["cd", "ef", "gh"]}
+    assert [(await exchange(app, "/v1/rerank", body, [], key=secret)).status for _ in range(2)] == [200, 429]
+
+
+async def test_requests_wait_for_their_turn() -> None:
+    """One request runs at a time; the others wait for their turn and are answered in full."""
+    app = create_app(StaticCatalog({"cross": matching()}), limits=Limits(max_concurrent=1, max_queue=8))
+    many = await asyncio.gather(*(ask(app, query="a b", documents=["a", "a b"]) for _ in range(8)))
+    assert [[one["index"] for one in got.json["results"]] for got in many] == [[1, 0]] * 8

@@ -57,6 +57,12 @@ def embeddings():
 
 
 @step
+def rerank():
+    answer = litellm.rerank(model=f"hosted_vllm/{EMBEDDER}", query="abc", documents=["aaaaaa", "abc"], top_n=1, **HERE)
+    assert [one["index"] for one in answer.results] == [1]
+
+
+@step
 def responses():
     made = litellm.responses(input=MORNING, **RESPONSES)
     (text,) = (part.text for item in made.output if item.type == "message" for part in item.content)

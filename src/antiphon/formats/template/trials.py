@@ -155,8 +155,8 @@ def _images(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities
     """The first type of part of which the template writes something for each, beside the text, and not its JSON."""
 
     def written(type: str, count: int) -> str:
-        parts = (*[OpaquePart("image", None)] * count, TextPart(_USER.content))
-        return trials.text([replace(_USER, parts=parts)], replace(takes, image_type=type))
+        parts: list[TextPart | OpaquePart] = [*[OpaquePart("image", None)] * count, TextPart(_USER.content)]
+        return trials.text([replace(_USER, parts=tuple(parts))], replace(takes, image_type=type))
 
     for type in ("image", "image_url"):
         texts = [written(type, count) for count in range(3)]
