@@ -98,6 +98,7 @@ RESPONSES: Samples = {
     "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"},
     "service_tier": {"service_tier": "auto"},
     "return_token_ids": {"return_token_ids": True}, "explain_prefix": {"explain_prefix": True},
+    "context_management": {"context_management": [{"type": "compaction", "compact_threshold": 9}]},
 }  # fmt: skip
 
 INTERACTIVE: Samples = {

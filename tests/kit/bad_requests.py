@@ -17,14 +17,16 @@ Fields = dict[str, Any]
 USER = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
 FLAT = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
-CHAT, TEXT, VECTORS, RESPONSES, INTERACTIVE = (
-    f"/v1/{name}" for name in ("chat/completions", "completions", "embeddings", "responses", "chat/interactive")
+CHAT, TEXT, VECTORS, RESPONSES, COMPACT, INTERACTIVE = (
+    f"/v1/{name}"
+    for name in ("chat/completions", "completions", "embeddings", "responses", "responses/compact", "chat/interactive")
 )
 RERANK, SCORE = "/v1/rerank", "/v1/score"
 GOOD: Mapping[str, Fields] = {
     CHAT: {"messages": [USER]},
     TEXT: {"prompt": "Hi"},
     RESPONSES: {"input": "Hi"},
+    COMPACT: {"input": "Hi"},
     INTERACTIVE: {"prompt": "Hi"},
     "/v1/encode": {"input": "Hi"},
     "/v1/tokenize": {"prompt": "Hi"},
@@ -59,6 +61,7 @@ def bad_requests() -> Iterator[Bad]:
     yield from chats()
     yield from completions()
     yield from responses()
+    yield from compactions()
     yield from layer()
     yield from interactive()
     yield from other_names()
@@ -192,6 +195,28 @@ def responses() -> Iterator[Bad]:
         yield wrong(RESPONSES, None, **fields)
     blanks = {"content_type": "application/json", "idempotency_key": "a b"}
     yield Bad("an idempotency key of blanks", RESPONSES, b'{"input": "Hi"}', headers=blanks)
+
+
+def compactions() -> Iterator[Bad]:
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    sealed = [{"type": "compaction", "encrypted_content": text} for text in ("", "AAAA", "é", "A" * 100_000, "a.b")]
+    bad: list[Fields] = [
+        *({"input": [item]} for item in (*sealed, {"type": "compaction"}, call, 7, {"role": "user"})),
+        {"input": []}, {"input": "x" * 1_000_000}, {"stream": True}, {"background": True}, {"stream": "yes"},
+        {"previous_response_id": "resp_0"}, {"previous_response_id": 1}, {"conversation": "conv_0"},
+        {"previous_response_id": "resp_0", "conversation": "conv_0"}, {"temperature": 3}, {"top_p": 0},
+        {"max_output_tokens": 0}, {"max_output_tokens": "9"}, {"include": ["everything"]}, {"truncation": "some"},
+        {"reasoning": {"effort": "huge"}}, {"prompt": {"id": "p"}}, {"instructions": 5}, {"tools": {"f": FLAT}},
+        {"metadata": {"k": 1}},
+    ]  # fmt: skip
+    for fields in bad:
+        yield wrong(COMPACT, None, **fields)
+    managed: list[Any] = [
+        "auto", [{"type": "truncation"}], [{}], [7], [{"type": "compaction"}] * 2,
+        *([{"type": "compaction", "compact_threshold": number}] for number in (0, -1, 1.5, "9", True)),
+    ]  # fmt: skip
+    for value in managed:
+        yield wrong(RESPONSES, None, context_management=value)
 
 
 def layer() -> Iterator[Bad]:

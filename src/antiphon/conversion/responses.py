@@ -19,6 +19,7 @@ from antiphon.conversation import (
 from antiphon.errors import ParseError, RenderError
 from antiphon.wire.chat.bundle import CallIds, function_json, own_functions, refuse_content
 from antiphon.wire.definitions import read_function
+from antiphon.wire.encrypted import Purpose
 from antiphon.wire.responses.item_schema import InputItem
 from antiphon.wire.responses.items import ItemReader
 from antiphon.wire.responses.known import CALLS
@@ -110,8 +111,8 @@ class Items:
         return messages
 
 
-def _encrypted(content: str, where: str) -> Message:
-    raise ParseError("encrypted reasoning can be read only by the server that encrypted it", code="encrypted_content")
+def _encrypted(content: str, where: str, purpose: Purpose) -> Message:
+    raise ParseError(f"encrypted {purpose} can be read only by the server that encrypted it", code="encrypted_content")
 
 
 def tool_of(value: Any, path: str) -> ToolSpec | None:

@@ -81,10 +81,11 @@ REQUESTS = {
                             RequestError, UnsupportedError),
     "invalid_grammar": error(400, "Tools and response format together make no grammar, or too large a one.",
                              RequestError),
+    "compaction_empty": error(400, "The model wrote no summary of what was to be compacted.", RequestError),
     "context_length_exceeded": error(400, "Prompt and answer need more tokens than the model's context has.",
                                      ContextError),
-    "invalid_encrypted_content": error(400, "Encrypted reasoning was changed, or made by another server or for another "
-                                       "key.", RequestError),
+    "invalid_encrypted_content": error(400, "Encrypted reasoning, or a compaction, was changed, or made by another "
+                                       "server or for another key.", RequestError),
     "item_not_found": error(400, "An input names an item that is not stored for this key.", RequestError),
     "previous_response_not_found": error(400, "`previous_response_id` names no stored response of this key.",
                                          RequestError),

@@ -108,7 +108,7 @@ class Rounds:
                     if events := turn.note(step.events):
                         yield StepEvents(0, events, self.completion_tokens)
             ended = turn.ended
-            usage = _sum(usage, ended.usage)
+            usage = sum_of(usage, ended.usage)
             calls = turn.calls
             served = [message for message in calls if self.router.serves(message.recipient or "")]
             if ended.reason is not FinishReason.TOOL_CALL or not served:
@@ -214,8 +214,8 @@ def _in_order(calls: Sequence[Message], results: Sequence[Message]) -> list[Mess
     return [by_id[call.call_id] for call in calls]
 
 
-def _sum(before: Usage, turn: Usage) -> Usage:
-    """What the request cost so far: every round's prompt is evaluated, so prompts add up as well."""
+def sum_of(before: Usage, turn: Usage) -> Usage:
+    """What a request cost so far: every round's prompt is evaluated, so prompts add up as well."""
     return Usage(
         prompt_tokens=before.prompt_tokens + turn.prompt_tokens,
         completion_tokens=before.completion_tokens + turn.completion_tokens,

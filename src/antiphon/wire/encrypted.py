@@ -1,10 +1,11 @@
-"""Encrypted reasoning: a client stores it and sends it again, and cannot read it."""
+"""Encrypted reasoning and summaries: a client stores them and sends them again, and cannot read them."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import os
+from typing import Literal
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -14,7 +15,8 @@ from antiphon.errors import FormatError, Position, RequestError
 from antiphon.store import pack, unpack
 
 _NONCE = 12
-_MARK = b"antiphon reasoning 1 "
+Purpose = Literal["reasoning", "compaction"]
+"""What a message is encrypted as; it is decrypted as nothing else."""
 
 
 class ReasoningCipher:
@@ -26,17 +28,17 @@ class ReasoningCipher:
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
 
-    def encrypt(self, message: Message, owner: str) -> str:
-        """``encrypted_content`` for a reasoning item."""
+    def encrypt(self, message: Message, owner: str, purpose: Purpose = "reasoning") -> str:
+        """``encrypted_content`` for an item."""
         nonce = os.urandom(_NONCE)
-        encrypted = self._cipher.encrypt(nonce, pack(message), _MARK + owner.encode())
+        encrypted = self._cipher.encrypt(nonce, pack(message), _bound_to(owner, purpose))
         return base64.urlsafe_b64encode(nonce + encrypted).decode()
 
-    def decrypt(self, encrypted: str, owner: str, path: str) -> Message:
+    def decrypt(self, encrypted: str, owner: str, path: str, purpose: Purpose = "reasoning") -> Message:
         """The message again. Raises `RequestError` at ``path`` for what this server did not encrypt for this owner."""
         try:
             raw = base64.b64decode(encrypted, altchars=b"-_", validate=True)
-            return unpack(self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], _MARK + owner.encode()))
+            return unpack(self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], _bound_to(owner, purpose)))
         except (InvalidTag, FormatError, binascii.Error, ValueError):
             raise RequestError(
                 f"{path}: this was not encrypted by this server for this key, or it was changed.",
@@ -44,3 +46,8 @@ class ReasoningCipher:
                 position=Position(path=path),
                 hint="Leave the item out, or send its content.",
             ) from None
+
+
+def _bound_to(owner: str, purpose: Purpose) -> bytes:
+    """What must be the same again for a message to be decrypted."""
+    return f"antiphon {purpose} 1 {owner}".encode()

@@ -32,6 +32,7 @@ from antiphon.wire.native.template_schema import CheckedTemplate, TemplateCheckR
 from antiphon.wire.responses.item_schema import ItemList
 from antiphon.wire.responses.listing import MOST, USUAL
 from antiphon.wire.responses.schema import (
+    CompactedResponse,
     Conversation,
     ConversationCreate,
     ConversationUpdate,
@@ -51,7 +52,7 @@ _KINDS = (
     ChatRequest, ChatCompletion, ChatChunk, InteractiveRequest, InteractiveAnswer, CompletionRequest, Completion,
     EmbeddingRequest, EmbeddingList, ModelCard, ModelList, TokenizeRequest, Tokens, DetokenizeRequest, Detokenized,
     TokenizerInfo,
-    RenderRequest, Rendered, ParseRequest, Parsed, ResponsesRequest, Response, DeletedResponse,
+    RenderRequest, Rendered, ParseRequest, Parsed, ResponsesRequest, Response, CompactedResponse, DeletedResponse,
     TokensRequest, TokenCount, Conversation, ConversationCreate, ConversationUpdate, DeletedConversation, ItemsCreate,
     ItemList, TemplateCheckRequest, CheckedTemplate, EncodeRequest, Encoded, StoredChatCompletion, ChatCompletionList,
     ChatCompletionUpdate, DeletedChatCompletion, TranscriptCancel, CancelledTranscript,
@@ -175,6 +176,9 @@ def _stored() -> dict[str, Any]:
     made["responses"]["200"]["content"]["text/event-stream"] = events_of()
     return {
         "/v1/responses": {"post": made},
+        "/v1/responses/compact": {
+            "post": operation("Shortens what a response goes on from.", CompactedResponse, body=ResponsesRequest)
+        },
         "/v1/responses/input_tokens": {"post": operation("Counts a prompt.", TokenCount, body=TokensRequest)},
         "/v1/responses/{id}": {
             "parameters": one,

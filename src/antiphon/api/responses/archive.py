@@ -16,6 +16,7 @@ from antiphon.errors import ConflictError, NotFoundError, Position, RequestError
 from antiphon.store import Key, Record, Store, Write, pack, unpack
 from antiphon.store.clock import ConfirmedClock, steady_time
 from antiphon.wire.json import encode
+from antiphon.wire.responses.compaction import standing
 from antiphon.wire.responses.item_schema import InputItem
 from antiphon.wire.responses.items import Entry, by_id
 from antiphon.wire.responses.known import looked_for, response_of
@@ -60,7 +61,8 @@ class History:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        return tuple(message for entry in self.entries for message in entry.messages)
+        """What the model gets: a compaction stands for what it replaced."""
+        return tuple(message for entry in standing(self.entries) for message in entry.messages)
 
 
 @dataclass(slots=True)

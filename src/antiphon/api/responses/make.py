@@ -31,7 +31,7 @@ class ResponseMaker:
         self._post = post
         self._runs = post.context.runs
         self._plan = plan
-        self._writer = ResponseWriter(plan.head, plan.view, post.context.clock)
+        self._writer = ResponseWriter(plan.head, plan.view, post.context.clock, plan.compaction)
         self._record = ResponseRecord(post.context.archive, plan, self._writer)
         self._run = Run(plan.head.id, plan.owner, plan.head)
 

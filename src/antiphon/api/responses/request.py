@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from antiphon.api.context import Context
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
-from antiphon.generation import Model, Plan, check_visible, constrain, plan_turn
+from antiphon.generation import Draft, Model, Plan, TurnRequest, check_visible, constrain, plan_turn
 from antiphon.http.exchange import Exchange
 from antiphon.tenancy import Tenant
 from antiphon.wire.dialect import DOCUMENTED
+from antiphon.wire.responses.compaction import Compaction, compaction_due
 from antiphon.wire.responses.head import head_of
 from antiphon.wire.responses.item_schema import Annotation, InputItem
 from antiphon.wire.responses.items import Entry, ItemReader
@@ -46,11 +47,16 @@ class ResponsePlan:
     inputs: tuple[Entry, ...]
     thread: str
     conversation: str = ""
+    compaction: Compaction | None = None
 
     @property
     def session(self) -> str:
         """Names the state that tools keep between the calls of this thread."""
         return session_of(self.owner, self.thread)
+
+
+Compact = Callable[[Model, TurnRequest], Awaitable[Compaction | None]]
+"""Lets a model write the summary of a conversation."""
 
 
 class RequestReader:
@@ -80,7 +86,7 @@ class RequestReader:
             )
         reader = ItemReader(
             token=self._token,
-            decrypt=lambda encrypted, path: self._context.cipher.decrypt(encrypted, self._owner, path),
+            decrypt=lambda content, path, purpose: self._context.cipher.decrypt(content, self._owner, path, purpose),
             before=history.messages,
             known=await self._context.archive.known(self._owner, items or [], history.entries),
         )
@@ -107,22 +113,35 @@ class RequestReader:
             tenant=tenant or self._exchange.tenant,
         )
 
-    def _tenant(self, wire: ResponsesRequest, thread: str) -> Tenant:
+    def tenant(self, wire: ResponsesRequest, thread: str) -> Tenant:
         """Whose cache the response goes on in: that of its thread, where the client names no other."""
         tenant = self._exchange.tenant
         affinity = wire.prompt_cache_key or tenant.affinity or session_of(self._owner, thread)
         return tenant.asking(affinity=affinity, salt=wire.cache_salt)
 
-    async def plan(self, wire: ResponsesRequest, model: Model) -> ResponsePlan:
-        """All that is decided before the first token. Raises `RequestError` naming the field."""
+    async def plan(self, wire: ResponsesRequest, model: Model, compact: Compact) -> ResponsePlan:
+        """All that is decided before the first token. Raises `RequestError` naming the field.
+
+        ``compact`` is called for a prompt beyond the threshold that the request names.
+        """
         id, owner = f"resp_{self._token}", self._owner
         history = await self.history(wire)
         inputs = await self.entries(wire, history)
         thread = history.thread or id
-        messages = History((*history.entries, *inputs)).messages
-        requested = self.requested(model, wire, messages, tenant=self._tenant(wire, thread))
-        requested = with_sampling(requested, wire, inputs)
-        draft = await self.off_loop(lambda: plan_turn(model, requested.turn))
+        entries = (*history.entries, *inputs)
+
+        async def drafted(entries: tuple[Entry, ...]) -> tuple[RequestedResponse, Draft]:
+            messages = History(entries).messages
+            requested = self.requested(model, wire, messages, tenant=self.tenant(wire, thread))
+            requested = with_sampling(requested, wire, inputs)
+            return requested, await self.off_loop(lambda: plan_turn(model, requested.turn))
+
+        requested, draft = await drafted(entries)
+        compaction = None
+        if compaction_due(wire, History(entries).messages, len(draft.prompt_ids), model.context):
+            compaction = await compact(model, replace(requested.turn, max_tokens=None))
+        if compaction is not None:
+            requested, draft = await drafted((*entries, compaction.entry))
         check_visible(draft, reveals=self._context.reveals(self._exchange))
         first = await constrain(draft)
         return ResponsePlan(
@@ -134,6 +153,7 @@ class RequestReader:
             inputs=inputs,
             thread=thread,
             conversation=conversation_id(wire),
+            compaction=compaction,
         )
 
     def _view(self, wire: ResponsesRequest, requested: RequestedResponse, thread: str) -> ResponseView:

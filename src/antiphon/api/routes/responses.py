@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from contextlib import AsyncExitStack
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response as HttpResponse
@@ -12,6 +13,7 @@ from starlette.routing import Route
 from antiphon.api.context import Context
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.responses.archive import History
+from antiphon.api.responses.compact import compacted
 from antiphon.api.responses.make import ResponseMaker
 from antiphon.api.responses.request import RequestReader
 from antiphon.api.responses.runs import EventsResponse, json_response, replayed
@@ -19,8 +21,15 @@ from antiphon.errors import ConflictError, Position, RequestError
 from antiphon.generation import plan_turn
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.wire.errors import refused
+from antiphon.wire.responses.compaction import (
+    check_answered,
+    check_compactable,
+    compacted_response,
+    unused,
+    without_unused,
+)
 from antiphon.wire.responses.listing import page_of
-from antiphon.wire.responses.read import check_possible, conversation_id
+from antiphon.wire.responses.read import check_possible, conversation_id, with_sampling
 from antiphon.wire.responses.schema import DeletedResponse, Response, ResponsesRequest, TokenCount
 
 
@@ -34,6 +43,7 @@ class Responses:
         path = f"{prefix}/responses"
         return [
             Route(path, CreateResponse(self._context), methods=["POST"]),
+            Route(f"{path}/compact", CompactHistory(self._context), methods=["POST"]),
             Route(f"{path}/input_tokens", CountTokens(self._context), methods=["POST"]),
             Route(f"{path}/{{id}}", self.retrieve, methods=["GET"]),
             Route(f"{path}/{{id}}", self.delete, methods=["DELETE"]),
@@ -119,7 +129,7 @@ class CreateResponse(PostRoute):
         model = await post.model(wire.model)
         async with AsyncExitStack() as resources:
             await resources.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
-            plan = await RequestReader(context, exchange, token).plan(wire, model)
+            plan = await RequestReader(context, exchange, token).plan(wire, model, partial(compacted, post))
             post.ignore(plan.requested.ignored)
             maker = ResponseMaker(post, plan)
             await (maker.answer_queued(resources.pop_all()) if wire.background else maker.answer())
@@ -137,6 +147,31 @@ class CreateResponse(PostRoute):
             return
         events = run.follow() if run is not None else replayed(await context.archive.finished(owner, id))
         await post.send_response(EventsResponse(events))
+
+
+class CompactHistory(PostRoute):
+    """POST /v1/responses/compact: a shorter input with which the next response goes on."""
+
+    async def answer(self, post: Post) -> None:
+        context, exchange = self._context, post.exchange
+        wire = await post.read(ResponsesRequest)  # Clients send the body that they would send for the response.
+        check_possible(wire)
+        check_compactable(wire)
+        model = await post.model(wire.model)
+        token = secrets.token_hex(12)
+        reader = RequestReader(context, exchange, token)
+        history = await reader.history(wire)
+        entries = (*history.entries, *await reader.entries(wire, history))
+        check_answered(entries)
+        tenant = reader.tenant(wire, history.thread or f"resp_{token}")
+        requested = reader.requested(model, without_unused(wire), History(entries).messages, tenant=tenant)
+        requested = with_sampling(requested, wire)
+        post.ignore(unused(wire))
+        compaction = await compacted(post, model, requested.turn)
+        if compaction is None:
+            hint = "Raise max_output_tokens, or use another model."
+            raise RequestError("The model wrote no summary.", code="compaction_empty", hint=hint)
+        await post.send_json(compacted_response(entries, compaction, token=token, created=int(context.clock())))
 
 
 class CountTokens(PostRoute):

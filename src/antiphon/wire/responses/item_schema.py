@@ -155,6 +155,13 @@ class McpCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     status: Status
 
 
+class CompactionItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="compaction"):
+    """Stands for all before it but what the user, the system and the developer said."""
+
+    id: str
+    encrypted_content: str
+
+
 OutputItem = (
     ReasoningItem
     | MessageItem
@@ -163,6 +170,7 @@ OutputItem = (
     | WebSearchCallItem
     | CodeInterpreterCallItem
     | McpCallItem
+    | CompactionItem
 )
 
 

@@ -13,6 +13,7 @@ from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
 from antiphon.errors import Position, UnsupportedError
 from antiphon.wire.chat.messages import OWN_ID, recipient_of
 from antiphon.wire.chat.unfinished import canonical
+from antiphon.wire.encrypted import Purpose
 from antiphon.wire.errors import refused, unreadable
 
 from .item_schema import Content, InputItem, InputPart
@@ -34,6 +35,7 @@ PREFIXES = {
     "code_interpreter_call": "ci",
     "mcp_call": "mcp",
     "mcp_list_tools": "mcpl",
+    "compaction": "cmp",
 }
 
 
@@ -71,7 +73,7 @@ class ItemReader:
     """
 
     token: str
-    decrypt: Callable[[str, str], Message]
+    decrypt: Callable[[str, str, Purpose], Message]
     before: Sequence[Message] = ()
     known: Mapping[str, Entry] = field(default_factory=dict)
     path: str = "input"
@@ -114,13 +116,15 @@ class ItemReader:
                 yield _output(item, path, calls)
             case "code_interpreter_call" | "mcp_call" | "web_search_call":
                 yield from self._past_call(item, path)
+            case "compaction":
+                yield self._summary(item, path)
             case kind if kind in UNREAD:
                 return
             case kind:
                 raise UnsupportedError(
                     f"{path}.type: items of type {kind[:64]!r} cannot be read.",
                     position=Position(path=f"{path}.type"),
-                    hint=f"Known: message, {', '.join((*CALLS, *ANSWERS))}, reasoning, item_reference.",
+                    hint=f"Known: message, {', '.join((*CALLS, *ANSWERS))}, reasoning, compaction, item_reference.",
                 )
 
     def _reasoning(self, item: InputItem, path: str) -> Iterator[Message]:
@@ -135,17 +139,23 @@ class ItemReader:
     def _decrypted(self, content: str, path: str) -> Message:
         """The reasoning. Raises `RequestError` for what was encrypted as something else."""
         path = f"{path}.encrypted_content"
-        message = self.decrypt(content, path)
+        message = self.decrypt(content, path, "reasoning")
         if message.is_call or message.channel != Channel.ANALYSIS:
             raise refused(path, "this is not the content of reasoning.", code="invalid_encrypted_content")
         return message
+
+    def _summary(self, item: InputItem, path: str) -> Message:
+        path = f"{path}.encrypted_content"
+        if not item.encrypted_content:
+            raise refused(path, "a compaction needs it.", code="missing_required_parameter")
+        return self.decrypt(item.encrypted_content, path, "compaction")
 
     def _call(self, item: InputItem, path: str) -> Message:
         """As the model wrote it, where that came along and is what the item says."""
         call = _call(item, path)
         if not item.encrypted_content:
             return call
-        written = self.decrypt(item.encrypted_content, f"{path}.encrypted_content")
+        written = self.decrypt(item.encrypted_content, f"{path}.encrypted_content", "reasoning")
         same = written.is_call and (written.recipient, written.call_id) == (call.recipient, call.call_id)
         return written if same and _arguments(item, written.text) == _arguments(item, call.text) else call
 
@@ -155,7 +165,7 @@ class ItemReader:
         if not item.encrypted_content:
             return given
         parts = item.encrypted_content.split(ENCRYPTED)
-        written = [self.decrypt(part, f"{path}.encrypted_content") for part in parts]
+        written = [self.decrypt(part, f"{path}.encrypted_content", "reasoning") for part in parts]
         return written if is_as_run(item, written) else given
 
 
@@ -290,7 +300,7 @@ def _listed(item: InputItem, token: str) -> dict[str, Any]:
     listed |= {"type": kind, "id": item.id or f"{PREFIXES.get(kind, 'item')}_{token}"}
     if kind == "reasoning":
         listed.setdefault("summary", [])
-    else:
+    elif kind != "compaction":
         listed["status"] = item.status if item.status in ("in_progress", "incomplete") else "completed"
     if kind != "message":
         return listed

@@ -30,6 +30,7 @@ from .event_schema import (
 )
 from .item_schema import (
     Annotation,
+    CompactionItem,
     CustomToolCallItem,
     FunctionCallItem,
     MessageItem,
@@ -242,6 +243,26 @@ class OpenCustomCall:
             encrypted_content=self._encrypted,
             status=status,
         )
+
+
+class OpenCompaction:
+    """The summary of what was before, which is whole when it begins."""
+
+    def __init__(self, place: Place, encrypted: str) -> None:
+        self.place = place
+        self._encrypted = encrypted
+
+    def begin(self) -> list[StreamEvent]:
+        return [item_added(self)]
+
+    def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+        return []
+
+    def end(self, message: Message, status: Status) -> list[StreamEvent]:
+        return [item_done(self, status)]
+
+    def item(self, status: Status) -> CompactionItem:
+        return CompactionItem(id=self.place.id, encrypted_content=self._encrypted)
 
 
 def custom_input(arguments: str) -> str:

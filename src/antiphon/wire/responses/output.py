@@ -29,6 +29,7 @@ from .item_schema import Annotation, OutputItem, Status
 from .open_items import (
     ENCRYPTED,
     ClientTool,
+    OpenCompaction,
     OpenCustomCall,
     OpenFunctionCall,
     OpenItem,
@@ -47,6 +48,7 @@ PREFIXES: Mapping[type[OpenItem], str] = {
     OpenWebSearch: "ws",
     OpenCodeInterpreter: "ci",
     OpenMcpCall: "mcp",
+    OpenCompaction: "cmp",
 }
 """How the ids of items begin."""
 
@@ -105,6 +107,13 @@ class Output:
     def feed(self, event: RoundEvent) -> list[StreamEvent]:
         """What ``event`` is to the client."""
         return self._feed(event) if self._undecided is None else [*self._decide(event), *self._feed(event)]
+
+    def compacted(self, message: Message, encrypted: str) -> list[StreamEvent]:
+        """The first item: the summary, with which the model went on in place of what was before."""
+        item = self._new(lambda place: OpenCompaction(place, encrypted), OpenCompaction)
+        entry = ItemMessages(None, [message])
+        self.entries.append(entry)
+        return [*item.begin(), *self._noted(item.end(message, "completed"), entry)]
 
     def close(self) -> list[StreamEvent]:
         """What was begun and never ended is done too, as incomplete."""

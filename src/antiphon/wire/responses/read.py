@@ -143,6 +143,7 @@ def check_possible(wire: ResponsesRequest) -> None:
                 f"include[{i}]", f"{name[:64]!r} is nothing to include.", hint=f"Known: {', '.join(INCLUDES)}."
             )
     check_metadata(wire.metadata)
+    check_context_management(wire)
 
 
 def _check_together(wire: ResponsesRequest) -> None:
@@ -160,6 +161,16 @@ def _check_numbers(wire: ResponsesRequest) -> None:
         raise refused("max_output_tokens", f"is {wire.max_output_tokens}; it must be at least 1.")
     if wire.max_tool_calls is not None and wire.max_tool_calls < 0:
         raise refused("max_tool_calls", f"is {wire.max_tool_calls}; it cannot be negative.")
+
+
+def check_context_management(wire: ResponsesRequest) -> None:
+    """One compaction at most, from a number of tokens on."""
+    entries = wire.context_management or []
+    if len(entries) > 1:
+        raise refused("context_management", f"there are {len(entries)} entries; a prompt is compacted once.")
+    threshold = entries[0].compact_threshold if entries else None
+    if threshold is not None and threshold < 1:
+        raise refused("context_management[0].compact_threshold", f"is {threshold}; it must be at least 1.")
 
 
 def check_metadata(metadata: dict[str, str] | None) -> None:

@@ -41,6 +41,7 @@ from .event_schema import (
 )
 from .item_schema import (
     CodeInterpreterCallItem,
+    CompactionItem,
     CustomToolCallItem,
     FunctionCallItem,
     McpCallItem,
@@ -112,6 +113,8 @@ def _inside(item: OutputItem, place: Place) -> Iterator[StreamEvent]:
             yield McpCallArgumentsDelta(**at, delta=item.arguments)
             yield McpCallArgumentsDone(**at, arguments=item.arguments)
             yield McpCallCompleted(**at) if item.error is None else McpCallFailed(**at)
+        case CompactionItem():
+            pass
         case _:
             assert_never(item)
 
@@ -142,5 +145,7 @@ def _empty(item: OutputItem) -> OutputItem:
             return replace(item, status="in_progress", code="", outputs=None)
         case McpCallItem():
             return replace(item, status="in_progress", arguments="", output=None, error=None)
+        case CompactionItem():
+            return item
         case _:
             assert_never(item)

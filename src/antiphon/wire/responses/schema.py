@@ -104,6 +104,13 @@ class TokensRequest(GenerationFields, kw_only=True):
     truncation: Literal["auto", "disabled"] | None = None
 
 
+class ContextManagement(msgspec.Struct, kw_only=True):
+    """``compact_threshold``: tokens of a prompt beyond which it is compacted first; by default most of the context."""
+
+    type: Literal["compaction"]
+    compact_threshold: int | None = None
+
+
 class ResponsesRequest(TokensRequest, kw_only=True):
     """The body of POST /v1/responses."""
 
@@ -134,6 +141,7 @@ class ResponsesRequest(TokensRequest, kw_only=True):
     prompt_cache_key: str | None = None
     cache_salt: str | None = None
     service_tier: str | None = None
+    context_management: list[ContextManagement] | None = None
 
 
 class ResponseError(msgspec.Struct, frozen=True):
@@ -204,6 +212,16 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
     token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
     antiphon: Notes | msgspec.UnsetType = msgspec.UNSET
+
+
+class CompactedResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """``output`` is the ``input`` to go on with: the messages that stay, and one ``compaction`` item."""
+
+    id: str
+    object: Literal["response.compaction"] = "response.compaction"
+    created_at: int
+    output: list[JsonObject]
+    usage: ResponseUsage
 
 
 class DeletedResponse(msgspec.Struct, frozen=True, kw_only=True):

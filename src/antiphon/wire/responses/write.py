@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from antiphon.conversation import TurnEnded, Usage
 from antiphon.errors import AntiphonError, RequestError
 from antiphon.generation import StepEvents
-from antiphon.generation.rounds import RoundEvent
+from antiphon.generation.rounds import RoundEvent, sum_of
 from antiphon.wire.json import encode
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import JSON, StreamForm
 
+from .compaction import Compaction
 from .ending import ENDINGS, LAST, Ending, ResponseCancelled, message_of, response_error, response_usage
 from .event_schema import ResponseCreated, ResponseInProgress, ResponseQueued, StreamError, StreamEvent
 from .output import ItemMessages, Output, ResponseView
@@ -30,10 +31,13 @@ class ResponseWriter:
 
     media_type = JSON
 
-    def __init__(self, head: Response, view: ResponseView, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, head: Response, view: ResponseView, clock: Callable[[], float], compaction: Compaction | None = None
+    ) -> None:
         self.response = head
         self._output = Output(head.id.removeprefix("resp_"), view)
         self._clock = clock
+        self._compaction = compaction
         self._sequence = 0
         self._created = self._begun = False
         self._returns_ids = head.prompt_token_ids is not UNSET
@@ -123,7 +127,8 @@ class ResponseWriter:
         """The events before the first of an item."""
         self._begun = True
         self.response = replace(self.response, status="in_progress")
-        return [*self._create(), ResponseInProgress(response=self.response)]
+        first, done = [*self._create(), ResponseInProgress(response=self.response)], self._compaction
+        return first if done is None else [*first, *self._output.compacted(done.summary.message, done.encrypted)]
 
     def _finish(self, ending: Ending, usage: Usage | None = None) -> list[StreamEvent]:
         self.response = replace(
@@ -131,12 +136,16 @@ class ResponseWriter:
             status=ending.status,
             completed_at=int(self._clock()) if ending.status == "completed" else None,
             output=self._output.items,
-            usage=None if usage is None else response_usage(usage),
+            usage=None if usage is None else response_usage(self._whole(usage)),
             incomplete_details=ending.details,
             error=ending.error,
             token_ids=self._ids if self._returns_ids else UNSET,
         )
         return [LAST[ending.status](response=self.response)]
+
+    def _whole(self, usage: Usage) -> Usage:
+        """With that of the compaction."""
+        return usage if self._compaction is None else sum_of(self._compaction.summary.usage, usage)
 
     def _stamped(self, events: list[StreamEvent]) -> list[StreamEvent]:
         for event in events:
