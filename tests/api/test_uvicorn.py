@@ -18,14 +18,17 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from antiphon.api import Limits
 from antiphon.api.server.connection import Connection
 from antiphon.api.server.server import Server
+from antiphon.api.server.socket import Socket
 from kit.api import app, ids, scripted
+from kit.frames import create, event, opened
 from kit.waiting import until
 
-SUBCLASSES = {Connection: HttpToolsProtocol, Server: uvicorn.Server}
+SUBCLASSES = {Connection: HttpToolsProtocol, Server: uvicorn.Server, Socket: WebSocketsSansIOProtocol}
 
 
 def overridden() -> dict[CodeType, str]:
@@ -83,5 +86,24 @@ async def served_to_a_reader_who_stops_and_goes_on(application: Starlette, calle
         await reader.read(2**16)
     writer.transport.abort()
     await until(lambda: "Connection.connection_lost" in called)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await task
+    await over_a_socket(port, called)
+    async with opened(port) as socket:
+        await create(socket, input="Go")
+        await event(socket)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await until(lambda: "Socket.shutdown" in called)
+        socket.transport.abort()
+        await task
+
+
+async def over_a_socket(port: int, called: set[str]) -> None:
+    """A frame, a ping, a pong, and a response whose reader stops and goes on."""
+    async with opened(port, max_queue=1) as socket:
+        await (await socket.ping())
+        await socket.pong()
+        await create(socket, input="Go", include=["message.output_text.logprobs"])
+        await until(lambda: "Socket.pause_writing" in called)
+        while "Socket.resume_writing" not in called:
+            await socket.recv()
+        socket.transport.abort()
+    await until(lambda: {"Socket.connection_lost", "Socket.handle_pong"} <= called)

@@ -64,7 +64,7 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
         middleware=[
             *cors(settings.origins),
             envelope,
-            Middleware(Access, keys=context.keys, rates=context.rates, rules=context.rules),
+            Middleware(Access, keys=context.keys, rates=context.rates, rules=context.rules, origins=settings.origins),
         ],
         exception_handlers={AntiphonError: _antiphon_error, HTTPException: _http_error},
         lifespan=lifespan_of(context, preload=settings.preload),

@@ -22,7 +22,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     engine as long as it would take to write them.
 
     The rest bounds connections: a request's URL, its headers (``max_head`` bytes of them in all), the time until they
-    are there and between two requests, and how long a client may read nothing of an answer.
+    are there and between two requests, how long a client may read nothing of an answer, and how long a
+    WebSocket is open.
     """
 
     max_body: Count = 8 * 2**20
@@ -53,3 +54,4 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     head_timeout: Seconds = 30.0
     idle_timeout: Seconds = 75.0
     send_timeout: Seconds = 60.0
+    socket_lifetime: Seconds = 3600.0

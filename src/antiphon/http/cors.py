@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from antiphon.errors import ConfigError
+from antiphon.errors import AccessError, ConfigError
 
 ANY = "*"
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s,*]+")
@@ -20,6 +21,13 @@ _EXPOSED = (
     "x-ratelimit-limit-tokens x-ratelimit-remaining-tokens x-ratelimit-reset-tokens"
 ).split()
 """The headers of an answer that a page may read."""
+
+
+def check_origin(headers: Headers, origins: Sequence[str]) -> None:
+    """Raises `AccessError` for a page that is not among ``origins``: no preflight is before a WebSocket."""
+    origin = headers.get("origin")
+    if origin is not None and origin not in origins and ANY not in origins:
+        raise AccessError("This page may not open a connection here.", code="origin_not_allowed")
 
 
 def cors(origins: Sequence[str]) -> list[Middleware]:

@@ -28,6 +28,8 @@ from .gate.keys import NOBODY, Principal
 FAULTS = logging.getLogger("antiphon.api")
 KEY = "antiphon.exchange"
 METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"})
+SWITCHED = 101
+"""The status of a connection that became a WebSocket."""
 GONE = 499
 """The status of a request whose client hung up, as nginx writes it."""
 MOST_IGNORED, IGNORED_LENGTH = 20, 64
@@ -73,7 +75,7 @@ class Exchange:
         headers = Headers(scope=scope)
         given = headers.get("x-client-request-id") or headers.get("x-request-id") or ""
         id = given if _SANE_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
-        return cls(id, scope["method"], scope["path"], headers, errors=errors)
+        return cls(id, scope.get("method", "GET"), scope["path"], headers, errors=errors)
 
     @property
     def owner(self) -> str:
@@ -191,16 +193,19 @@ class Envelope:
         self._places = [(place, f"{place}/", shape) for place, shape in places.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         exchange = scope[KEY] = Exchange.of(scope, errors=self._shape(scope["path"]))
 
         async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                exchange.status = message["status"]
+            kind = message["type"].removeprefix("websocket.")
+            if kind in ("http.response.start", "accept"):
+                exchange.status = message.get("status", SWITCHED)
                 MutableHeaders(scope=message).update(exchange.answer_headers())
-            elif not message.get("more_body", False):
+            if kind == "accept":
+                self._count(exchange, scope)
+            elif kind == "http.response.body" and not message.get("more_body", False):
                 self._count(exchange, scope)  # Before the last byte: who has its answer finds it in the metrics.
             await send(message)
 

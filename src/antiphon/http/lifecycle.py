@@ -48,6 +48,7 @@ class Lifecycle:
         self._load_error: AntiphonError | None = None
         self._on_first_load: Callable[[AntiphonError | None], None] | None = None
         self.draining = False
+        self.drained = asyncio.Event()
         self.works: set[Work] = set()
 
     def check(self) -> None:
@@ -82,6 +83,7 @@ class Lifecycle:
     def drain(self) -> None:
         """No new requests from now on; those that run go on."""
         self.draining = True
+        self.drained.set()
 
     def stop(self) -> None:
         """The deadline has come: what still runs ends with an error that its client can read."""

@@ -67,14 +67,22 @@ def decode(body: bytes, kind: type[Wire]) -> tuple[Wire, Names]:
     Raises `RequestError` with the field's path in `param`.
     """
     try:
-        _check_utf8(body)
-        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        fields = fields_of(body)
         translation = Translation.of(fields, kind, _names(kind))
         names = translation.names
         with names.restored_in_errors():
             return _typed(body if translation.fields is fields else encode(translation.fields), kind), names
+    except RecursionError:
+        raise _malformed("the body is nested too deeply") from None
+
+
+def fields_of(body: bytes) -> dict[str, msgspec.Raw]:
+    """The fields of a JSON object as they were written. Raises `RequestError`."""
+    try:
+        _check_utf8(body)
+        return msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError as error:
-        raise _invalid(str(error), kind) from None
+        raise _invalid(str(error), msgspec.Struct) from None
     except RecursionError:
         raise _malformed("the body is nested too deeply") from None
     except msgspec.DecodeError as error:

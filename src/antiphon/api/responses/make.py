@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
+from functools import partial
 
 import msgspec
 
 from antiphon.api.post import Post
-from antiphon.conversation import Message
+from antiphon.conversation import FinishReason, Message, TurnEnded
 from antiphon.errors import AntiphonError
-from antiphon.generation import RoundEvent, StepEvents, turns_of
-from antiphon.generation.turn import Send, Source, Written
+from antiphon.generation import Meter, Plan, RoundEvent, StepEvents, turns_of
+from antiphon.generation.meter import Deadline
+from antiphon.generation.turn import Send, Source, Written, steps
 from antiphon.http.exchange import FAULTS
 from antiphon.wire.responses.ending import ResponseCancelled
 from antiphon.wire.responses.event_schema import StreamEvent
@@ -98,7 +101,19 @@ class ResponseMaker:
         router = None
         if tools.served and tools.router is not None:
             router = tools.router.only(tools.served, most=plan.head.max_tool_calls)
+        if plan.socket is not None and not plan.socket.generate:
+            return partial(_unanswered, plan.first, self._post.meter())
         return turns_of(plan.first, router, session=plan.session, meter=self._post.meter())
+
+
+async def _unanswered(plan: Plan, meter: Meter, deadline: Deadline) -> AsyncGenerator[StepEvents[RoundEvent], None]:
+    """The end of a turn whose prompt the engine has read, so that a next one goes on from it; of one token at most."""
+    one = replace(plan, sampling=replace(plan.sampling, max_tokens=1))
+    async with aclosing(steps(one, meter, deadline)) as sampled:
+        async for step in sampled:
+            if isinstance(end := step.events[-1], TurnEnded):
+                usage = replace(end.usage, completion_tokens=0, reasoning_tokens=0)
+                yield StepEvents(0, (TurnEnded(FinishReason.STOP_EOS, usage),), 0)
 
 
 class ResponseRecord:
@@ -128,6 +143,17 @@ class ResponseRecord:
             self._settled = False
             self._writer.withdraw()
             raise
+        self._remember(outputs)
+
+    def _remember(self, outputs: Sequence[Entry]) -> None:
+        """The connection goes on from what is not stored, itself or what it went on from, unless it failed."""
+        plan, response = self._plan, self._writer.response
+        if plan.socket is None or (response.store and not plan.socket.memory.has(response.previous_response_id)):
+            return
+        if response.status in ("completed", "incomplete"):
+            plan.socket.memory.remember(response.id, [*plan.before, *plan.inputs, *outputs], plan.thread)
+        else:
+            plan.socket.memory.forget()
 
     async def end(self) -> None:
         """`settle`, where nobody waits for it any more: that it is not stored is in the log."""

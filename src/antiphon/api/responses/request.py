@@ -28,6 +28,7 @@ from antiphon.wire.responses.read import (
 from antiphon.wire.responses.schema import Response, ResponsesRequest, TokensRequest
 
 from .archive import History
+from .memory import SocketTurn
 
 Result = TypeVar("Result")
 
@@ -36,7 +37,8 @@ Result = TypeVar("Result")
 class ResponsePlan:
     """All that is decided before the first token. ``first`` is the plan of the first turn.
 
-    ``inputs`` are the items that this request brought; ``thread`` is `StoredResponse`'s.
+    ``inputs`` are the items that this request brought, ``before`` those that it goes on from; ``thread`` is
+    `StoredResponse`'s.
     """
 
     owner: str
@@ -44,10 +46,12 @@ class ResponsePlan:
     first: Plan
     head: Response
     view: ResponseView
+    before: tuple[Entry, ...]
     inputs: tuple[Entry, ...]
     thread: str
     conversation: str = ""
     compaction: Compaction | None = None
+    socket: SocketTurn | None = None
 
     @property
     def session(self) -> str:
@@ -60,19 +64,21 @@ Compact = Callable[[Model, TurnRequest], Awaitable[Compaction | None]]
 
 
 class RequestReader:
-    """Reads one request. ``token`` is what its ids are made of."""
+    """Reads one request. ``token`` is what its ids are made of; ``socket`` is there where it came over a WebSocket."""
 
-    def __init__(self, context: Context, exchange: Exchange, token: str) -> None:
+    def __init__(self, context: Context, exchange: Exchange, token: str, socket: SocketTurn | None = None) -> None:
         self._context = context
         self._exchange = exchange
         self._owner = exchange.owner
         self._token = token
+        self._socket = socket
 
     async def history(self, wire: TokensRequest) -> History:
         """The items before the request: of the response, or of the conversation, that it continues."""
         archive = self._context.archive
         if wire.previous_response_id:
-            return await archive.history(self._owner, wire.previous_response_id)
+            remembered = self._socket.memory.history(wire.previous_response_id) if self._socket else None
+            return remembered or await archive.history(self._owner, wire.previous_response_id)
         if conversation := conversation_id(wire):
             return History(tuple(await archive.conversation_items(self._owner, conversation)), conversation)
         return History()
@@ -150,10 +156,12 @@ class RequestReader:
             first=first,
             head=head_of(wire, requested, first, id=id, created=int(self._context.clock())),
             view=self._view(wire, requested, thread),
+            before=history.entries,
             inputs=inputs,
             thread=thread,
             conversation=conversation_id(wire),
             compaction=compaction,
+            socket=self._socket,
         )
 
     def _view(self, wire: ResponsesRequest, requested: RequestedResponse, thread: str) -> ResponseView:

@@ -8,15 +8,17 @@ from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response as HttpResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 
 from antiphon.api.context import Context
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.responses.archive import History
 from antiphon.api.responses.compact import compacted
 from antiphon.api.responses.make import ResponseMaker
+from antiphon.api.responses.memory import SOCKET
 from antiphon.api.responses.request import RequestReader
 from antiphon.api.responses.runs import EventsResponse, json_response, replayed
+from antiphon.api.responses.socket import ResponsesSocket
 from antiphon.errors import ConflictError, Position, RequestError
 from antiphon.generation import plan_turn
 from antiphon.http.exchange import KEY, Exchange
@@ -39,9 +41,10 @@ class Responses:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def routes(self, prefix: str) -> list[Route]:
+    def routes(self, prefix: str) -> list[Route | WebSocketRoute]:
         path = f"{prefix}/responses"
         return [
+            WebSocketRoute(path, ResponsesSocket(self._context)),
             Route(path, CreateResponse(self._context), methods=["POST"]),
             Route(f"{path}/compact", CompactHistory(self._context), methods=["POST"]),
             Route(f"{path}/input_tokens", CountTokens(self._context), methods=["POST"]),
@@ -129,7 +132,8 @@ class CreateResponse(PostRoute):
         model = await post.model(wire.model)
         async with AsyncExitStack() as resources:
             await resources.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
-            plan = await RequestReader(context, exchange, token).plan(wire, model, partial(compacted, post))
+            reader = RequestReader(context, exchange, token, post.scope.get(SOCKET))
+            plan = await reader.plan(wire, model, partial(compacted, post))
             post.ignore(plan.requested.ignored)
             maker = ResponseMaker(post, plan)
             await (maker.answer_queued(resources.pop_all()) if wire.background else maker.answer())

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from antiphon.api.context import Context
@@ -32,8 +32,10 @@ from .openchatml import openchatml_routes
 from .responses import Responses
 from .stored_chat import StoredCompletions
 
+AnyRoute = Route | WebSocketRoute
 
-def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wire]) -> Iterator[Route]:
+
+def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wire]) -> Iterator[AnyRoute]:
     """Those of the wires, of the dialects at their places, and the plain ones; the first that fits a path has it."""
     for wire in wires:
         yield from wire.routes(context)
@@ -46,7 +48,7 @@ def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wi
         yield Route(f"{prefix}/openapi.json", described.get, methods=["GET"])
 
 
-def _placed(context: Context, dialect: Dialect, place: str) -> list[Route]:
+def _placed(context: Context, dialect: Dialect, place: str) -> list[AnyRoute]:
     """The routes of a dialect at a place of its own, beside the server's."""
     context = replace(context, dialect=dialect)
     tasks: dict[str, ASGIApp] = {
@@ -61,7 +63,7 @@ def _placed(context: Context, dialect: Dialect, place: str) -> list[Route]:
     ]
 
 
-def _dialect_routes(context: Context, prefix: str) -> list[Route]:
+def _dialect_routes(context: Context, prefix: str) -> list[AnyRoute]:
     """The routes whose words differ between dialects."""
     models = Models(context)
     return [
@@ -77,7 +79,7 @@ def _dialect_routes(context: Context, prefix: str) -> list[Route]:
     ]
 
 
-def _routes(context: Context, prefix: str) -> list[Route]:
+def _routes(context: Context, prefix: str) -> list[AnyRoute]:
     health = Health(context)
     return [
         *_dialect_routes(context, prefix),

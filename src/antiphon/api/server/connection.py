@@ -7,12 +7,15 @@ from typing import Any
 
 import httptools
 from starlette.applications import Starlette
+from starlette.routing import Match
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from antiphon.api.context import Context
 from antiphon.errors import AntiphonError, OverloadedError, RequestError
 from antiphon.http.error_shapes import error_shape
 from antiphon.http.errors import error_response
+
+from .reader import ReaderWatch
 
 LINGER = 1.0
 """Seconds in which a client that was refused may read why: what it still sends would reset the connection."""
@@ -39,9 +42,9 @@ class Connection(HttpToolsProtocol):
         """Bytes of the head that is being read, about; 0: none is."""
         self._fields = 0
         self._in_body = False
+        self._is_socket = False
         self._deadline: asyncio.TimerHandle | None = None
-        self._unsent = 0
-        self._reader_deadline: asyncio.TimerHandle | None = None
+        self._reader = ReaderWatch(self.loop, context)
 
     @property
     def _idle(self) -> bool:
@@ -60,7 +63,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_deadline()
-        _cancel(self._reader_deadline)
+        self._reader.end()
         if self._running is not None and not self._running.response_complete:
             # uvicorn signals only the last request, which may be one that waits behind this.
             self._running.disconnected = True
@@ -80,6 +83,8 @@ class Connection(HttpToolsProtocol):
                 own if isinstance(own, AntiphonError) else _malformed("This is not HTTP/1.1 as RFC 9112 has it.")
             )
             return
+        if self._is_socket:
+            return
         if begun and self._head and self.scope is scope:  # All of it belongs to that one head.
             self._head += len(data)
             if self._head > self._limits.max_head:
@@ -89,13 +94,33 @@ class Connection(HttpToolsProtocol):
             self._await_head()
 
     def _feed(self, data: bytes) -> None:
-        """httptools stops where a client offers another protocol; the request is read anew without the offer."""
+        """httptools stops where a client offers another protocol.
+
+        A WebSocket is begun where a route has one; else the request is read anew without the offer.
+        """
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as stop:
+            if len(data) == stop.args[0] and self._may_be_socket():
+                self._forget_deadline()
+                self._is_socket = True
+                self.handle_websocket_upgrade()
+                return
             self.parser = httptools.HttpRequestParser(self)
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
             self._feed(self._without_offer() + data[stop.args[0] :])
+
+    def _may_be_socket(self) -> bool:
+        """Whether the request opens a WebSocket, at a route for one, with nothing before it and no body."""
+        names = [name for name, _ in self.headers]
+        if not self._idle or self.scope["method"] != "GET" or self._get_upgrade() != b"websocket":
+            return False
+        if b"content-length" in names or b"transfer-encoding" in names:
+            return False
+        assert isinstance(self.config.app, Starlette)
+        path = httptools.parse_url(self.url).path.decode("latin-1")
+        scope = {"type": "websocket", "path": path, "root_path": ""}
+        return any(route.matches(scope)[0] is Match.FULL for route in self.config.app.routes)
 
     def _without_offer(self) -> bytes:
         lines = [self.scope["method"].encode() + b" " + self.url + b" HTTP/1.1"]
@@ -163,11 +188,11 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._await_reader()
+        self._reader.begin(self.transport)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        _cancel(self._reader_deadline)
+        self._reader.end()
 
     # Limits of time
 
@@ -184,18 +209,6 @@ class Connection(HttpToolsProtocol):
             self._refuse(OverloadedError("The head of the request did not come in time.", code="head_timeout"))
         else:
             self.transport.close()
-
-    def _await_reader(self) -> None:
-        self._unsent = self.transport.get_write_buffer_size()
-        self._reader_deadline = self.loop.call_later(self._limits.send_timeout, self._look_at_reader)
-
-    def _look_at_reader(self) -> None:
-        """A reader that is slow but reads is borne; it is `turn_timeout` that ends what takes too long."""
-        if self.transport.get_write_buffer_size() < self._unsent:
-            self._await_reader()
-        else:
-            self._context.metrics.refused_connections.labels("send_timeout").inc()
-            self.transport.abort()
 
     # Refusing
 

@@ -20,6 +20,7 @@ from antiphon.http.exchange import FAULTS
 from antiphon.http.tls import Certificate
 
 from .connection import Connection
+from .socket import Socket
 
 if sys.platform != "win32":
     import resource
@@ -132,7 +133,8 @@ class Server(uvicorn.Server):
                 port=port,
                 loop="auto",
                 http=Connection,
-                ws="none",
+                ws=Socket,
+                ws_per_message_deflate=False,
                 lifespan="on",
                 log_config=None,
                 access_log=False,

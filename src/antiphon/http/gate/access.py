@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.errors import AccessError, OverloadedError
+from antiphon.http.cors import check_origin
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.rules import Rules
 
@@ -24,20 +27,24 @@ METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
 class Access:
     """Looks at the path that the router will look at, never at a URL that is built from the Host header."""
 
-    def __init__(self, app: ASGIApp, *, keys: Keyring, rates: Rates, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, *, keys: Keyring, rates: Rates, rules: Rules, origins: Sequence[str] = ()) -> None:
         self._app = app
         self._keys = keys
         self._rates = rates
         self._rules = rules
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._is_public(scope["path"]):
+        if scope["type"] == "lifespan" or self._is_public(scope["path"]):
             await self._app(scope, receive, send)
             return
         exchange: Exchange = scope[KEY]
         try:
             exchange.principal = self._admitted(scope)
-            if scope["path"] in METRICS:
+            if scope["type"] == "websocket":
+                check_origin(exchange.headers, self._origins)
+                await self._app(scope, receive, send)  # What comes over it are requests of their own.
+            elif scope["path"] in METRICS:
                 await self._app(scope, receive, send)
             else:
                 await self._limited(exchange, scope, receive, send)

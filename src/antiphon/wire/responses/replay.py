@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import assert_never
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 
@@ -98,6 +98,17 @@ def _inside(item: OutputItem, place: Place) -> Iterator[StreamEvent]:
         case CustomToolCallItem():
             yield CustomToolCallInputDelta(**at, delta=item.input)
             yield CustomToolCallInputDone(**at, input=item.input)
+        case WebSearchCallItem() | CodeInterpreterCallItem() | McpCallItem():
+            yield from _run(item, at)
+        case CompactionItem():
+            pass
+        case _:
+            assert_never(item)
+
+
+def _run(item: WebSearchCallItem | CodeInterpreterCallItem | McpCallItem, at: dict[str, Any]) -> Iterator[StreamEvent]:
+    """What happened inside a call that ran here."""
+    match item:
         case WebSearchCallItem():
             yield WebSearchCallInProgress(**at)
             yield WebSearchCallSearching(**at)
@@ -113,8 +124,6 @@ def _inside(item: OutputItem, place: Place) -> Iterator[StreamEvent]:
             yield McpCallArgumentsDelta(**at, delta=item.arguments)
             yield McpCallArgumentsDone(**at, arguments=item.arguments)
             yield McpCallCompleted(**at) if item.error is None else McpCallFailed(**at)
-        case CompactionItem():
-            pass
         case _:
             assert_never(item)
 

@@ -1,0 +1,47 @@
+"""What a WebSocket connection remembers: its latest response that is stored nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from antiphon.wire.responses.items import Entry
+
+from .archive import History
+
+SOCKET = "antiphon.responses.socket"
+"""The key of a `SocketTurn` in the scope of a request that came over a WebSocket."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """The latest response of ``store: false``, with all that it went on from; of ``most`` characters at most."""
+
+    most: int
+    _id: str = ""
+    _history: History = field(default_factory=History)
+
+    def history(self, id: str) -> History | None:
+        """Everything up to the end of response ``id``; None where it is not the latest."""
+        return self._history if self.has(id) else None
+
+    def has(self, id: str | None) -> bool:
+        return bool(id) and id == self._id
+
+    def remember(self, id: str, entries: Sequence[Entry], thread: str) -> None:
+        size = sum(len(message.text) for entry in entries for message in entry.messages)
+        if size > self.most:
+            self.forget()
+        else:
+            self._id, self._history = id, History(tuple(entries), thread)
+
+    def forget(self) -> None:
+        self._id, self._history = "", History()
+
+
+@dataclass(frozen=True, slots=True)
+class SocketTurn:
+    """How one request of a connection is answered. ``generate`` false: the prompt is read, and nothing is answered."""
+
+    memory: Memory
+    generate: bool = True
