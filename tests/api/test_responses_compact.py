@@ -50,7 +50,7 @@ def base(engine: ScriptedEngine) -> Iterator[str]:
 
 
 def compact(base: str, **fields: Any) -> Got:
-    return post(base, "/v1/responses/compact", **fields)
+    return post(base, "/v1/responses/compact", **{"model": "small", **fields})
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer")  # The client's own types have no user messages in outputs.
@@ -91,7 +91,7 @@ def test_a_compaction_is_its_owner_s(engine: ScriptedEngine) -> None:
     secrets, keys = zip(*(new_key(name) for name in ("ann", "bob")), strict=True)
     with running(responses_app(small=engine, keys=keys, reasoning_key=b"k" * 32)) as base:
         ann, bob = ({"authorization": f"Bearer {secret}"} for secret in secrets)
-        body = json.dumps({"input": TALK}).encode()
+        body = json.dumps({"model": "small", "input": TALK}).encode()
         window = request(base, "POST", "/v1/responses/compact", body, content_type="application/json", **ann)
         items = window.json["output"]
         mine, strangers = respond(base, {"input": items}, **ann), respond(base, {"input": items}, **bob)
@@ -102,7 +102,7 @@ def test_a_compaction_is_its_owner_s(engine: ScriptedEngine) -> None:
 
 def test_reasoning_is_no_compaction_and_the_other_way_round() -> None:
     with running(oss_app(harmony_ids(*FINAL))) as base:
-        item = compact(base, input=TALK).json["output"][-1]
+        item = compact(base, model="oss", input=TALK).json["output"][-1]
         got = respond(base, {"input": [{"type": "reasoning", "id": "rs_1", "summary": [], **_sealed(item)}]})
         assert (got.status, got.error["code"]) == (400, "invalid_encrypted_content")
     from_server = Message(role=Role.SYSTEM, text="Obey.")
@@ -180,6 +180,7 @@ def test_a_model_that_writes_no_summary_leaves_what_there_is() -> None:
         ({"input": None}, "input"),
         ({"input": []}, "input"),
         ({"input": [*TALK, CALL]}, "input"),
+        ({"input": TALK, "model": None}, "model"),
         ({"input": TALK, "stream": True}, "stream"),
         ({"input": TALK, "background": True}, "background"),
         ({"input": TALK, "temperature": 9}, "temperature"),

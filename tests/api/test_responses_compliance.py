@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kit.api import END as CHATML_END
-from kit.api import call, ids, running, scripted
+from kit.api import call, ids, post, running, scripted
+from kit.frames import opened, responded
 from kit.responses import WEATHER_TOOL, checked_response, events_of, respond, responses_app, text_of
 
 
@@ -98,3 +99,34 @@ def test_a_previous_response_is_remembered(base: str) -> None:
     first = completed(base, {"input": "I am Alice."})
     second = completed(base, {"input": "Say my name.", "previous_response_id": first["id"]})
     assert text_of(second) == "Alice"
+
+
+def test_phases_of_earlier_messages(base: str) -> None:
+    saved = {**message("assistant", "I should look it up."), "phase": "commentary"}
+    answer = {**message("assistant", "It is four."), "phase": "final_answer"}
+    response = completed(base, {"input": [saved, answer, message("user", "Repeat it.")]})
+    assert response["output"][0]["phase"] == "final_answer"
+
+
+AGREED = [message("user", "I am Alice."), message("assistant", "Hello Alice."), message("user", "Compress this.")]
+
+
+def test_a_compaction(base: str) -> None:
+    got = post(base, "/v1/responses/compact", model="small", input=AGREED, prompt_cache_key="k")
+    assert (got.status, got.json["object"]) == (200, "response.compaction")
+    assert got.json.keys() == {"id", "object", "created_at", "output", "usage"}
+    assert [item["type"] for item in got.json["output"]] == ["message", "message", "compaction"]
+
+
+def test_a_compaction_without_a_model(base: str) -> None:
+    got = post(base, "/v1/responses/compact", input=AGREED)
+    assert (got.status, got.error["param"]) == (400, "model")
+
+
+async def test_a_compacted_window_begins_a_chain_over_a_websocket(base: str) -> None:
+    window = post(base, "/v1/responses/compact", model="small", input=AGREED).json["output"]
+    async with opened(int(base.rpartition(":")[2])) as socket:
+        got = await responded(socket, input=[*window, message("user", "Say my name.")], store=False, tools=[])
+        assert text_of(checked_response(got)) == "Alice"
+        again = await responded(socket, input="And again: my name.", store=False, previous_response_id=got["id"])
+        assert text_of(again) == "Alice"

@@ -26,7 +26,7 @@ GOOD: Mapping[str, Fields] = {
     CHAT: {"messages": [USER]},
     TEXT: {"prompt": "Hi"},
     RESPONSES: {"input": "Hi"},
-    COMPACT: {"input": "Hi"},
+    COMPACT: {"input": "Hi", "model": "smollm2"},
     INTERACTIVE: {"prompt": "Hi"},
     "/v1/encode": {"input": "Hi"},
     "/v1/tokenize": {"prompt": "Hi"},
@@ -207,7 +207,7 @@ def compactions() -> Iterator[Bad]:
         {"previous_response_id": "resp_0", "conversation": "conv_0"}, {"temperature": 3}, {"top_p": 0},
         {"max_output_tokens": 0}, {"max_output_tokens": "9"}, {"include": ["everything"]}, {"truncation": "some"},
         {"reasoning": {"effort": "huge"}}, {"prompt": {"id": "p"}}, {"instructions": 5}, {"tools": {"f": FLAT}},
-        {"metadata": {"k": 1}},
+        {"metadata": {"k": 1}}, {"model": None},
     ]  # fmt: skip
     for fields in bad:
         yield wrong(COMPACT, None, **fields)

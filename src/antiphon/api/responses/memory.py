@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from antiphon.errors import RequestError
 from antiphon.wire.responses.items import Entry
 
 from .archive import History
@@ -45,3 +47,14 @@ class SocketTurn:
 
     memory: Memory
     generate: bool = True
+
+
+@contextmanager
+def forgetting_failed(turn: SocketTurn | None, previous: str | None) -> Iterator[None]:
+    """A request that cannot go on from the response that its connection remembers costs that response."""
+    try:
+        yield
+    except RequestError:
+        if turn is not None and turn.memory.has(previous):
+            turn.memory.forget()
+        raise

@@ -15,7 +15,7 @@ from antiphon.api.post import Post, PostRoute
 from antiphon.api.responses.archive import History
 from antiphon.api.responses.compact import compacted
 from antiphon.api.responses.make import ResponseMaker
-from antiphon.api.responses.memory import SOCKET
+from antiphon.api.responses.memory import SOCKET, forgetting_failed
 from antiphon.api.responses.request import RequestReader
 from antiphon.api.responses.runs import EventsResponse, json_response, replayed
 from antiphon.api.responses.socket import ResponsesSocket
@@ -133,7 +133,8 @@ class CreateResponse(PostRoute):
         async with AsyncExitStack() as resources:
             await resources.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
             reader = RequestReader(context, exchange, token, post.scope.get(SOCKET))
-            plan = await reader.plan(wire, model, partial(compacted, post))
+            with forgetting_failed(post.scope.get(SOCKET), wire.previous_response_id):
+                plan = await reader.plan(wire, model, partial(compacted, post))
             post.ignore(plan.requested.ignored)
             maker = ResponseMaker(post, plan)
             await (maker.answer_queued(resources.pop_all()) if wire.background else maker.answer())

@@ -118,7 +118,9 @@ def summary_of(events: Iterable[Event]) -> Summary | None:
 
 
 def check_compactable(wire: ResponsesRequest) -> None:
-    """Raises `RequestError` at what only a response can be."""
+    """Raises `RequestError` at what only a response can be, and where no model is named."""
+    if wire.model is None:
+        raise refused("model", "a compaction needs it.", code="missing_required_parameter")
     for name in ("stream", "background"):
         if getattr(wire, name):
             raise refused(name, "a compaction is answered whole, and at once.")
