@@ -328,3 +328,77 @@ def test_a_model_that_knows_functions_only_has_the_same_tools(toolbox: Toolbox) 
     search, code, answer = events[-1]["response"]["output"]
     assert search["action"] == {"type": "search", "query": "bears", "queries": ["bears"]}
     assert (code["code"], code["status"], answer["type"]) == ("print(1)", "completed", "message")
+
+
+DOCS = {"type": "mcp", "server_label": "docs"}
+AUTO = {"type": "code_interpreter", "container": {"type": "auto"}}
+SEARCHES = {"type": "web_search"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"),
+    [
+        ({"type": "mcp", "server_label": "x", "server_url": "http://127.0.0.1:1/mcp"}, "server_url"),
+        ({**DOCS, "server_url": "https://example.com/mcp"}, "server_url"),
+        ({**DOCS, "connector_id": "connector_gmail"}, "connector_id"),
+        ({**DOCS, "authorization": "secret"}, "authorization"),
+        ({**DOCS, "headers": {"x": "y"}}, "headers"),
+        ({**DOCS, "require_approval": "always"}, "require_approval"),
+        ({**DOCS, "require_approval": {"never": {"tool_names": ["size"]}}}, "require_approval"),
+        ({**DOCS, "allowed_tools": ["nothing"]}, "allowed_tools[0]"),
+        ({**DOCS, "allowed_tools": {"tool_names": ["size", "nothing"]}}, "allowed_tools.tool_names[1]"),
+        ({**DOCS, "allowed_tools": {"read_only": True}}, "allowed_tools.read_only"),
+        ({**DOCS, "allowed_tools": "size"}, "allowed_tools"),
+        ({"type": "mcp", "server_label": "nobody"}, "server_label"),
+        ({"type": "mcp"}, "server_label"),
+        ({**SEARCHES, "filters": {"allowed_domains": ["example.com"]}}, "filters"),
+        ({**AUTO, "container": "cntr_0"}, "container"),
+        ({**AUTO, "container": {"type": "auto", "file_ids": ["file_1"]}}, "container.file_ids"),
+        ({**AUTO, "container": {"type": "auto", "network_policy": {"type": "allowlist"}}}, "container.network_policy"),
+        ({**AUTO, "container": {"type": "docker"}}, "container.type"),
+    ],
+)
+def test_a_setting_of_a_tool_that_cannot_be_honoured_is_named(
+    toolbox: Toolbox, tool: dict[str, Any], param: str
+) -> None:
+    with running(oss_app(ANSWER, tools=toolbox)) as base:
+        got = respond(base, {"tools": [tool]})
+    assert (got.status, got.error["param"]) == (400, f"tools[0].{param}")
+
+
+@pytest.mark.parametrize("tool", [AUTO, DOCS])
+def test_a_tool_that_is_off_is_refused_by_name(tool: dict[str, Any]) -> None:
+    with running(oss_app(ANSWER)) as base:
+        got = respond(base, {"tools": [tool]})
+    assert (got.status, got.error["code"]) == (400, "unsupported_parameter")
+    assert got.error["param"] in ("tools[0].type", "tools[0].server_label")
+
+
+def test_settings_that_change_nothing_are_noted(toolbox: Toolbox) -> None:
+    located = {**SEARCHES, "search_context_size": "low", "user_location": {"type": "approximate"}}
+    tools = [
+        located,
+        {**AUTO, "container": {"type": "auto", "memory_limit": "1g"}},
+        {**DOCS, "require_approval": "never"},
+    ]
+    with running(oss_app(harmony_ids(*FINAL), tools=toolbox)) as base:
+        got = respond(base, {"tools": tools})
+    assert got.status == 200
+    ignored = "tools[0].search_context_size, tools[0].user_location, tools[1].container.memory_limit"
+    assert got.headers["x-antiphon-ignored"] == ignored
+
+
+def test_a_search_of_what_is_stored_alone_is_not_offered(toolbox: Toolbox) -> None:
+    with running(oss_app(harmony_ids(*FINAL), tools=toolbox)) as base:
+        got = respond(base, {"tools": [{**SEARCHES, "external_web_access": False}]})
+    assert (got.json["tools"], got.headers["x-antiphon-ignored"]) == ([], "tools[0].type=web_search")
+
+
+def test_only_the_tools_that_are_allowed_are_offered(toolbox: Toolbox) -> None:
+    engine = scripted(harmony_ids(*FINAL))
+    with running(responses_app(oss=engine, tools=toolbox)) as base:
+        for allowed in (["size"], [], {"tool_names": ["size"]}, {"read_only": False}):
+            assert respond(base, {"tools": [{**DOCS, "allowed_tools": allowed}]}).status == 200
+    prompts = [bytes(id for id in prompt if id < 256).decode() for prompt, *_ in engine.requests]
+    offered = ["docs__size" in prompt for prompt in prompts]
+    assert offered == [True, False, True, True]

@@ -211,6 +211,14 @@ def compactions() -> Iterator[Bad]:
     ]  # fmt: skip
     for fields in bad:
         yield wrong(COMPACT, None, **fields)
+    here: list[Fields] = [
+        {"type": "code_interpreter"}, {"type": "code_interpreter", "container": 5}, {"type": "mcp"},
+        {"type": "mcp", "server_label": "x", "server_url": "http://169.254.169.254/latest"}, {"type": "mcp", "headers": {}},
+        {"type": "mcp", "server_label": "../x"}, {"type": "mcp", "server_label": "x", "allowed_tools": 5},
+        {"type": "web_search", "filters": 5}, {"type": "mcp", "server_url": "file:///etc/passwd"},
+    ]  # fmt: skip
+    for tool in here:
+        yield wrong(RESPONSES, None, tools=[tool])
     managed: list[Any] = [
         "auto", [{"type": "truncation"}], [{}], [7], [{"type": "compaction"}] * 2,
         *([{"type": "compaction", "compact_threshold": number}] for number in (0, -1, 1.5, "9", True)),

@@ -51,6 +51,22 @@ class NamespacedTool(msgspec.Struct, kw_only=True):
     format: JsonObject | None = None
 
 
+class McpFilter(msgspec.Struct, kw_only=True):
+    """Which tools of an MCP server are offered."""
+
+    tool_names: list[str] | None = None
+    read_only: bool | None = None
+
+
+class CodeContainer(msgspec.Struct, kw_only=True):
+    """Where code runs."""
+
+    type: Literal["auto"]
+    file_ids: list[str] | None = None
+    memory_limit: str | None = None
+    network_policy: JsonObject | None = None
+
+
 class ResponsesTool(msgspec.Struct, kw_only=True):
     """``function``, ``custom``, ``namespace``, ``web_search``, ``code_interpreter``, ``mcp``; others are dropped."""
 
@@ -63,7 +79,16 @@ class ResponsesTool(msgspec.Struct, kw_only=True):
     tools: list[NamespacedTool] | None = None
     server_label: str | None = None
     server_url: str | None = None
-    allowed_tools: Any = None
+    connector_id: str | None = None
+    authorization: str | None = None
+    headers: dict[str, str] | None = None
+    allowed_tools: list[str] | McpFilter | None = None
+    require_approval: str | JsonObject | None = None
+    filters: JsonObject | None = None
+    external_web_access: bool | None = None
+    search_context_size: str | None = None
+    user_location: JsonObject | None = None
+    container: str | CodeContainer | None = None
 
 
 class ChosenTool(msgspec.Struct, kw_only=True):

@@ -16,6 +16,7 @@ from antiphon.wire.errors import refused
 
 from .open_items import CUSTOM_INPUT, ClientTool
 from .schema import ChosenTool, NamespacedTool, ResponsesTool, ResponsesToolChoice, TokensRequest
+from .server_tools import allowed_of, check_own_server, check_settings
 
 _NAMESPACES = {"web_search": "browser", "code_interpreter": "python"}
 _CUSTOM_PARAMETERS = {
@@ -80,11 +81,26 @@ class _Reader:
                 self._echo.append(_echo(named))
             case "namespace":
                 self._namespace(tool, path)
+            case "mcp":
+                self._mcp(tool, path)
             case _ if self._serve(tool):
+                self._dropped += check_settings(tool, path)
                 container = {"container": {"type": "auto"}} if tool.type == "code_interpreter" else {}
                 self._echo.append(_plain(tool) | container)
+            case "code_interpreter":
+                raise refused(f"{path}.type", "this server runs no code.", code="unsupported_parameter")
             case _:
                 self._dropped.append(f"{path}.type={tool.type[:64]}")
+
+    def _mcp(self, tool: ResponsesTool, path: str) -> None:
+        """Tools of one of the server's own MCP servers, by its label."""
+        check_own_server(tool, path)
+        specs = self._labelled(tool.server_label or "") if self._server is not None else []
+        if not specs:
+            message = f"this server has no MCP server {(tool.server_label or '')[:64]!r}."
+            raise refused(f"{path}.server_label", message, code="unsupported_parameter")
+        self._add([], allowed_of(tool, specs, path))
+        self._echo.append(_plain(tool))
 
     def _namespace(self, tool: ResponsesTool, path: str) -> None:
         if not tool.name or not NAME.fullmatch(tool.name):
@@ -107,15 +123,16 @@ class _Reader:
         self._specs[spec.name] = replace(spec, parameters=_CUSTOM_PARAMETERS) if custom else spec
 
     def _serve(self, tool: ResponsesTool) -> bool:
-        """Adds a tool that runs in the server; False where the server does not have it."""
-        if self._server is None:
+        """Adds a tool that runs in the server; False where the server does not have it.
+
+        A search that may not leave the client's own world is none that ours could make.
+        """
+        if self._server is None or tool.external_web_access is False:
             return False
         kind = "web_search" if tool.type.startswith("web_search") else tool.type
         if kind in _NAMESPACES:
             spaces = [space for space in self._server.builtins if space.name == _NAMESPACES[kind]]
             return self._add(spaces, self._labelled(_NAMESPACES[kind]))
-        if kind == "mcp" and tool.server_label and tool.server_url is None:
-            return self._add([], self._labelled(tool.server_label))
         return False
 
     def _labelled(self, label: str) -> list[ToolSpec]:
