@@ -364,3 +364,13 @@ async def test_requests_over_a_connection_are_counted_as_requests() -> None:
     for labels in ('method="GET",route="/responses",status="101"', 'method="POST",route="/responses",status="200"'):
         assert f"antiphon_requests_total{{{labels}}} 1.0" in metrics
     assert 'antiphon_requests_total{method="POST",route="/responses",status="400"} 1.0' in metrics
+
+
+async def test_errors_are_openai_s_wherever_the_socket_is() -> None:
+    async with (
+        serving(responses_app(small=scripted(script))) as port,
+        opened(port, "/serving-endpoints/responses") as socket,
+    ):
+        refused = await responded(socket, input="word", previous_response_id="resp_0")
+        assert (refused["status"], refused["error"]["code"]) == (400, "previous_response_not_found")
+        assert text_of(await responded(socket, input="word")) == said(1)

@@ -213,7 +213,8 @@ def compactions() -> Iterator[Bad]:
         yield wrong(COMPACT, None, **fields)
     here: list[Fields] = [
         {"type": "code_interpreter"}, {"type": "code_interpreter", "container": 5}, {"type": "mcp"},
-        {"type": "mcp", "server_label": "x", "server_url": "http://169.254.169.254/latest"}, {"type": "mcp", "headers": {}},
+        {"type": "mcp", "server_label": "x", "server_url": "http://169.254.169.254/latest"},
+        {"type": "mcp", "headers": {}},
         {"type": "mcp", "server_label": "../x"}, {"type": "mcp", "server_label": "x", "allowed_tools": 5},
         {"type": "web_search", "filters": 5}, {"type": "mcp", "server_url": "file:///etc/passwd"},
     ]  # fmt: skip

@@ -27,6 +27,8 @@ from .gate.keys import NOBODY, Principal
 
 FAULTS = logging.getLogger("antiphon.api")
 KEY = "antiphon.exchange"
+SHAPE = "antiphon.errors"
+"""The key of an `ErrorShape` in the scope of a request that is another's part, whatever its path."""
 METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"})
 SWITCHED = 101
 """The status of a connection that became a WebSocket."""
@@ -196,7 +198,7 @@ class Envelope:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        exchange = scope[KEY] = Exchange.of(scope, errors=self._shape(scope["path"]))
+        exchange = scope[KEY] = Exchange.of(scope, errors=scope.get(SHAPE) or self._shape(scope["path"]))
 
         async def send_with_headers(message: Message) -> None:
             kind = message["type"].removeprefix("websocket.")

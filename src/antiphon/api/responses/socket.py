@@ -12,8 +12,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from antiphon.api.context import Context
 from antiphon.errors import AntiphonError, OverloadedError, RequestError
+from antiphon.http.error_shapes import OPENAI_ERRORS
 from antiphon.http.errors import INTERNAL, api_error, error_response
-from antiphon.http.exchange import FAULTS, KEY, Exchange
+from antiphon.http.exchange import FAULTS, KEY, SHAPE, Exchange
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.socket import CreateEvent, error_frame, event_frame, read_event
 from antiphon.wire.writer import EVENT_STREAM
@@ -177,6 +178,7 @@ class SocketSession:
             "query_string": b"",
             "headers": [*headers, (b"content-type", b"application/json")],
             SOCKET: turn,
+            SHAPE: OPENAI_ERRORS,
         }
 
     async def _refuse(self, error: AntiphonError, stream_id: str | None) -> None:
@@ -231,9 +233,8 @@ class _Frames:
             for event in events:
                 await self._event(event)
         elif not message.get("more_body", False):
-            error = json.loads(self._unsent)
-            described = error.get("error", error.get("message"))
             self._lane.over = True
+            described = json.loads(self._unsent)["error"]
             await self._send(error_frame(self._status, described, self._stream_id, self._headers))
 
     async def _event(self, event: bytes) -> None:

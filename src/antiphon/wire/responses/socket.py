@@ -66,13 +66,9 @@ def event_frame(data: bytes, stream_id: str | None) -> bytes:
     return data if not more else data[:-1] + b"," + encode(more)[1:]
 
 
-def error_frame(status: int, error: object, stream_id: str | None, headers: Mapping[str, str]) -> bytes:
+def error_frame(status: int, error: Mapping[str, Any], stream_id: str | None, headers: Mapping[str, str]) -> bytes:
     """A request that was not taken: its HTTP status and its error, with the headers that say when to try again."""
     named = {name: value for name, value in headers.items() if name.startswith("retry-after")}
-    fields = dict(error) if isinstance(error, dict) else {"message": str(error), "type": "invalid_request_error"}
-    frame: dict[str, Any] = {
-        "type": "error",
-        "status": status,
-        "error": {**fields, **({"headers": named} if named else {})},
-    }
+    described = {**error, "headers": named} if named else error
+    frame = {"type": "error", "status": status, "error": described}
     return encode(frame if stream_id is None else {**frame, "stream_id": stream_id})
