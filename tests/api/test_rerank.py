@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,18 @@ from antiphon.api import create_app
 from antiphon.catalog import open_catalog
 from antiphon.catalog.format_choice import known_formats
 from antiphon.catalog.static import StaticCatalog
-from antiphon.config import Config, EngineConfig, Limits, ModelEntry, ModelFilesConfig, shipped_entries
+from antiphon.config import (
+    Config,
+    EngineConfig,
+    HarmonyEntry,
+    Limits,
+    ModelEntry,
+    ModelFilesConfig,
+    shipped_entries,
+)
+from antiphon.engines import Scripted
 from antiphon.engines.gguf_file import read_gguf_metadata
+from antiphon.engines.llama_server import LlamaServer
 from antiphon.errors import ContextError, RequestError
 from antiphon.generation import Comparison, Model, Placed, plan_ranking, rank
 from antiphon.generation.ranking import cosine, cut_text
@@ -29,6 +39,7 @@ from antiphon.tokens import ByteTokenizer
 from kit.api import END, Got, exchange, ids, model, post_in_process, scripted
 from kit.corpora import corpus_file
 from kit.cross_encoder import CONTEXT, FRAME, write_cross_encoder
+from kit.llama_server import serving
 from kit.obedient import counting, matching
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -344,3 +355,54 @@ async def test_requests_wait_for_their_turn() -> None:
     app = create_app(StaticCatalog({"cross": matching()}), limits=Limits(max_concurrent=1, max_queue=8))
     many = await asyncio.gather(*(ask(app, query="a b", documents=["a", "a b"]) for _ in range(8)))
     assert [[one["index"] for one in got.json["results"]] for got in many] == [[1, 0]] * 8
+
+
+@pytest.fixture(scope="module")
+def ranking_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a llama.cpp server with a cross-encoder, and its file."""
+    path = tmp_path_factory.mktemp("server") / "ranker.gguf"
+    write_cross_encoder(path)
+    for url in serving(str(path), "ranks"):
+        yield url, path
+
+
+async def test_a_server_that_ranks_is_a_model_like_another(ranking_server: tuple[str, Path]) -> None:
+    url, path = ranking_server
+    there = LlamaServer(url=url, key_variable="RANKER_KEY")
+    entries = {
+        "chat": ModelEntry(engine=Scripted(reply="Hi.")),
+        "there": ModelEntry(task="rank", tokenizer=str(path), engine=there),
+        "here": ModelEntry(task="rank", source=str(path), slots=2),
+    }
+    config = Config(model="chat", models=entries, store=ModelFilesConfig(folder=str(path.parent)))
+    catalog = open_catalog(config, environ={"RANKER_KEY": "sesame"})
+    assert (catalog.default, catalog.ranking) == ("chat", "there")
+    try:
+        app = create_app(catalog)
+        documents = ["the cat", "the sun rises in the east.", "invoice paid"]
+        first, second = [await ask(app, model=m, query="what is?", documents=documents) for m in ("there", "here")]
+        assert first.status == second.status == 200, first.body
+        for one, other in zip(first.json["results"], second.json["results"], strict=True):
+            assert one["index"] == other["index"]
+            assert one["relevance_score"] == pytest.approx(other["relevance_score"], abs=1e-3)
+        assert first.json["usage"] == second.json["usage"]
+        unnamed = await ask(app, query="what is?", documents=documents)
+        assert (unnamed.json["model"], unnamed.headers["x-antiphon-scores"]) == ("there", "cross-encoder")
+        long = await ask(app, model="there", query="cat " * 30, documents=["cat " * 40])
+        assert (long.status, long.error["param"]) == (400, "documents[0]")
+    finally:
+        await catalog.aclose()
+
+
+@pytest.mark.parametrize(
+    ("entry", "key"),
+    [
+        (ModelEntry(task="rank", engine=Scripted()), "task"),
+        (ModelEntry(task="rank", source="a.gguf", harmony=HarmonyEntry(names=True)), "harmony"),
+        (ModelEntry(task="rank", engine=LlamaServer(url="http://127.0.0.1:1")), "tokenizer"),
+    ],
+)
+async def test_what_cannot_rank_is_a_fault_of_its_entry(entry: ModelEntry, key: str) -> None:
+    fault = entry.fault()
+    assert fault is not None
+    assert fault[0] == key

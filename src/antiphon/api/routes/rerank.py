@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from antiphon.api.context import Context
-from antiphon.api.openapi.parts import Described, operation
+from antiphon.api.openapi.parts import Described, operation, schema
 from antiphon.api.post import Post, PostRoute
 from antiphon.api.wires import Wire
 from antiphon.engines import Ranking
@@ -17,7 +17,7 @@ from antiphon.generation import Comparison, Model, RankingPlan, plan_ranking, ra
 from antiphon.http.gate.access import PREFIXES
 from antiphon.wire.json import encode
 from antiphon.wire.rerank.read import limit_of, to_comparison, to_comparisons
-from antiphon.wire.rerank.schema import RerankAnswer, RerankRequest, ScoreList, ScoreRequest
+from antiphon.wire.rerank.schema import RerankAnswer, RerankRequest, ScoreList, ScoreRequest, TextRank
 from antiphon.wire.rerank.write import rerank_answer, score_list
 
 METHOD = "x-antiphon-scores"
@@ -81,11 +81,15 @@ def _routes(context: Context) -> list[Route]:
     ]
 
 
-_DESCRIBED = Described(
-    (RerankRequest, RerankAnswer, ScoreRequest, ScoreList),
-    {
-        "/v1/rerank": {"post": operation("The documents that answer a query best.", RerankAnswer, body=RerankRequest)},
-        "/v1/score": {"post": operation("How well texts fit, pair by pair.", ScoreList, body=ScoreRequest)},
-    },
-)
-RERANK = Wire(name="rerank", routes=_routes, described=_DESCRIBED)
+def _described() -> Described:
+    """A request with ``texts`` is answered by a list."""
+    rerank = operation("The documents that answer a query best.", RerankAnswer, body=RerankRequest)
+    texts = {"type": "array", "items": schema(TextRank)["schema"]}
+    either = {"schema": {"anyOf": [schema(RerankAnswer)["schema"], texts]}}
+    rerank["responses"]["200"]["content"]["application/json"] = either
+    score = operation("How well texts fit, pair by pair.", ScoreList, body=ScoreRequest)
+    kinds = (RerankRequest, RerankAnswer, TextRank, ScoreRequest, ScoreList)
+    return Described(kinds, {"/v1/rerank": {"post": rerank}, "/v1/score": {"post": score}})
+
+
+RERANK = Wire(name="rerank", routes=_routes, described=_described())
