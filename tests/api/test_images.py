@@ -70,6 +70,7 @@ PLACES: list[tuple[str, dict[str, Any], str]] = [
         {"input": [{"role": "user", "content": [TEXT, input_part(PNG)]}], "stream": True},
         "input[0].content[1]",
     ),
+    ("/v1/responses/compact", {"input": [{"role": "user", "content": [input_part(PNG)]}]}, "input[0].content[0]"),
     ("/v1/responses/input_tokens", {"input": [{"role": "user", "content": [input_part(PNG)]}]}, "input[0].content[0]"),
     (
         "/v1/responses",
