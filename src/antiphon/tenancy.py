@@ -64,7 +64,7 @@ class FairRoom:
 
     Among owners with as many, the one whose last turn is longest ago is next, and among an owner's own requests the one
     that came first: who asks one after the other has as many turns as who asks for all at once. ``size`` is looked up
-    each time, so it may change; `let_in` makes use of more room.
+    each time, so it may change; `let_in` makes use of more room. Nobody enters a room of size 0.
     """
 
     def __init__(self, size: Callable[[], int]) -> None:
@@ -160,7 +160,8 @@ class FairRoom:
         return waiting
 
     def _fits(self, count: int) -> bool:
-        return self.running == 0 or self.running + count <= self._size()
+        size = self._size()
+        return size > 0 and (self.running == 0 or self.running + count <= size)
 
     def _take(self, owner: str, count: int) -> None:
         self.running += count

@@ -16,6 +16,8 @@ class Admission:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._room = FairRoom(lambda: rules.limits.max_concurrent)
+        self._behind: dict[tuple[str, int], FairRoom] = {}
+        """By model and its slots, the room for work that nobody waits for."""
 
     @property
     def running(self) -> int:
@@ -40,6 +42,7 @@ class Admission:
             raise self._queue_full()
         patience = self._rules.limits.queue_timeout
         async with AsyncExitStack() as place:
+            place.callback(self._let_in_behind)  # once the place is free, and nobody else has it
             try:
                 await place.enter_async_context(self._room.places(owner, patience=patience))
             except TimeoutError:
@@ -49,9 +52,34 @@ class Admission:
                 raise self._queue_full() from None
             yield
 
+    @asynccontextmanager
+    async def background(
+        self, owner: str, *, model: str, slots: int, places: int = 1, patience: float | None = None
+    ) -> AsyncIterator[None]:
+        """Runs the body once requests leave room for it: below all of them, and fair between the owners of such work.
+
+        ``slots`` is how many answers the engine of ``model`` makes at once. One of them stays free for the next request
+        that comes, unless there is no more than one; while a request waits, nothing enters. Raises `TimeoutError`
+        after ``patience`` seconds of waiting.
+        """
+        room = self._behind.setdefault((model, slots), FairRoom(lambda: self._left_of(slots)))
+        async with room.places(owner, places, patience=patience):
+            yield
+
+    def _left_of(self, slots: int) -> int:
+        """What requests leave of the slots of an engine. All that run count, whatever their model: some may be its."""
+        if self._room.waiting:
+            return 0
+        return max(0, max(1, min(slots, self._rules.limits.max_concurrent) - 1) - self._room.running)
+
     def let_in(self) -> None:
         """Those who wait enter as far as there is room: the room grew."""
         self._room.let_in()
+        self._let_in_behind()
+
+    def _let_in_behind(self) -> None:
+        for room in self._behind.values():
+            room.let_in()
 
     def _queue_full(self) -> OverloadedError:
         return OverloadedError(
