@@ -34,8 +34,8 @@ API_CLIENT = re.compile(r"lmdeploy/serve/openai/api_client\.py")
 LIMIT = 900
 """Seconds that a client may take, its environment included."""
 PLACES = (
-    "models", "chat", "completions", "embeddings", "rerank", "responses", "conversations", "interactive", "encode",
-    "invocations", "endpoints", "errors",
+    "models", "chat", "completions", "embeddings", "rerank", "responses", "conversations", "files", "batches",
+    "interactive", "encode", "invocations", "endpoints", "errors",
 )  # fmt: skip
 """A step's name begins with the endpoint that it asks."""
 

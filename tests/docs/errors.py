@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from antiphon.errors import codes
-from antiphon.errors.codes import Code
+from antiphon.errors.code import Code
 
 HEAD = """\
 # Errors and their codes
@@ -42,6 +42,11 @@ ERRORS: tuple[tuple[str, str, Mapping[str, Code]], ...] = (
         "opened at its first request.",
         codes.CONFIGURATION,
     ),
+    (
+        "`antiphon batch`",
+        "The command ends with it, and with the line.",
+        {code: row for code, row in codes.BATCHES.items() if row.status is not None},
+    ),
 )
 OTHERS: tuple[tuple[str, str, Mapping[str, Code]], ...] = (
     (
@@ -49,6 +54,12 @@ OTHERS: tuple[tuple[str, str, Mapping[str, Code]], ...] = (
         "The `error.code` of a failed [response](responses.md) is `context_length_exceeded`, `rate_limit_exceeded` or\n"
         "one of these.",
         codes.RESPONSES,
+    ),
+    (
+        "Batches",
+        "What the `errors` of a [batch](batches.md) that was refused say of its lines, and its error file of\n"
+        "lines that were not run.",
+        {code: row for code, row in codes.BATCHES.items() if row.status is None},
     ),
     (
         "Calls of tools",

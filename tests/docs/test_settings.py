@@ -16,7 +16,7 @@ from antiphon.config import Config, load_config
 from antiphon.engines import engine_kind
 from antiphon.engines.registry import built_in_kinds
 
-TABLES = ("server", "limits", "sessions", "log", "traces", "engine")
+TABLES = ("server", "limits", "sessions", "batches", "log", "traces", "engine")
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/operations.md").read_text("utf-8")
 

@@ -172,6 +172,7 @@ async def exchange_bytes(
     key: str | None = None,
     method: str = "POST",
     query: bytes = b"",
+    content_type: str = "application/json",
 ) -> Got:
     """The same for a body of any kind: the application's own three calls."""
     incoming = [{"type": "http.request", "body": body, "more_body": False}]
@@ -188,7 +189,7 @@ async def exchange_bytes(
     scope: dict[str, Any] = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
         "path": path, "raw_path": path.encode(), "query_string": query, "root_path": "",
-        "headers": [(b"content-type", b"application/json")], "client": None, "server": None,
+        "headers": [(b"content-type", content_type.encode())], "client": None, "server": None,
     }  # fmt: skip
     if key is not None:
         scope["headers"].append((b"authorization", f"Bearer {key}".encode()))

@@ -21,6 +21,7 @@ CHAT, TEXT, VECTORS, RESPONSES, COMPACT, INTERACTIVE = (
     f"/v1/{name}"
     for name in ("chat/completions", "completions", "embeddings", "responses", "responses/compact", "chat/interactive")
 )
+BATCHES = "/v1/batches"
 RERANK, SCORE = "/v1/rerank", "/v1/score"
 GOOD: Mapping[str, Fields] = {
     CHAT: {"messages": [USER]},
@@ -66,6 +67,7 @@ def bad_requests() -> Iterator[Bad]:
     yield from interactive()
     yield from other_names()
     yield from embeddings()
+    yield from batches()
     yield from ranking()
     yield from others()
     yield from unknown_places()
@@ -80,8 +82,23 @@ def wrong(path: str, param: str | None, **fields: Any) -> Bad:
 
 def malformed() -> Iterator[Bad]:
     """What is no JSON object, whatever the route."""
+    for path, what, body in ((path, *odd) for path in (*GOOD, BATCHES) for odd in odd_bodies()):
+        yield Bad(what, path, body)
+    for path in GOOD:
+        good = json.dumps(GOOD[path]).encode()
+        yield Bad("text/plain", path, good, headers={"content_type": "text/plain"})
+        yield Bad("gzip", path, good, headers={"content_type": "application/json", "content_encoding": "gzip"})
+        yield Bad(
+            "a model by its path", path, json.dumps({**GOOD[path], "model": "../../etc/passwd"}).encode(), "model"
+        )
+        yield Bad("a model by its URL", path, json.dumps({**GOOD[path], "model": "http://[::1]/m"}).encode(), "model")
+        yield Bad("a lone surrogate", path, good[:-1] + b', "model": "\\ud800"}', "model")
+
+
+def odd_bodies() -> Iterator[tuple[str, bytes]]:
+    """What is no JSON object."""
     deep = 100_000
-    bodies = {
+    yield from {
         "nothing": b"",
         "half an object": b'{"model": ',
         "a list": b"[]",
@@ -100,18 +117,7 @@ def malformed() -> Iterator[Bad]:
         "a number without end": b'{"user": 1e}',
         "brackets without end": b"[" * deep,
         "objects without end": b'{"a":' * deep,
-    }
-    for path in GOOD:
-        for what, body in bodies.items():
-            yield Bad(what, path, body)
-        good = json.dumps(GOOD[path]).encode()
-        yield Bad("text/plain", path, good, headers={"content_type": "text/plain"})
-        yield Bad("gzip", path, good, headers={"content_type": "application/json", "content_encoding": "gzip"})
-        yield Bad(
-            "a model by its path", path, json.dumps({**GOOD[path], "model": "../../etc/passwd"}).encode(), "model"
-        )
-        yield Bad("a model by its URL", path, json.dumps({**GOOD[path], "model": "http://[::1]/m"}).encode(), "model")
-        yield Bad("a lone surrogate", path, good[:-1] + b', "model": "\\ud800"}', "model")
+    }.items()
 
 
 def mistyped() -> Iterator[Bad]:
@@ -352,6 +358,32 @@ def ranking() -> Iterator[Bad]:
         yield Bad("a moderation", "/v1/moderations", json.dumps({"input": input}).encode(), "model")
 
 
+def batches() -> Iterator[Bad]:
+    """Batches of files that are nobody's, and what is no batch at all."""
+    good = {"input_file_id": "file-0", "endpoint": CHAT, "completion_window": "24h"}
+    bad: dict[str, list[Any]] = {
+        "input_file_id": ["", "file-0", "../../etc/passwd", "file-%00", "x" * 100_000, 1, None, ["a"], {"id": "a"}],
+        "endpoint": ["", "/v1/models", "/v1/batches", "http://[::1]/v1/chat/completions", "chat", 1, None, [CHAT]],
+        "completion_window": ["", "1h", "24H", "24", 24, None, ["24h"], "9" * 10_000],
+        "metadata": [1, "x", ["a"], {"k": 1}, {"k" * 65: ""}, {"k": "v" * 513}, {str(i): "" for i in range(17)}],
+        "output_expires_after": [
+            1, "1h", {}, {"anchor": "created_at"}, {"seconds": 3600}, {"anchor": "now", "seconds": 3600},
+            {"anchor": "created_at", "seconds": 3599}, {"anchor": "created_at", "seconds": 10**9},
+            {"anchor": "created_at", "seconds": "3600"}, {"anchor": "created_at", "seconds": 3600, "more": 1},
+        ],
+    }  # fmt: skip
+    for name, values in bad.items():
+        for value in values:
+            yield Bad(f"{name} {str(value)[:40]}", BATCHES, json.dumps({**good, name: value}).encode())
+        yield Bad(f"no {name}", BATCHES, json.dumps({key: one for key, one in good.items() if key != name}).encode())
+    for kind in ("application/json", "text/plain", "multipart/form-data", "multipart/form-data; boundary=", ""):
+        for body in (b"", b"{}", b"--\r\n\r\n", b"x" * 1000):
+            yield Bad(f"a file as {kind or 'nothing'}", "/v1/files", body, headers={"content_type": kind})
+    for path in ("/v1/files", BATCHES):
+        for query in ("limit=0", "limit=-1", "limit=x", "limit=99999999", "after=x", "after=%00", "after=../../etc"):
+            yield Bad(f"GET a page of {query}", f"{path}?{query}", None, method="GET", headers={})
+
+
 def others() -> Iterator[Bad]:
     invocations: list[tuple[str, Fields]] = [
         ("no task", {}), ("two tasks", {"prompt": "a", "input": "b"}), ("messages of nothing", {"messages": []}),
@@ -376,12 +408,15 @@ def unknown_places() -> Iterator[Bad]:
         "/", "/v1", "/v1/nothing", "/v1/models/none", "/v1/models/..%2f..%2fetc%2fpasswd", "/v1/models/%00",
         "/v1/responses/resp_0", "/v1/responses/%00", "/v1/responses/..%2f..%2fetc", "/v1/responses/resp_0/input_items",
         "/v1/conversations/conv_0", "/v1/conversations/conv_0/items", "/v1/conversations/conv_0/items/msg_0",
-        "/docs", "/redoc", "/v1/files", "/v1/fine_tuning/jobs", "/.env", "/v1/chat/completions/", "/%2e%2e/etc/passwd",
+        "/docs", "/redoc", "/v1/files/file-0", "/v1/files/file-0/content", "/v1/files/%00", "/v1/batches/batch_0",
+        "/v1/batches/..%2f..%2fetc", "/v1/files/..%2f..%2fetc/content",
+        "/v1/fine_tuning/jobs", "/.env", "/v1/chat/completions/", "/%2e%2e/etc/passwd",
     ):  # fmt: skip
         yield Bad("GET what is not there", path, None, method="GET", headers={})
     for path in (CHAT, TEXT, RESPONSES, VECTORS, RERANK, SCORE, "/v1/models", "/health"):
         yield Bad("a method that is not there", path, b"{}", method="PATCH")
-    for path in ("/v1/responses/resp_0/cancel", "/v1/conversations/conv_0/items"):
+    for path in ("/v1/responses/resp_0/cancel", "/v1/conversations/conv_0/items", "/v1/batches/batch_0/cancel"):
         yield Bad("POST to what is not there", path, b"{}")
-    for path in ("/v1/responses/resp_0", "/v1/conversations/conv_0", "/v1/conversations/conv_0/items/msg_0"):
+    conversation = "/v1/conversations/conv_0"
+    for path in ("/v1/responses/resp_0", conversation, f"{conversation}/items/msg_0", "/v1/files/file-0"):
         yield Bad("DELETE what is not there", path, None, method="DELETE", headers={})

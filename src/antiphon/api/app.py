@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from antiphon.config import Limits
+from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.http.cors import cors
 from antiphon.http.error_shapes import ErrorShape, error_shape
@@ -96,6 +96,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         sessions=Sessions(store, settings.clock, stored, steady),
         turns=UnfinishedTurns(store, settings.clock, stored.turns, steady),
         idempotency=Idempotency(archive),
+        batches=settings.batches or BatchesConfig(),
         keys=ring,
         rates=Rates(rules, ring, time.monotonic),
         metrics=metrics,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
-from antiphon.config import Limits
+from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
 from antiphon.http.errors import without_paths
@@ -60,6 +61,7 @@ class Context:
     keys: Keyring
     rates: Rates
     metrics: Metrics
+    batches: BatchesConfig
     tracing: Tracing | None = None
     tools: ServerTools | None = None
     offer_tools: bool = False
@@ -68,6 +70,8 @@ class Context:
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     traffic: Traffic = field(default_factory=Traffic)
     loads: set[asyncio.Task[Model]] = field(default_factory=set)
+    beside: list[Callable[[], AbstractAsyncContextManager[None]]] = field(default_factory=list)
+    """What runs as long as the application does, beside its requests; wires add to it as they make their routes."""
 
     @property
     def limits(self) -> Limits:

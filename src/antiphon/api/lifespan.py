@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from starlette.applications import Starlette
 
@@ -21,7 +21,10 @@ def lifespan_of(context: Context, *, preload: bool) -> Callable[[Starlette], Abs
         if preload:
             context.lifecycle.begin_loading()
             tasks.append(asyncio.ensure_future(_preload(context)))
-        yield
+        async with AsyncExitStack() as beside:
+            for work in context.beside:
+                await beside.enter_async_context(work())
+            yield
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

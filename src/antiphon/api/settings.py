@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from antiphon.config import Limits
+from antiphon.config import BatchesConfig, Limits
 from antiphon.http.gate.keys import Key
 from antiphon.observe import Tracing
 from antiphon.store import SessionLimits, Store
@@ -33,6 +33,7 @@ class AppOptions(TypedDict, total=False):
     tracing: Tracing | None
     store: Store | None
     session_limits: SessionLimits | None
+    batches: BatchesConfig | None
     reasoning_key: bytes | None
     tools: ServerTools | None
     offer_tools: bool
@@ -47,7 +48,8 @@ class AppSettings:
     X-38: only by the owner's word). ``preload``: the default model is loaded at once, and ``/health`` is 503 until
     then. ``keys``: who may come in; None lets everybody. ``public_metrics`` opens ``/metrics``; ``origins`` are the
     web pages that may call from a browser; ``tracing`` makes spans. ``store``: where sessions, responses and
-    conversations are stored (None: in memory); the application closes it. ``reasoning_key``: 32 bytes that encrypt
+    conversations are stored (None: in memory); the application closes it. ``batches`` bounds files and batches (None:
+    as the configuration does by itself). ``reasoning_key``: 32 bytes that encrypt
     reasoning which clients store; servers that share it read each other's. ``tools`` run on this side, in requests
     that list them, or in all with ``offer_tools``; the caller closes them. ``clock`` gives Unix time in seconds; the
     system's own is not followed into a jump at once.
@@ -65,6 +67,7 @@ class AppSettings:
     tracing: Tracing | None = None
     store: Store | None = None
     session_limits: SessionLimits | None = None
+    batches: BatchesConfig | None = None
     reasoning_key: bytes | None = None
     tools: ServerTools | None = None
     offer_tools: bool = False

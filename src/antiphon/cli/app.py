@@ -13,6 +13,7 @@ from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError,
 
 COMMANDS = {
     "serve": "Serve models over an OpenAI-compatible HTTP API.",
+    "batch": "Answer the requests of a file, without a server.",
     "chat": "Talk to a model in the terminal, or put one question to it.",
     "pull": "Fetch models into the store.",
     "models": "List the models that are known, and which are here.",

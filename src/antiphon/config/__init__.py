@@ -1,5 +1,6 @@
 """The configuration: its tables, and where each value comes from."""
 
+from .batches import BatchesConfig
 from .config import Config
 from .dialect import DialectConfig
 from .engine import EngineConfig
@@ -18,6 +19,7 @@ from .tools import ToolsConfig
 from .traces import TracesConfig
 
 __all__ = [
+    "BatchesConfig",
     "Config",
     "DialectConfig",
     "EngineConfig",

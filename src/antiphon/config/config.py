@@ -7,6 +7,7 @@ import msgspec
 from antiphon.errors import ConfigError, Position
 
 from .aliases import alias_fault
+from .batches import BatchesConfig
 from .dialect import DialectConfig
 from .engine import EngineConfig
 from .limits import Limits
@@ -38,6 +39,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     log: LogConfig = LogConfig()
     traces: TracesConfig = TracesConfig()
     sessions: SessionsConfig = SessionsConfig()
+    batches: BatchesConfig = BatchesConfig()
     tools: ToolsConfig = ToolsConfig()
     dialect: DialectConfig = DialectConfig()
     models: dict[str, ModelEntry] = {}

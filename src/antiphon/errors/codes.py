@@ -8,7 +8,6 @@ API then answers with the status of its class.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from . import (
@@ -32,21 +31,7 @@ from . import (
     UnsupportedError,
     VisibilityError,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """``meaning`` is one sentence. ``status``: the HTTP status of ``errors``, the classes that are raised with it.
-
-    ``incident``: a parser reports it beside the messages and reads on. ``tool``: a call of a tool failed so; the model
-    reads it in the tool's message. One code can be all three. None of them: the API stores it with a failed response.
-    """
-
-    meaning: str
-    status: int | None = None
-    errors: tuple[type[AntiphonError], ...] = ()
-    incident: bool = False
-    tool: bool = False
+from .code import Code
 
 
 def error(status: int, meaning: str, *errors: type[AntiphonError], incident: bool = False, tool: bool = False) -> Code:
@@ -118,6 +103,7 @@ REQUESTS = {
     "session_busy": error(409, "Another turn of this session is running.", ConflictError),
     "session_cancelled": error(409, "Another request cancelled this turn of the session.", ConflictError),
     "body_too_large": error(413, "The body has more bytes than the server takes.", RequestError),
+    "file_quota": error(413, "The files of this API key would take more room than they may.", RequestError),
     "uri_too_long": error(414, "The address has more bytes than the server takes.", RequestError),
     "unsupported_media_type": error(415, "The body is not declared to be JSON, or is compressed.", RequestError),
     "head_too_large": error(431, "The headers are too many or too long.", RequestError),
@@ -372,7 +358,34 @@ INCIDENTS = {
 }
 """What parsers repair in replies of models (`Incident`); the reply is read on."""
 
+BATCHES: Mapping[str, Code] = {
+    "bad_batch": error(400, "A file that `antiphon batch` is given has no lines of a batch.", RequestError),
+    "empty_file": Code("The input of a batch has no lines."),
+    "too_many_lines": Code("The input of a batch has more lines than it may."),
+    "line_too_long": Code("A line of a batch has more bytes than a request may."),
+    "invalid_json_line": Code("A line of a batch is blank, or no JSON object with the fields of a request."),
+    "invalid_custom_id": Code("A line of a batch has no `custom_id`, or one that is too long."),
+    "duplicate_custom_id": Code("Two lines of a batch have one `custom_id`."),
+    "invalid_method": Code("A line of a batch has another method than POST."),
+    "invalid_url": Code("A line of a batch goes to another endpoint than its batch."),
+    "invalid_body": Code("A line of a batch has no body, or asks in it for a stream or for work in the background."),
+    "batch_cancelled": Code("The batch was cancelled before the line was run."),
+    "batch_expired": Code("The batch expired before the line was run."),
+}
+"""What is wrong with lines of batches, as the batch or its error file says."""
+
 CODES: Mapping[str, Code] = MappingProxyType(
-    {**REQUESTS, **SERVER, **RESPONSES, **CONVERSATIONS, **MODELS, **CONFIGURATION, **OPENCHATML, **TOOLS, **INCIDENTS}
+    {
+        **REQUESTS,
+        **SERVER,
+        **RESPONSES,
+        **CONVERSATIONS,
+        **MODELS,
+        **CONFIGURATION,
+        **OPENCHATML,
+        **TOOLS,
+        **BATCHES,
+        **INCIDENTS,
+    }
 )
 """All of them."""

@@ -204,6 +204,7 @@ async def assembled(config: Config, *, preload: bool = True, **additions: Unpack
             tracing=tracing,
             store=store,
             session_limits=session_limits,
+            batches=config.batches,
             reasoning_key=reasoning_key,
             tools=toolbox if toolbox.sets else None,
             offer_tools=config.tools.offer,

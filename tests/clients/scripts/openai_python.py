@@ -4,6 +4,9 @@
 """The official Python client, on every endpoint."""
 
 import asyncio
+import contextlib
+import json
+import time
 from typing import Literal
 
 import openai
@@ -297,6 +300,39 @@ if OBEDIENT:
         else:
             assert [event.type for event in events[-2:]] == ["error", "response.failed"], events[-2:]
             assert events[-1].response.error.code
+
+
+@step
+def files():
+    file = client.files.create(file=("notes.txt", b"Some notes."), purpose="user_data")
+    assert client.files.retrieve(file.id).bytes == 11
+    assert file.id in {one.id for one in client.files.list(purpose="user_data")}
+    assert client.files.content(file.id).text == "Some notes."
+    assert client.files.delete(file.id).deleted
+
+
+@step
+def batches():
+    body = {"model": CHAT, "messages": SAY, **SHORT}
+    line = {"method": "POST", "url": "/v1/chat/completions", "body": body}
+    lines = "".join(json.dumps({"custom_id": str(i), **line}) + "\n" for i in range(3))
+    file = client.files.create(file=("in.jsonl", lines.encode()), purpose="batch")
+    made = client.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h")
+    while (batch := client.batches.retrieve(made.id)).status in ("validating", "in_progress", "finalizing"):
+        time.sleep(0.1)
+    assert (batch.status, batch.request_counts.completed) == ("completed", 3)
+    for one in client.files.content(batch.output_file_id).text.splitlines():
+        expect_text(json.loads(one)["response"]["body"]["choices"][0]["message"]["content"], "Good morning.")
+    assert made.id in {one.id for one in client.batches.list()}
+
+
+@step
+def batches_cancelled():
+    line = {"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": {"model": EMBEDDER, "input": "Hi"}}
+    file = client.files.create(file=("in.jsonl", json.dumps(line).encode()), purpose="batch")
+    made = client.batches.create(input_file_id=file.id, endpoint="/v1/embeddings", completion_window="24h")
+    with contextlib.suppress(openai.ConflictError):  # it was through already
+        assert client.batches.cancel(made.id).status in ("cancelling", "cancelled", "completed", "finalizing")
 
 
 finish("openai")

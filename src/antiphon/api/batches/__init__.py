@@ -1,0 +1,1 @@
+"""Files in the store, and batches that run from them beside the requests."""

@@ -1,0 +1,222 @@
+"""/v1/files and /v1/batches, and the routes below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import get_args
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from antiphon.api.batches.service import BatchService
+from antiphon.api.context import Context
+from antiphon.api.openapi.parts import Described, named, operation
+from antiphon.api.post import Post, PostRoute
+from antiphon.api.responses.runs import json_response
+from antiphon.api.wires import Wire
+from antiphon.http.errors import ClientGone
+from antiphon.http.exchange import GONE, KEY, Exchange
+from antiphon.http.gate.access import PREFIXES
+from antiphon.http.upload import UploadLimits, check_size, read_upload
+from antiphon.store.files import PREFIX as FILE_PREFIX
+from antiphon.store.files import StoredFile
+from antiphon.wire.batches.pages import ids_of_page, page_size
+from antiphon.wire.batches.schema import KEPT, Batch, BatchCreate, BatchList, DeletedFile, File, FileList, Purpose
+from antiphon.wire.batches.state import described
+from antiphon.wire.responses.listing import newest_is_first
+
+PAGE = {"after", "limit", "order", "purpose"}
+MOST_FILES = 10_000
+"""Of one page, and usual."""
+BYTES = "application/octet-stream"
+
+
+class FileRoutes:
+    """The routes of files, but for the upload."""
+
+    def __init__(self, service: BatchService) -> None:
+        self._service = service
+        self._files = service.files
+
+    async def list(self, request: Request) -> Response:
+        """A page of the owner's files, the newest first unless ``order`` is asc."""
+        query = request.query_params
+        _ignore(request, set(query) - PAGE)
+        most = page_size(query, usual=MOST_FILES, most=MOST_FILES)
+        owner, newest = _owner(request), newest_is_first(query, usual=True)
+        ids = ids_of_page(await self._files.ids(owner), query, FILE_PREFIX, newest_first=newest)
+        found: list[File] = []
+        async for file in self._files.all(owner, ids):
+            if query.get("purpose", file.purpose) == file.purpose:
+                found.append(described(file))
+            if len(found) > most:
+                break
+        page = found[:most]
+        names = [file.id for file in page] or [""]
+        listed = FileList(data=page, first_id=names[0], last_id=names[-1], has_more=len(found) > most)
+        return json_response(listed)
+
+    async def retrieve(self, request: Request) -> Response:
+        return json_response(described(await self._file(request)))
+
+    async def content(self, request: Request) -> Response:
+        """Its bytes, as they were uploaded or written."""
+        file = await self._file(request)
+        pieces = self._files.content(_owner(request), file)
+        return StreamingResponse(pieces, media_type=BYTES, headers={"content-length": str(file.bytes)})
+
+    async def delete(self, request: Request) -> Response:
+        file = await self._file(request)
+        self._service.check_unused(_owner(request), file)
+        await self._files.delete(_owner(request), file)
+        return json_response(DeletedFile(id=file.id))
+
+    async def _file(self, request: Request) -> StoredFile:
+        return await self._files.file(_owner(request), request.path_params["id"])
+
+
+class CreateFile:
+    """POST /v1/files: a form, whose file is written to the store piece by piece."""
+
+    def __init__(self, context: Context, service: BatchService) -> None:
+        self._context = context
+        self._files = service.files
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope[KEY]
+        self._context.traffic.requests += 1
+        try:
+            file = await self._created(exchange, Request(scope, receive))
+            await json_response(described(file))(scope, receive, send)
+        except ClientGone:
+            exchange.status = GONE
+            self._context.traffic.clients_gone += 1
+
+    async def _created(self, exchange: Exchange, request: Request) -> StoredFile:
+        self._context.lifecycle.check()
+        owner, config = exchange.owner, self._context.batches
+        left = await self._files.left(owner)
+        with self._files.coming(owner) as coming:
+            limits = UploadLimits(config.max_file, left, self._context.limits.body_timeout, coming.add)
+            async with read_upload(request, limits) as upload:
+                limits.left = await self._files.left(owner) + coming.size  # others came meanwhile
+                check_size(upload, limits)
+                exchange.size = upload.size
+                return await self._files.create(
+                    owner,
+                    upload.pieces(),
+                    filename=upload.filename,
+                    purpose=upload.purpose,
+                    lifetime=upload.lifetime,
+                )
+
+
+class CreateBatch(PostRoute):
+    """POST /v1/batches: takes a batch, which is checked and run beside the requests."""
+
+    def __init__(self, context: Context, service: BatchService) -> None:
+        super().__init__(context)
+        self._service = service
+
+    async def answer(self, post: Post) -> None:
+        wire = await post.read(BatchCreate)
+        await post.send_json(await self._service.create(post.exchange.owner, wire))
+
+
+class BatchRoutes:
+    """The routes of batches, but for making one."""
+
+    def __init__(self, service: BatchService) -> None:
+        self._service = service
+
+    async def list(self, request: Request) -> Response:
+        """A page of the owner's batches, the newest first."""
+        _ignore(request, set(request.query_params) - {"after", "limit"})
+        return json_response(await self._service.page(_owner(request), request.query_params))
+
+    async def retrieve(self, request: Request) -> Response:
+        return json_response(await self._service.batch(_owner(request), request.path_params["id"]))
+
+    async def cancel(self, request: Request) -> Response:
+        return json_response(await self._service.cancel(_owner(request), request.path_params["id"]))
+
+
+def _routes(context: Context) -> Sequence[Route]:
+    if not context.batches.enabled:
+        return []
+    service = BatchService(context)
+    context.beside.append(service.running)
+    return [route for prefix in PREFIXES for route in _at(prefix, context, service)]
+
+
+def _at(prefix: str, context: Context, service: BatchService) -> Iterable[Route]:
+    files, batches = FileRoutes(service), BatchRoutes(service)
+    return [
+        Route(f"{prefix}/files", files.list, methods=["GET"]),
+        Route(f"{prefix}/files", CreateFile(context, service), methods=["POST"]),
+        Route(f"{prefix}/files/{{id}}", files.retrieve, methods=["GET"]),
+        Route(f"{prefix}/files/{{id}}", files.delete, methods=["DELETE"]),
+        Route(f"{prefix}/files/{{id}}/content", files.content, methods=["GET"]),
+        Route(f"{prefix}/batches", batches.list, methods=["GET"]),
+        Route(f"{prefix}/batches", CreateBatch(context, service), methods=["POST"]),
+        Route(f"{prefix}/batches/{{id}}", batches.retrieve, methods=["GET"]),
+        Route(f"{prefix}/batches/{{id}}/cancel", batches.cancel, methods=["POST"]),
+    ]
+
+
+def _ignore(request: Request, names: Iterable[str]) -> None:
+    exchange: Exchange = request.scope[KEY]
+    exchange.ignored = (*exchange.ignored, *sorted(names))
+
+
+def _owner(request: Request) -> str:
+    exchange: Exchange = request.scope[KEY]
+    return exchange.owner
+
+
+def _described() -> Described:
+    one = [named("id")]
+    upload = operation("Stores a file.", File)
+    fields: dict[str, dict[str, object]] = {
+        "file": {"type": "string", "format": "binary"},
+        "purpose": {"enum": list(get_args(Purpose))},
+        "expires_after[anchor]": {"const": "created_at"},
+        "expires_after[seconds]": {"type": "integer", "minimum": KEPT[0], "maximum": KEPT[1]},
+    }
+    form = {"type": "object", "properties": fields, "required": ["file", "purpose"], "additionalProperties": False}
+    upload["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
+    content = operation("The bytes of a file.", File)
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    content["responses"]["200"]["content"] = {BYTES: binary}
+    listed = {**operation("The files.", FileList), "parameters": _queries("after", "limit", "order", "purpose")}
+    return Described(
+        (File, FileList, DeletedFile, BatchCreate, Batch, BatchList),
+        {
+            "/v1/files": {"get": listed, "post": upload},
+            "/v1/files/{id}": {
+                "parameters": one,
+                "get": operation("One file.", File),
+                "delete": operation("Deletes a file.", DeletedFile),
+            },
+            "/v1/files/{id}/content": {"parameters": one, "get": content},
+            "/v1/batches": {
+                "get": {**operation("The batches.", BatchList), "parameters": _queries("after", "limit")},
+                "post": operation("Makes a batch of the lines of a file.", Batch, body=BatchCreate),
+            },
+            "/v1/batches/{id}": {"parameters": one, "get": operation("One batch.", Batch)},
+            "/v1/batches/{id}/cancel": {"parameters": one, "post": operation("Cancels a batch.", Batch)},
+        },
+    )
+
+
+def _queries(*names: str) -> list[dict[str, object]]:
+    kinds: dict[str, dict[str, object]] = {
+        "limit": {"type": "integer", "minimum": 1},
+        "order": {"enum": ["asc", "desc"]},
+    }
+    return [{"name": name, "in": "query", "schema": kinds.get(name, {"type": "string"})} for name in names]
+
+
+BATCHES = Wire(name="batches", routes=_routes, described=_described())

@@ -1,0 +1,15 @@
+"""A server with batches over a store in a file, which a test kills: ``crashing_batches.py FOLDER`` prints its URL."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from antiphon.api.server.server import Server
+from antiphon.store import SqliteStore
+from kit.api import END, app, ids, scripted
+
+if __name__ == "__main__":
+    engine = scripted(ids("word " * 2, END), delay=0.0005, slots=5)
+    application = app(engine, store=SqliteStore(Path(sys.argv[1]) / "batches.db"))
+    Server(application, on_ready=lambda url: print(url, flush=True)).run()
