@@ -28,6 +28,7 @@ from kit.responses import (
     THOUGHT,
     VOCABULARY,
     WEATHER_TOOL,
+    checked_response,
     events_of,
     harmony_ids,
     oss_app,
@@ -120,6 +121,18 @@ def test_a_web_search_is_an_item_around_which_its_events_stand(toolbox: Toolbox)
     assert [item["type"] for item in output] == ["reasoning", "web_search_call", "message"]
     assert output[1]["action"] == {"type": "search", "query": "bears", "queries": ["bears"]}
     assert output[1]["status"] == "completed"
+
+
+@pytest.mark.parametrize("query", ["bears", "zebra"])
+def test_the_sources_of_a_search_are_there_where_they_are_requested(toolbox: Toolbox, query: str) -> None:
+    searched = begun(*to("browser.search", f'{{"query": "{query}"}}'))
+    for include in ([], ["web_search_call.action.sources"]):
+        with running(oss_app(turns(searched, ANSWER), tools=toolbox)) as base:
+            response = checked_response(respond(base, {"tools": [{"type": "web_search"}], "include": include}).json)
+        action = response["output"][0]["action"]
+        assert ("sources" in action) is bool(include)
+        found = [source["url"].endswith("bern.md") for source in action.get("sources", ())]
+        assert found == ([True] if include and query == "bears" else [])
 
 
 BUILT_IN = {

@@ -171,6 +171,7 @@ class RequestReader:
             expose_reasoning=context.reveals(self._exchange),
             encrypt=(lambda message: context.cipher.encrypt(message, owner)) if encrypted else None,
             code_outputs="code_interpreter_call.outputs" in include,
+            search_sources="web_search_call.action.sources" in include,
             container_id=f"cntr_{thread.partition('_')[2]}",
             offers=requested.tools.offers,
             served=requested.tools.served,

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from antiphon.conversation import BROWSER, JsonSchema, ToolNamespace, ToolSpec
@@ -102,7 +102,8 @@ class Browser:
         query = arguments["query"]
         topn = max(1, min(int(arguments.get("topn", 10)), MAX_TOPN))
         hits = await self._backend.search(query, topn)
-        return self.history(call.session).show(_results(query, hits))
+        shown = self.history(call.session).show(_results(query, hits))
+        return replace(shown, provenance={**shown.provenance, "links": [hit.url for hit in hits]})
 
     async def _open(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
         history = self.history(call.session)

@@ -69,6 +69,7 @@ class ResponseView:
     expose_reasoning: bool = False
     encrypt: Callable[[Message], str] | None = None
     code_outputs: bool = False
+    search_sources: bool = False
     container_id: str = "cntr_0"
     offers: Mapping[str, ClientTool] = field(default_factory=dict)
     served: frozenset[str] = frozenset()
@@ -176,7 +177,9 @@ class Output:
         name = recipient.removeprefix(f"{FUNCTIONS}.")
         label, _, tool = name.partition("__")
         if namespace == "browser" or label == "browser":
-            return self._new(lambda place: OpenWebSearch(place, tool or function), OpenWebSearch)
+            return self._new(
+                lambda place: OpenWebSearch(place, tool or function, sources=view.search_sources), OpenWebSearch
+            )
         if label == "python":
             return self._new(
                 lambda place: OpenCodeInterpreter(

@@ -44,10 +44,14 @@ class OpenServerCall(OpenItem, Protocol):
 
 
 class OpenWebSearch:
-    """A call of the browser. What it does is known once its arguments are whole, so it begins then."""
+    """A call of the browser. What it does is known once its arguments are whole, so it begins then.
 
-    def __init__(self, place: Place, function: str) -> None:
+    ``sources``: whether the client requested the addresses that a search found.
+    """
+
+    def __init__(self, place: Place, function: str, *, sources: bool = False) -> None:
         self.place = place
+        self._includes_sources = sources
         self._function = function
         self._action: dict[str, Any] = {"type": "search", "query": ""}
 
@@ -68,6 +72,9 @@ class OpenWebSearch:
         source = result.output.provenance.get("source") if result.output else None
         if isinstance(source, str) and self._action["type"] != "search":
             self._action = {**self._action, "url": source}
+        if self._includes_sources and self._action["type"] == "search":
+            links = result.output.provenance.get("links", ()) if result.output else ()
+            self._action = {**self._action, "sources": [{"type": "url", "url": link} for link in links]}
         status: Status = "completed" if result.ok else "failed"
         return [WebSearchCallCompleted(**self.place.at), item_done(self, status)]
 
