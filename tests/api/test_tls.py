@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from openai import AsyncOpenAI
+from websockets.asyncio.client import connect
 
 from antiphon.api import Limits, serve
 from antiphon.api.server.server import Server
@@ -145,3 +146,15 @@ def test_a_certificate_does_not_stand_for_keys(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         serve(app(REPLY), host="0.0.0.0", tls=certificate(*signed(tmp_path)))
     assert refused.value.code == "keys_missing"
+
+
+async def test_a_websocket_is_encrypted_like_every_answer(tmp_path: Path) -> None:
+    cert, key = signed(tmp_path)
+    trusted = ssl.create_default_context(cafile=cert)
+    async with Https(certificate(cert, key)) as server:
+        address = server.url.replace("https:", "wss:")
+        async with connect(f"{address}/v1/responses", ssl=trusted, compression=None) as socket:
+            await socket.send('{"type": "response.create", "input": "Capital of France?", "store": false}')
+            while "response.completed" not in (frame := await socket.recv(decode=True)):
+                pass
+    assert '"text":"Paris."' in frame
