@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from antiphon.catalog.pulling import Pull
 from antiphon.generation import Model, ModelFacts
 from antiphon.tools import Offer
 
@@ -52,6 +53,20 @@ class ModelSource(Protocol):
 
     async def aclose(self) -> None:
         """Stops every engine."""
+
+
+@runtime_checkable
+class ModelFiles(Protocol):
+    """A source whose models' files can be fetched and deleted while it serves."""
+
+    def is_here(self, name: str) -> bool:
+        """Whether the model can be loaded without fetching anything. Raises `NotFoundError`."""
+
+    def pull(self, name: str) -> Pull:
+        """Fetches the model, or joins those who do. Raises `NotFoundError`."""
+
+    async def remove(self, name: str) -> None:
+        """Deletes the model's file. Raises `NotFoundError`."""
 
 
 class ServerTools(Protocol):

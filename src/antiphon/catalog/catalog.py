@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from antiphon.config import Entries, ModelEntry, find_entry
 from antiphon.errors import NotFoundError, near
 from antiphon.generation import Model, ModelFacts
+from antiphon.models.store import InstalledModel, ModelStore
 
 from .describe import Described
 from .memory import SleepingEngine
+from .pulling import Pull
 from .reconnecting import ReconnectingEngine
 
 Load = Callable[[str, ModelEntry], Awaitable[Model]]
@@ -23,7 +25,8 @@ class Catalog:
     """What a server or a program can answer with: a value that is handed around, closed by whoever made it.
 
     ``listed`` are the names that callers are shown, the default first; an alias, and any other entry, is found too.
-    ``embedding`` and ``ranking`` are the defaults for these. ``created`` are Unix times in seconds, by name.
+    ``embedding`` and ``ranking`` are the defaults for these. ``created`` are Unix times in seconds, by name. ``store`` has
+    the files of its models, and ``forget`` is called with the name of one whose file is another now.
     """
 
     def __init__(
@@ -36,6 +39,8 @@ class Catalog:
         embedding: str | None = None,
         ranking: str | None = None,
         created: Mapping[str, int] = {},
+        store: ModelStore | None = None,
+        forget: Callable[[str], object] = lambda name: None,
     ) -> None:
         self._entries = entries
         self._load = load
@@ -45,6 +50,9 @@ class Catalog:
         self.embedding, self.ranking = embedding, ranking
         self._loading: dict[str, asyncio.Task[Model]] = {}
         self._retired: list[asyncio.Task[Model]] = []
+        self._store = store
+        self._forget = forget
+        self._pulls: dict[str, Pull] = {}
         self.names = tuple(dict.fromkeys(find_entry(name, entries)[0] for name in listed))
 
     @property
@@ -109,12 +117,57 @@ class Catalog:
         changed = {name for name in known if other._entries.get(name) != self._entries.get(name)}
         self._entries, self._created = other._entries, other._created
         self.names, self.embedding, self.ranking = other.names, other.embedding, other.ranking
-        self._described = {name: facts for name, facts in self._described.items() if name not in changed}
-        for task in [self._loading.pop(name) for name in changed & self._loading.keys()]:
-            self._retired.append(task)
-            engine = task.result().engine if is_ready(task) else None
-            if isinstance(engine, SleepingEngine | ReconnectingEngine):
-                await engine.retire()
+        for name in changed:
+            await self._retire(name)
+
+    def is_here(self, name: str) -> bool:
+        """Whether the model can be loaded without fetching anything. Raises `NotFoundError`."""
+        own, entry = self._find(name)
+        return not entry.engine.needs_file or self._store is None or self._store.path(own, entry) is not None
+
+    def pull(self, name: str) -> Pull:
+        """Fetches the model of that name or alias, from where its entry says; who asks again gets the same pull.
+
+        Raises `NotFoundError` for a name without an entry, and for an entry without a source.
+        """
+        own, entry = self._find(name)
+        if self._store is None or not entry.source:
+            raise NotFoundError(f"there is nowhere to fetch {name!r} from", code="model_not_found")
+        pull = self._pulls.get(own)
+        if pull is None or pull.done.done():
+            pull = self._pulls[own] = Pull.begun(self._store, own, entry)
+            pull.done.add_done_callback(lambda done: self._pulled(own, done))
+        return pull
+
+    async def remove(self, name: str) -> None:
+        """Deletes the model's file from the store, and unloads it; what runs goes on with the model that it has.
+
+        Raises `NotFoundError` for one that is not in the store: files elsewhere are not its own.
+        """
+        own, _ = self._find(name)
+        if self._store is None or not await asyncio.to_thread(self._store.remove, own):
+            raise NotFoundError(f"the model {name!r} is not in the store", code="model_not_found")
+        self._forget(own)
+        self.names = tuple(one for one in self.names if one != own or own in (self.default, self.embedding, self.ranking))
+        await self._retire(own)
+
+    def _pulled(self, own: str, done: asyncio.Future[InstalledModel]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            return
+        self._described.pop(own, None)
+        self._forget(own)
+        self.names = tuple(dict.fromkeys((*self.names, own)))
+
+    async def _retire(self, own: str) -> None:
+        """From now on the model is described and loaded anew."""
+        self._described.pop(own, None)
+        task = self._loading.pop(own, None)
+        if task is None:
+            return
+        self._retired.append(task)
+        engine = task.result().engine if is_ready(task) else None
+        if isinstance(engine, SleepingEngine | ReconnectingEngine):
+            await engine.retire()
 
     async def aclose(self) -> None:
         """Stops every engine, those that are still loading too."""

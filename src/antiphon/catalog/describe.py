@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from antiphon.config import EngineConfig, ModelEntry, shipped_entries, with_catalogue
-from antiphon.conversation import Conversation, Message, Role, ToolSpec
 from antiphon.engines.kind import DEFAULT_CONTEXT
-from antiphon.errors import AntiphonError
 from antiphon.formats import Format, FormatRegistry
 from antiphon.formats.harmony import Harmony
-from antiphon.generation import Layer, ModelFacts, context_of
+from antiphon.generation import Layer, ModelFacts, context_of, offers_tools, reasons
 from antiphon.models.store import file_digest
 
+from .file_facts import file_facts
 from .format_choice import harmony_options
 from .layers import layers_of, opened_context, warn_of_engine
 from .model_source import ModelSource, format_of, read_source
@@ -74,6 +73,8 @@ class Described:
             trained_context=self.trained_context,
             embedding=self.source.text.dimensions or None,
             size=path.stat().st_size if path is not None else None,
+            chat_template=self.source.text.template,
+            file=file_facts(self.source, self.entry) if path is not None else None,
         )
 
 
@@ -159,21 +160,3 @@ def described_lines(facts: ModelFacts) -> Iterator[str]:
     if facts.max_output_tokens:
         yield f"answers at most {facts.max_output_tokens}"
     yield from (f"{name} {setting.value} ({setting.origin})" for name, setting in values.items())
-
-
-def reasons(format: Format) -> bool:
-    """Whether replies in the format have reasoning that is told from the answer."""
-    replies = getattr(format, "replies", None)
-    return isinstance(format, Harmony) or getattr(replies, "reasoning", None) is not None
-
-
-_TOOL = ToolSpec(name="f", description="", parameters={"type": "object", "properties": {}})
-
-
-def offers_tools(format: Format) -> bool:
-    """Whether tools can be offered in the format: a prompt with one says so."""
-    question = Conversation((Message(role=Role.USER, text="?"),))
-    try:
-        return list(format.render(replace(question, tools=(_TOOL,)))) != list(format.render(question))
-    except AntiphonError:
-        return False

@@ -71,6 +71,8 @@ def open_catalog(
         embedding=embedding,
         ranking=ranking_default(config),
         created=created,
+        store=store,
+        forget=loader.forget,
     )
 
 
@@ -148,6 +150,10 @@ class Loader:
         described = await self.describe(name, entry, fetch=True)
         self.described.pop(name, None)  # The next load is of the files as they are then.
         return await open_model(described, config=self.config, environ=self.environ, memory=self.memory)
+
+    def forget(self, name: str) -> None:
+        """What was read of the model's files is read anew."""
+        self.described.pop(name, None)
 
     async def _file(self, name: str, entry: ModelEntry, *, fetch: bool) -> Path:
         path = self.store.path(name, entry)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from antiphon.config import ModelEntry
-from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
+from antiphon.engines.gguf_file import GgufFile, GgufValue, read_gguf
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import Format, FormatRegistry
 from antiphon.models.text import ModelText, gguf_text, read_model_text
@@ -21,11 +21,15 @@ from .format_choice import FALLBACK, KNOWN_CONTROLS, choose_format
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """What a model's files say. ``metadata`` is that of its GGUF file, where it has one on this machine."""
+    """What a model's files say. ``metadata`` is that of its GGUF file, where it has one on this machine.
+
+    ``parameters`` is how many that file has.
+    """
 
     text: ModelText
     path: Path | None = None
     metadata: Mapping[str, GgufValue] = field(default_factory=dict)
+    parameters: int | None = None
 
 
 async def read_source(entry: ModelEntry, path: Path | None) -> ModelSource:
@@ -34,9 +38,10 @@ async def read_source(entry: ModelEntry, path: Path | None) -> ModelSource:
     Errors: `ModelError` for files that cannot be read and vocabularies that are not covered.
     """
     if path is not None:
-        metadata = await asyncio.to_thread(read_metadata, path)
+        file = await asyncio.to_thread(read_file, path)
         try:
-            return ModelSource(await asyncio.to_thread(gguf_text, metadata), path, metadata)
+            text = await asyncio.to_thread(gguf_text, file.metadata)
+            return ModelSource(text, path, file.metadata, file.parameters)
         except TokenError as error:
             raise ModelError(f"{path.name}: {error.message}", code=error.code) from None
     if entry.tokenizer:
@@ -44,11 +49,11 @@ async def read_source(entry: ModelEntry, path: Path | None) -> ModelSource:
     return ModelSource(ModelText(tokenizer=ByteTokenizer(KNOWN_CONTROLS)))
 
 
-def read_metadata(path: Path) -> Mapping[str, GgufValue]:
-    """The metadata of the file at ``path``. Raises `ModelError` where there is none, or it is no GGUF file."""
+def read_file(path: Path) -> GgufFile:
+    """What the file at ``path`` says of its model. Raises `ModelError` where there is none, or it is no GGUF file."""
     if not path.is_file():
         raise ModelError(f"there is no model file {path}", code="model_not_found")
-    return read_gguf_metadata(path)
+    return read_gguf(path)
 
 
 def format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegistry, *, fallback: str) -> Format:

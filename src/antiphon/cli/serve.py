@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from antiphon.api.server.server import on_loop, serving
+from antiphon.api.server.server import bound, on_loop, serving
 from antiphon.catalog.describe import described_lines
 from antiphon.config import Config, find_entry
 from antiphon.generation import ModelFacts
@@ -53,6 +53,9 @@ def command(
     expose_reasoning: Annotated[
         bool | None, typer.Option("--expose-reasoning", help="Clients see the model's reasoning.")
     ] = None,
+    ollama: Annotated[
+        bool | None, typer.Option("--ollama", help="Listen at 127.0.0.1:11434 too, where Ollama's clients look.")
+    ] = None,
     tools: ToolsOption = None,
     mcp: McpOption = None,
     dialect: Annotated[
@@ -74,7 +77,7 @@ def command(
         config, model=model, format=format, chat_template=chat_template,
         server__host=host, server__port=port, server__without_keys=without_keys,
         server__expose_reasoning=expose_reasoning, server__tls_cert=tls_cert, server__tls_key=tls_key,
-        server__origins=origins,
+        server__origins=origins, server__ollama=ollama,
         engine__context=context, engine__slots=slots, engine__threads=threads, tools__names=tools, tools__mcp=mcp,
         dialect__name=dialect, dialect__strict=strict_seed,
         log__access=access_log, log__form=log_form,
@@ -90,6 +93,8 @@ async def run(config: Config, read: Callable[[], Config], *, as_json: bool) -> N
     server = config.server
     tls = certificate(server.tls_cert, server.tls_key)
     name, _ = find_entry(config.model, config.entries)
+    beside = bound(server.ollama_port) if server.ollama else None
+    also = "http://{}:{}".format(*beside.getsockname()) if beside is not None else None
     async with assembled(config) as parts:
         await serving(
             parts.app,
@@ -98,11 +103,12 @@ async def run(config: Config, read: Callable[[], Config], *, as_json: bool) -> N
             drain=server.drain,
             without_keys=server.without_keys,
             tls=tls,
+            beside=beside,
             on_hangup=Reload(parts.app, parts.catalog, config, read),
             on_ready=lambda url: (
-                print_json({"url": url, "model": name})
+                print_json({"url": url, "model": name} | ({"ollama": also} if also else {}))
                 if as_json
-                else greet(url, name, spoken(parts.catalog.facts(name), config))
+                else greet(url, name, spoken(parts.catalog.facts(name), config), also)
             ),
         )
 
@@ -112,9 +118,11 @@ def spoken(facts: ModelFacts | None, config: Config) -> ModelFacts | None:
     return facts and facts_under(facts, dialects_of(config.dialect)[config.dialect.name])
 
 
-def greet(url: str, model: str, facts: ModelFacts | None) -> None:
-    """What to do with a server that listens, and what its model got from where."""
+def greet(url: str, model: str, facts: ModelFacts | None, also: str | None = None) -> None:
+    """What to do with a server that listens, ``also`` for Ollama's clients, and what its model got from where."""
     print(f"antiphon {__version__} serves {model} at {url}/v1  (Ctrl-C stops)\n\nTry:\n{curl_line(url, model)}\n")
+    if also is not None:
+        print(f"For Ollama's clients: {also}\n")
     if facts is not None:
         print(f"{model} (antiphon config --explain KEY says more):")
         print("".join(f"  {line}\n" for line in described_lines(facts)))

@@ -16,7 +16,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     a server listen beyond this machine though it has none. ``public_metrics`` shows ``/metrics`` to all, and
     ``expose_reasoning`` what models think. ``tls_cert`` and
     ``tls_key`` are PEM files. ``origins``: the web pages, between commas, that may call it from a browser.
-    ``wires``: further APIs, between commas, by the names that installed packages give them.
+    ``wires``: further APIs, between commas, by the names that installed packages give them. ``ollama`` listens at
+    127.0.0.1 on ``ollama_port`` too, where the clients of Ollama look for it.
     """
 
     host: str = "127.0.0.1"
@@ -30,3 +31,5 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     public_metrics: bool = False
     expose_reasoning: bool = False
     wires: str = ""
+    ollama: bool = False
+    ollama_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 11434

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import mmap
 import struct
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Final
 
@@ -36,8 +38,21 @@ _SCALARS: Final = {
 _MAX_DEPTH: Final = 4
 
 
+@dataclass(frozen=True, slots=True)
+class GgufFile:
+    """``metadata``: every key and its value. ``parameters``: the numbers of all tensors; None: malformed."""
+
+    metadata: dict[str, GgufValue]
+    parameters: int | None
+
+
 def read_gguf_metadata(path: Path) -> dict[str, GgufValue]:
-    """Every key of the file and its value.
+    """Every key of the file and its value. Errors are those of `read_gguf`."""
+    return read_gguf(path).metadata
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """What stands before the tensors' own data.
 
     Errors: `ModelError`, code ``model_unreadable``, ``not_gguf``, ``gguf_truncated`` or ``gguf_malformed``, with the
     byte offset where the reading failed.
@@ -47,7 +62,8 @@ def read_gguf_metadata(path: Path) -> dict[str, GgufValue]:
             if file.read(4) != b"GGUF":
                 raise ModelError(f"{path} is not a GGUF file", code="not_gguf", hint="Its first bytes are not “GGUF”.")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                return _Reader(content, path).metadata()
+                reader = _Reader(content, path)
+                return GgufFile(reader.metadata(), reader.parameters())
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}", code="model_unreadable") from None
 
@@ -56,7 +72,9 @@ def read_gguf_tensors(path: Path) -> list[str]:
     """The names of the file's tensors. Errors are those of `read_gguf_metadata`."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _Reader(content, path).tensors()
+            reader = _Reader(content, path)
+            reader.metadata()
+            return [name for name, _ in reader.tensors()]
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read: {error}", code="model_unreadable") from None
 
@@ -80,14 +98,22 @@ class _Reader:
             values[key] = self._value(int(self._scalar(4)))
         return values
 
-    def tensors(self) -> list[str]:
-        """Behind the metadata: each tensor's name, dimensions, type and place."""
-        self.metadata()
-        names = []
-        for _ in range(self._affordable(self._tensors, 24)):
-            names.append(self._string())
-            self._skip(8 * int(self._scalar(4)) + 12)
-        return names
+    def tensors(self) -> list[tuple[str, int]]:
+        """Behind the metadata: each tensor's name, and how many numbers it has."""
+        return [self._tensor() for _ in range(self._affordable(self._tensors, 24))]
+
+    def parameters(self) -> int | None:
+        """Behind the metadata: the numbers of all tensors."""
+        try:
+            return sum(numbers for _, numbers in self.tensors())
+        except ModelError:  # Whoever loads the tensors says what is wrong with them.
+            return None
+
+    def _tensor(self) -> tuple[str, int]:
+        name, dimensions = self._string(), self._affordable(int(self._scalar(4)), 8)
+        numbers = prod(int(self._scalar(10)) for _ in range(dimensions))
+        self._skip(4 + 8)  # its type, and where its data is
+        return name, numbers
 
     def _value(self, type: int, depth: int = 0) -> GgufValue:
         if type == _STRING:

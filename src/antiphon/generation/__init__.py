@@ -1,9 +1,10 @@
 """Turns: prompt → engine → reader → events."""
 
+from .abilities import offers_tools, reasons
 from .constrain import constrain, prepare_turn
 from .embedding import EmbeddingPlan, embed, plan_embedding
 from .event import ChoiceEvent, StepEvents
-from .facts import ModelFacts
+from .facts import FileFacts, ModelFacts
 from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
 from .model import EmbeddingSpec, Model, RankingSpec
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
@@ -29,6 +30,7 @@ __all__ = [
     "Draft",
     "EmbeddingPlan",
     "EmbeddingSpec",
+    "FileFacts",
     "Layer",
     "Meter",
     "TimeLimits",
@@ -59,11 +61,13 @@ __all__ = [
     "context_of",
     "embed",
     "merge_usage",
+    "offers_tools",
     "plan_embedding",
     "plan_ranking",
     "plan_turn",
     "prepare_turn",
     "rank",
+    "reasons",
     "reply_of",
     "run_rounds",
     "run_turn",

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from .precedence import DEFAULTS, Layer, Setting, settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFacts:
+    """What a model's file says of itself. ``values`` are its numbers and words, but for those of its vocabulary.
+
+    ``parameters`` is how many the model has; ``digest`` is the SHA-256 of the file, in hex, where the catalog has it.
+    """
+
+    architecture: str = ""
+    quantization: str = ""
+    parameters: int | None = None
+    digest: str | None = None
+    licence: str = ""
+    values: Mapping[str, int | float | bool | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +28,7 @@ class ModelFacts:
     """``context``: tokens that prompt and answer may have together; None: not known before its server answers.
 
     ``trained_context`` are the positions that it was trained on, ``size`` is in bytes; None: its files do not say.
+    ``chat_template`` and ``file`` are its files'; None where they have none, and of models without files here.
     ``format`` is what it speaks and ``format_origin`` why, for people; None of one that embeds. ``layers`` are who has
     an opinion about its settings.
     """
@@ -29,6 +46,8 @@ class ModelFacts:
     trained_context: int | None = None
     embedding: int | None = None
     size: int | None = None
+    chat_template: str | None = None
+    file: FileFacts | None = None
 
     @property
     def settings(self) -> tuple[Setting, ...]:

@@ -12,6 +12,7 @@ from antiphon.formats import Format
 from antiphon.formats.raw import FillInMiddle
 from antiphon.tokens import SegmentMemo, Tokenizer
 
+from .abilities import offers_tools, reasons
 from .facts import ModelFacts
 from .precedence import Layer, context_of
 from .sequences import Sequences
@@ -90,8 +91,11 @@ class Model:
             layers=self.layers,
             max_output_tokens=self.max_output_tokens,
             format=self.format.name if self.task == "chat" else None,
+            tools=self.task == "chat" and offers_tools(self.format),
+            reasoning=self.task == "chat" and reasons(self.format),
             infill=self.infill is not None,
             embedding=self.embedding.size if self.embedding else None,
+            chat_template=self.chat_template,
         )
 
     @property

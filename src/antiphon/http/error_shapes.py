@@ -102,10 +102,16 @@ def _failed(error: ApiError, output: dict[str, object]) -> object:
     }
 
 
+def ollama_error(error: ApiError) -> object:
+    return {"error": error.placed}
+
+
 DATABRICKS_ERRORS = ErrorShape(body=databricks_error, statuses={413: 400, 415: 400})
 """A status that the provider's SDK does not know passes for a 500 there, which MLflow repeats for minutes."""
 ENDPOINT_ERRORS = ErrorShape(body=databricks_error, statuses={405: 404})
 """Of the management API, for which the same holds: what cannot be done is not there."""
+
+OLLAMA_ERRORS = ErrorShape(body=ollama_error)
 
 OF_DIALECT: Mapping[str, ErrorShape] = MappingProxyType(
     {

@@ -186,13 +186,15 @@ class Envelope:
     ) -> None:
         """``patterns`` has the pattern of each endpoint's path, which is what metrics call it.
 
-        ``errors`` writes the body of errors, but below each of ``places`` (paths), which has a shape of its own.
+        ``errors`` writes the body of errors, but below each of ``places`` (paths), which has a shape of its own; the
+        longest that fits a path counts.
         """
         self._app = app
         self._metrics = metrics
         self._patterns = patterns
         self._errors = errors
-        self._places = [(place, f"{place}/", shape) for place, shape in places.items()]
+        longest_first = sorted(places.items(), key=lambda one: len(one[0]), reverse=True)
+        self._places = [(place, f"{place}/", shape) for place, shape in longest_first]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from antiphon.api.ollama.wire import OLLAMA
+
 from .batches import BATCHES
 from .endpoints import SERVING_ENDPOINTS
 from .moderations import MODERATIONS
 from .rerank import RERANK
 
-BUILT_IN = (BATCHES, MODERATIONS, RERANK, SERVING_ENDPOINTS)
+BUILT_IN = (
+    BATCHES,
+    MODERATIONS,
+    OLLAMA,
+    RERANK,
+    SERVING_ENDPOINTS,
+)

@@ -62,13 +62,15 @@ async def serving(
     drain: float = 30.0,
     without_keys: bool = False,
     tls: Certificate | None = None,
+    beside: socket.socket | None = None,
     on_ready: Callable[[str], None] | None = None,
     on_hangup: Callable[[Server], None] | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT: then takes nothing new and gives what runs ``drain`` seconds to end.
 
     ``on_ready`` gets the base URL once the socket is open (``port`` 0 takes a free one) and the model that is loaded at
-    the start is there; ``on_hangup`` gets each SIGHUP. A second signal to stop ends all at once. Where that model
+    the start is there; ``on_hangup`` gets each SIGHUP. ``beside`` is a bound socket where it is served too, without
+    TLS. A second signal to stop ends all at once. Where that model
     cannot be loaded the server ends, and the error is raised; one on a server that does not answer yet is waited for.
     Raises `ConfigError` for a host that is not this machine's alone where there are no keys, unless ``without_keys``.
     """
@@ -80,10 +82,24 @@ async def serving(
             hint="Make one with antiphon keys add NAME, or say --without-keys.",
         )
     allow_files(context.limits.max_connections + SPARE_FILES)
-    server = Server(app, host=host, port=port, drain=drain, tls=tls, on_ready=on_ready, on_hangup=on_hangup)
+    server = Server(
+        app, host=host, port=port, drain=drain, tls=tls, beside=beside, on_ready=on_ready, on_hangup=on_hangup
+    )
     await server.serve()
     if server.failure is not None:
         raise server.failure
+
+
+def bound(port: int) -> socket.socket:
+    """A socket of the loopback at ``port``; 0 takes a free one. Raises `ConfigError` for one that is taken."""
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen at 127.0.0.1:{port}: {error.strerror}",
+            code="port_taken",
+            hint="Does Ollama itself run? Stop it, or say another server.ollama_port.",
+        ) from None
 
 
 def allow_files(count: int) -> None:
@@ -123,6 +139,7 @@ class Server(uvicorn.Server):
         port: int = 0,
         drain: float = 30.0,
         tls: Certificate | None = None,
+        beside: socket.socket | None = None,
         on_ready: Callable[[str], None] | None = None,
         on_hangup: Callable[[Server], None] | None = None,
     ) -> None:
@@ -147,6 +164,7 @@ class Server(uvicorn.Server):
         )
         self._context: Context = app.state.context
         self._drain = drain
+        self._beside = beside
         self._on_ready = on_ready
         self._on_hangup = on_hangup
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -167,6 +185,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        if self._beside is not None and self.started:
+            self.servers.append(await self._loop.create_server(self._connection, sock=self._beside))
         for server in self.servers if self.started else ():
             for listener in server.sockets:
                 _bound_unsent(listener)
@@ -174,6 +194,10 @@ class Server(uvicorn.Server):
             self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup, self)
         if not self.should_exit:
             self._context.lifecycle.on_first_load(self._loaded)
+
+    def _connection(self) -> Connection:
+        """One more connection, as uvicorn makes them."""
+        return Connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     def _loaded(self, error: AntiphonError | None) -> None:
         """The first model is there, or cannot be loaded: a server without it is of no use."""

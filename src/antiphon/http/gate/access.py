@@ -19,7 +19,7 @@ PREFIXES = ("/v1", "", "/v1/v1")
 """Some clients drop the version from their base URL, some say it twice."""
 
 OPEN = ("/health", "/livez", "/ping", "/readyz", "/version")
-PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in OPEN)
+PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in OPEN) | {"/", "/api/version"}
 METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
 """For the scope admin. Everything else is inference, routes of tomorrow too."""
 

@@ -21,11 +21,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
 class Scope(StrEnum):
-    """What a key may do: use models; see the model's reasoning; read metrics."""
+    """What a key may do: use models; see the model's reasoning; read metrics; fetch models and delete them."""
 
     INFERENCE = "inference"
     DEBUG = "debug"
     ADMIN = "admin"
+    MODELS = "models"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Principal:
     scopes: frozenset[Scope] = frozenset()
 
 
-ANYBODY = Principal(scopes=frozenset({Scope.INFERENCE, Scope.ADMIN}))
+ANYBODY = Principal(scopes=frozenset({Scope.INFERENCE, Scope.ADMIN, Scope.MODELS}))
 """Whoever uses a server that has no keys. Reasoning stays hidden: showing it to all is a setting of its own."""
 NOBODY = Principal()
 

@@ -1,0 +1,156 @@
+"""POST /api/chat and /api/generate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from antiphon.api.post import Post
+from antiphon.api.server_tools import ServerToolUse, server_tools
+from antiphon.conversation import Message
+from antiphon.generation import Draft, TurnRequest, plan_turn
+from antiphon.generation.turn import Keep
+from antiphon.wire.chat.listing import completion_id
+from antiphon.wire.chat.messages import Recalled
+from antiphon.wire.chat.read import Reading, to_turn
+from antiphon.wire.chat.schema import ChatRequest
+from antiphon.wire.chat.unfinished import TurnMemory
+from antiphon.wire.completions.read import read_completion
+from antiphon.wire.ollama.options import check_keep_alive, merged_options, unloads, warnings_of
+from antiphon.wire.ollama.read import (
+    IN_CHAT,
+    IN_PROMPT,
+    OLLAMA,
+    chat_request,
+    check_generate,
+    check_request,
+    check_task,
+    prompt_request,
+    raw_request,
+    settled_turn,
+)
+from antiphon.wire.ollama.schema import OllamaChatRequest, OllamaGenerateRequest, OllamaOptions, OllamaRequest
+from antiphon.wire.ollama.write import OllamaWriter
+
+from .route import NamedModel, OllamaRoute, describes, head_of, loaded_model, note_options
+
+
+class OllamaChat(OllamaRoute):
+    """Goes on with a conversation; without messages it loads the model."""
+
+    async def answer(self, post: Post) -> None:
+        wire = await post.read(OllamaChatRequest)
+        settings = _settings(post, wire, IN_CHAT)
+        if not wire.messages:
+            await _load(post, wire, generates=False)
+            return
+        named = await _model(post, wire, settings, "chat")
+        chat = await post.off_loop(lambda: chat_request(wire, settings, named.model))
+        await _converse(post, wire, settings, named, chat)
+
+
+class OllamaGenerate(OllamaRoute):
+    """Answers one prompt, goes on with a raw one, or fills in before a suffix; without a prompt it loads the model."""
+
+    async def answer(self, post: Post) -> None:
+        wire = await post.read(OllamaGenerateRequest)
+        check_generate(wire)
+        settings = _settings(post, wire, IN_PROMPT)
+        if not wire.prompt and not wire.suffix:
+            await _load(post, wire, generates=True)
+            return
+        named = await _model(post, wire, settings, "generate")
+        if wire.raw or wire.suffix:
+            await _complete(post, wire, settings, named)
+        else:
+            await _converse(post, wire, settings, named, prompt_request(wire, settings, named.model))
+
+
+def _settings(post: Post, wire: OllamaRequest, places: dict[str, str]) -> OllamaOptions:
+    """The request's options; from here on errors name its own fields."""
+    check_request(wire)
+    check_keep_alive(wire.keep_alive)
+    post.exchange.stream = wire.stream is not False
+    settings, names = merged_options(wire, post.exchange.names)
+    post.ignore(names.ignored)
+    post.exchange.names = replace(names, ignored=post.exchange.names.ignored, restored={**names.restored, **places})
+    return settings
+
+
+async def _model(post: Post, wire: OllamaRequest, settings: OllamaOptions, task: str) -> NamedModel:
+    named = await loaded_model(post, wire.model)
+    check_task(wire, named.model, task)
+    note_options(post, (), warnings_of(settings, named.model.context))
+    return named
+
+
+async def _load(post: Post, wire: OllamaRequest, *, generates: bool) -> None:
+    """The model is loaded; that one is to be unloaded is noted, for when that happens is its owner's choice."""
+    post.exchange.stream = False
+    named = await loaded_model(post, wire.model)
+    check_task(wire, named.model, "generate" if generates else "chat")
+    leaves = unloads(wire.keep_alive)
+    if leaves:
+        post.ignore(("keep_alive",))
+    await post.send_json(head_of(post, named, generates=generates).loaded("unload" if leaves else "load"))
+
+
+async def _complete(post: Post, wire: OllamaGenerateRequest, settings: OllamaOptions, named: NamedModel) -> None:
+    """Answers a prompt as it stands."""
+    context, model = post.context, named.model
+    reading = Reading(OLLAMA, context.limits, context.today, post.tenant, stream=post.exchange.stream)
+
+    def draft() -> Draft:
+        requested = read_completion(raw_request(wire, settings), model, reading, reveals=post.reveals)
+        return plan_turn(model, settled_turn(requested.turns[0], wire, settings))
+
+    await _answer(post, wire, named, await post.off_loop(draft))
+
+
+async def _converse(
+    post: Post, wire: OllamaRequest, settings: OllamaOptions, named: NamedModel, chat: ChatRequest
+) -> None:
+    """Answers a chat, with this server's tools where its owner offers them to all."""
+    context, model = post.context, named.model
+    tools = server_tools(context, chat, model.format, session=completion_id(context.clock()))
+    memory = TurnMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
+    recalled = await memory.recall(chat.messages)
+
+    def draft() -> Draft:
+        return plan_turn(model, settled_turn(_turn(post, chat, tools, recalled), wire, settings))
+
+    draft_made = await post.off_loop(draft)
+    await _answer(post, wire, named, draft_made, tools=tools, keep=_keeper(memory, chat, draft_made, tools))
+
+
+def _turn(post: Post, chat: ChatRequest, tools: ServerToolUse | None, recalled: Recalled) -> TurnRequest:
+    context, offer = post.context, tools.offer if tools else None
+    return to_turn(
+        chat, Reading(OLLAMA, context.limits, context.today, post.tenant, (), post.exchange.stream, offer, recalled)
+    )
+
+
+def _keeper(memory: TurnMemory, chat: ChatRequest, draft: Draft, tools: ServerToolUse | None) -> Keep | None:
+    """Stores what the model wrote before its calls, where there are tools to call."""
+    if not draft.request.calls:
+        return None
+
+    async def keep(messages: Sequence[Message]) -> None:
+        await memory.keep(chat.messages, tools.turn if tools else messages)
+
+    return keep
+
+
+async def _answer(
+    post: Post,
+    wire: OllamaRequest,
+    named: NamedModel,
+    draft: Draft,
+    *,
+    tools: ServerToolUse | None = None,
+    keep: Keep | None = None,
+) -> None:
+    generates = isinstance(wire, OllamaGenerateRequest)
+    head = head_of(post, named, generates=generates, thinks=wire.think is not False)
+    writer = OllamaWriter(head, lambda error: describes(post, error))
+    await post.answer([draft], writer, tools=tools, keep=keep)

@@ -1,0 +1,114 @@
+"""What all routes of Ollama's API do alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from starlette.types import Receive
+
+from antiphon.api.context import Context
+from antiphon.api.post import Post, PostRoute
+from antiphon.api.source import ModelSource
+from antiphon.errors import AntiphonError, NotFoundError, Position
+from antiphon.generation import Model
+from antiphon.http.client import read_body, read_json
+from antiphon.http.errors import api_error
+from antiphon.http.exchange import Exchange
+from antiphon.http.gate.large import BodyRoom
+from antiphon.wire.errors import refused
+from antiphon.wire.ollama.models import time_of
+from antiphon.wire.ollama.read import OLLAMA, bare_name
+from antiphon.wire.ollama.write import Durations, OllamaHead
+
+
+class OllamaRoute(PostRoute):
+    """A route whose body is JSON, whatever type it is said to be."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(replace(context, dialect=OLLAMA))
+
+    async def body(self, exchange: Exchange, receive: Receive, room: BodyRoom) -> bytes:
+        """Only a browser names an origin; what a page may send without being asked for leave is not JSON."""
+        read = read_json if "origin" in exchange.headers else read_body
+        return await read(exchange.headers, receive, self._context.limits, room)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedModel:
+    """A model that was asked for by ``name``, and the seconds until it was there."""
+
+    name: str
+    model: Model
+    waited: float
+
+
+async def loaded_model(post: Post, name: str) -> NamedModel:
+    """The model that the request names. Raises `NotFoundError` in Ollama's words."""
+    own, begun = own_name(post.context.source, name), time.perf_counter()
+    try:
+        model = await post.model(own)
+    except NotFoundError as error:
+        raise not_found(name, error.hint) from None
+    return NamedModel(name, model, time.perf_counter() - begun)
+
+
+def own_name(source: ModelSource, name: str | None) -> str:
+    """The name under which the server has the model: in any case, with the tag ``latest`` or without one.
+
+    A name that it does not have comes back without that tag. Raises `RequestError` where there is none.
+    """
+    if not name:
+        raise refused("model", "it must be named.", code="missing_required_parameter")
+    known = {alias: one for one in source.names for alias in (*source.aliases(one), one)}
+    if name in known:
+        return known[name]
+    bare = {bare_name(alias): one for alias, one in known.items()}
+    return bare.get(bare_name(name), name[: -len(":latest")] if name.lower().endswith(":latest") else name)
+
+
+def not_found(name: str, hint: str | None = None) -> NotFoundError:
+    return NotFoundError(
+        f"model {name[:200]!r} not found", code="model_not_found", position=Position(path="model"), hint=hint
+    )
+
+
+def named(*names: str | None) -> str:
+    """The first name that is given. Raises `RequestError` where none is."""
+    name = next((name for name in names if name), None)
+    if name is None:
+        raise refused("model", "it must be named.", code="missing_required_parameter")
+    return name
+
+
+def head_of(post: Post, named: NamedModel, *, generates: bool, thinks: bool = True) -> OllamaHead:
+    """What the lines of the answer say; ``thinks`` false: the client wants no reasoning."""
+    exchange, clock = post.exchange, post.context.clock
+
+    def spent() -> Durations:
+        now = time.perf_counter()
+        begun, first = exchange.admitted or now, exchange.first_event or now
+        seconds = (now - exchange.started, named.waited, first - begun, now - first)
+        return Durations(*(round(one * 1e9) for one in seconds))
+
+    return OllamaHead(
+        model=named.name,
+        now=lambda: time_of(clock()),
+        spent=spent,
+        generates=generates,
+        expose_reasoning=post.reveals and thinks,
+    )
+
+
+def describes(post: Post, error: AntiphonError) -> object:
+    """The last line of a stream that broke."""
+    post.exchange.names.restore(error)
+    shape = post.exchange.errors
+    return shape.body(api_error(error, shape))
+
+
+def note_options(post: Post, ignored: Sequence[str], warnings: Sequence[str]) -> None:
+    """What is taken and has no effect, and what is done as requested and seldom meant."""
+    post.ignore(ignored)
+    post.exchange.warnings = (*post.exchange.warnings, *warnings)

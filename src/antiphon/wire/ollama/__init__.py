@@ -1,0 +1,1 @@
+"""Ollama's API: a line of JSON an event, and the names of models with tags."""
