@@ -33,6 +33,10 @@ def test_a_bad_request_is_refused_in_openai_s_words_at_once(base: str, bad: Bad)
     if bad.path.startswith("/serving-endpoints/"):
         assert got.json.keys() >= {"error_code", "message"}  # Databricks' own words
         return
+    if bad.path == "/api" or bad.path.startswith("/api/"):
+        assert got.json.keys() == {"error"}  # Ollama's own sentence
+        assert (bad.param or "") in got.json["error"]
+        return
     assert got.error.keys() == {"message", "type", "param", "code"}
     assert all(got.error[name] for name in ("message", "type", "code"))
     if bad.param is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.api import Limits
+from antiphon.api.ollama.wire import OLLAMA
 from antiphon.api.openapi.document import document
 from antiphon.wire.names.table import KNOWN
 from kit.api import post, running
@@ -16,10 +17,11 @@ from kit.bad_requests import GOOD
 from kit.obliging import chatting_and_embedding
 
 LIMITS = Limits()
-SCHEMAS = json.loads(document(LIMITS))["components"]["schemas"]
+SCHEMAS = json.loads(document(LIMITS, [OLLAMA.described]))["components"]["schemas"]
 ROUTES = {
     "ChatRequest": "/v1/chat/completions", "CompletionRequest": "/v1/completions", "ResponsesRequest": "/v1/responses",
     "InteractiveRequest": "/v1/chat/interactive", "RenderRequest": "/v1/render",
+    "OllamaChatRequest": "/api/chat", "OllamaGenerateRequest": "/api/generate",
 }  # fmt: skip
 KIND_OF = {route: kind for kind, route in ROUTES.items()}
 BESIDE: dict[str, dict[str, Any]] = {
@@ -58,7 +60,7 @@ def test_a_number_is_taken_at_its_bounds_and_refused_beyond(
     got = post(base, route, **{**GOOD[route], **beside, name: value})
     assert (got.status == 200) is taken, got.body
     if not taken:
-        assert got.error["param"] == name
+        assert name in got.json["error"] if route.startswith("/api/") else got.error["param"] == name
 
 
 @pytest.mark.parametrize("kind", ROUTES)

@@ -24,10 +24,24 @@ from antiphon.wire.dialects import configured_dialects
 from antiphon.wire.embeddings.schema import EmbeddingRequest
 from antiphon.wire.interactive.schema import InteractiveRequest
 from antiphon.wire.names.table import KNOWN
+from antiphon.wire.ollama.schema import OllamaChatRequest, OllamaEmbedRequest, OllamaGenerateRequest
 from antiphon.wire.rerank.schema import RerankRequest, ScoreRequest
 from antiphon.wire.responses.schema import ResponsesRequest
 from docs.declared import Kind, application, kinds
-from docs.samples import CHAT, COMPLETIONS, EMBEDDINGS, INTERACTIVE, RERANK, RESPONSES, SCORE, USER, Samples
+from docs.samples import (
+    CHAT,
+    COMPLETIONS,
+    EMBEDDINGS,
+    INTERACTIVE,
+    OLLAMA_CHAT,
+    OLLAMA_EMBED,
+    OLLAMA_GENERATE,
+    RERANK,
+    RESPONSES,
+    SCORE,
+    USER,
+    Samples,
+)
 from kit.api import Got, post_in_process
 
 ROUTES: tuple[tuple[str, str, type[msgspec.Struct], Samples, dict[str, object]], ...] = (
@@ -38,14 +52,17 @@ ROUTES: tuple[tuple[str, str, type[msgspec.Struct], Samples, dict[str, object]],
     ("Score", "/v1/score", ScoreRequest, SCORE, {"text_1": "Hi", "text_2": "Hi"}),
     ("Responses", "/v1/responses", ResponsesRequest, RESPONSES, {"input": "Hi"}),
     ("Interactive chat", "/v1/chat/interactive", InteractiveRequest, INTERACTIVE, {"prompt": "Hi"}),
+    ("Ollama's chat", "/api/chat", OllamaChatRequest, OLLAMA_CHAT, {"messages": [USER]}),
+    ("Ollama's generate", "/api/generate", OllamaGenerateRequest, OLLAMA_GENERATE, {"prompt": "Hi"}),
+    ("Ollama's embed", "/api/embed", OllamaEmbedRequest, OLLAMA_EMBED, {"input": "Hi"}),
 )
 SPOKEN = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 """The routes whose words differ between dialects."""
 RANKING = ("/v1/rerank", "/v1/score")
-READING = ("/v1/embeddings", *RANKING)
+READING = ("/v1/embeddings", "/api/embed", *RANKING)
 """The routes of models that write nothing."""
-IDENTIFYING = {"user", "metadata", "safety_identifier", "service_tier"}
-"""Fields that name the caller and on which no answer depends."""
+IDENTIFYING = {"user", "metadata", "safety_identifier", "service_tier", "keep_alive", "num_ctx", "repeat_last_n"}
+"""Fields that name the caller, or ask for what is the owner's choice, and on which no answer depends."""
 NO_EFFECT = "no effect"
 HEAD = """\
 # Parameters
@@ -53,7 +70,8 @@ HEAD = """\
 Written by `python tests/docs/parameters.py`, which sends each field to servers: of every dialect, and of every engine
 with the abilities that its class declares.
 
-`yes`: taken and honoured, in the API's own range. `no effect`: taken; it names the caller, and no answer depends on it.
+`yes`: taken and honoured, in the API's own range. `no effect`: taken; it names the caller or asks for what is the owner's
+choice, and no answer depends on it.
 A number: what cannot be honoured is refused with this status, by its name; a value that can be, or that requires
 nothing, is taken (`store: false`, `best_of: 1`, a `min_tokens` as large as the limit). `strict` says what changes where
 a dialect is restricted to the letter of its document. The last table has every other name that is known.
@@ -130,7 +148,7 @@ class Page:
     async def _refusal(self, path: str, body: Mapping[str, object], dialect: Dialect) -> int | None:
         """The status of a refusal by a server that can do everything; None: the sample is taken."""
         first = self._kinds[0]
-        info = first.embeds if path == "/v1/embeddings" and first.embeds else first.best
+        info = first.embeds if path in VECTORS and first.embeds else first.best
         got = await answered(self._servers.of(info, dialect=dialect, jinja="chat_template_kwargs" in body), path, body)
         return None if got.status == 200 else got.status
 
@@ -164,8 +182,8 @@ OTHERS = """\
 ## Names of other servers
 
 Fields of other servers that are no field of ours, or not on every route: the same on chat completions, completions,
-Responses and the interactive chat, in every dialect but a strict one, which takes none of them. Where a route has the
-field itself, its own table counts.
+Responses, the interactive chat and Ollama's chat and generate, in every dialect but a strict one, which takes none of
+them. Where a route has the field itself, its own table counts.
 
 `= name`: another name of that field; both with different values are a 400. `= the limit`: of `max_tokens`,
 `max_output_tokens` or `request_output_len`, -1 being none. `constraint`: what the answer must be

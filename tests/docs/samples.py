@@ -110,3 +110,24 @@ INTERACTIVE: Samples = {
     "ignore_eos": {"ignore_eos": True, "request_output_len": 9},
     "response_format": {"response_format": {"type": "json_object"}},
 }  # fmt: skip
+
+OLLAMA: Samples = {
+    "model": {}, "stream": {"stream": False}, "options": {"options": {"temperature": 0.5}},
+    "keep_alive": {"keep_alive": "5m"}, "think": {"think": True}, "logprobs": {"logprobs": True},
+    "top_logprobs": {"logprobs": True, "top_logprobs": 3}, "truncate": {"truncate": True}, "shift": {"shift": True},
+    **SAMPLING, "finish": {"finish": "always"}, "max_tokens": {"max_tokens": 9}, "num_ctx": {"num_ctx": 2048},
+    "repeat_last_n": {"repeat_last_n": 64}, "response_format": {"response_format": {"type": "json_object"}},
+}  # fmt: skip
+"""What Ollama's chat and generate have in common."""
+
+OLLAMA_CHAT: Samples = {"messages": {}, **OLLAMA, "tools": {"tools": [TOOL]}, "tools, strict": {"tools": [STRICT]}}
+
+OLLAMA_GENERATE: Samples = {
+    "prompt": {}, **OLLAMA, "system": {"system": "Be brief."}, "suffix": {"suffix": "x"}, "raw": {"raw": True},
+    "template": {"template": "x"}, "context": {"context": [5]},
+}  # fmt: skip
+
+OLLAMA_EMBED: Samples = {
+    "input": {}, "model": {}, "truncate": {"truncate": False}, "dimensions": {"dimensions": 2},
+    "options": {"options": {"num_ctx": 2048}}, "keep_alive": {"keep_alive": "5m"},
+}  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .bad_fields import BAD_FIELDS, UNSUPPORTED
+from .bad_ollama import BAD_OLLAMA, OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_GENERATE
 
 Fields = dict[str, Any]
 USER = {"role": "user", "content": "Hi"}
@@ -38,6 +39,9 @@ GOOD: Mapping[str, Fields] = {
     VECTORS: {"input": "Hi", "model": "minilm"},
     RERANK: {"query": "Hi", "documents": ["Hi"], "model": "minilm"},
     SCORE: {"text_1": "Hi", "text_2": "Hi", "model": "minilm"},
+    OLLAMA_CHAT: {"messages": [USER], "model": "smollm2"},
+    OLLAMA_GENERATE: {"prompt": "Hi", "model": "smollm2"},
+    OLLAMA_EMBED: {"input": "Hi", "model": "minilm"},
 }
 """The least body that each route takes."""
 
@@ -69,6 +73,7 @@ def bad_requests() -> Iterator[Bad]:
     yield from embeddings()
     yield from batches()
     yield from ranking()
+    yield from (wrong(path, param, **fields) for path, param, fields in BAD_OLLAMA)
     yield from others()
     yield from unknown_places()
 
@@ -86,7 +91,8 @@ def malformed() -> Iterator[Bad]:
         yield Bad(what, path, body)
     for path in GOOD:
         good = json.dumps(GOOD[path]).encode()
-        yield Bad("text/plain", path, good, headers={"content_type": "text/plain"})
+        if not path.startswith("/api/"):  # Ollama's clients do not say what they send.
+            yield Bad("text/plain", path, good, headers={"content_type": "text/plain"})
         yield Bad("gzip", path, good, headers={"content_type": "application/json", "content_encoding": "gzip"})
         yield Bad(
             "a model by its path", path, json.dumps({**GOOD[path], "model": "../../etc/passwd"}).encode(), "model"
@@ -127,7 +133,8 @@ def mistyped() -> Iterator[Bad]:
     for path, good in GOOD.items():
         for name in sorted(good.keys() - {"model"}):
             for value in others:
-                yield wrong(path, None, **{name: value})
+                if value is not None or path not in (OLLAMA_CHAT, OLLAMA_GENERATE):  # there nothing loads the model
+                    yield wrong(path, None, **{name: value})
         for value in names:
             yield wrong(path, "model", model=value)
 
@@ -142,14 +149,14 @@ def out_of_range() -> Iterator[Bad]:
         ("repetition_penalty", [0, -1, 3, "x"]),
         ("seed", [2**64, -(2**63) - 1, 1.5, "x", True]),
     ]
-    for path in (CHAT, TEXT, RESPONSES, INTERACTIVE):
+    for path in (CHAT, TEXT, RESPONSES, INTERACTIVE, OLLAMA_CHAT, OLLAMA_GENERATE):
         for name, values in numbers:
             for value in values:
                 yield wrong(path, name, **{name: value})
         for text in ("NaN", "Infinity", "-Infinity", "1e400", "-1e400"):
             good = json.dumps(GOOD[path]).encode()[:-1]
             yield Bad(f"temperature {text}", path, good + f', "temperature": {text}}}'.encode(), "temperature")
-    for path in (CHAT, TEXT, RESPONSES):
+    for path in (CHAT, TEXT, RESPONSES, OLLAMA_CHAT):
         for name in ("presence_penalty", "frequency_penalty"):
             for value in (-2.1, 2.1, 1e9, "x"):
                 yield wrong(path, name, **{name: value})
@@ -292,7 +299,7 @@ def other_names() -> Iterator[Bad]:
         ("response_format", [{"type": "json_object", "schema": {"type": 123}}]),
         ("stop_token_ids", [[-1], [10**9], ["x"], [1] * 2000 + list(range(2000))]),
     ]  # fmt: skip
-    for path in (CHAT, TEXT, RESPONSES, INTERACTIVE):
+    for path in (CHAT, TEXT, RESPONSES, INTERACTIVE, OLLAMA_CHAT):
         for name, values in constraints:
             for value in values:
                 yield wrong(path, None, **{name: value})
@@ -405,7 +412,8 @@ def others() -> Iterator[Bad]:
 def unknown_places() -> Iterator[Bad]:
     """Addresses and methods that are not there, and things that are nobody's."""
     for path in (
-        "/", "/v1", "/v1/nothing", "/v1/models/none", "/v1/models/..%2f..%2fetc%2fpasswd", "/v1/models/%00",
+        "/api", "/api/nothing", "/api/chat/", "/v1", "/v1/nothing", "/v1/models/none",
+        "/v1/models/..%2f..%2fetc%2fpasswd", "/v1/models/%00",
         "/v1/responses/resp_0", "/v1/responses/%00", "/v1/responses/..%2f..%2fetc", "/v1/responses/resp_0/input_items",
         "/v1/conversations/conv_0", "/v1/conversations/conv_0/items", "/v1/conversations/conv_0/items/msg_0",
         "/docs", "/redoc", "/v1/files/file-0", "/v1/files/file-0/content", "/v1/files/%00", "/v1/batches/batch_0",

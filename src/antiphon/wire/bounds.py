@@ -21,7 +21,12 @@ from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
 
 Schema = dict[str, Any]
 NULL: Schema = {"type": "null"}
-_GENERATING = frozenset({"ChatRequest", "RenderRequest", "CompletionRequest", "ResponsesRequest", "InteractiveRequest"})
+_GENERATING = frozenset(
+    {
+        "ChatRequest", "RenderRequest", "CompletionRequest", "ResponsesRequest", "InteractiveRequest",
+        "OllamaChatRequest", "OllamaGenerateRequest",
+    }
+)  # fmt: skip
 PAIRS: Schema = {
     "maxProperties": MAX_METADATA,
     "propertyNames": {"maxLength": MAX_KEY},
@@ -134,7 +139,12 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
     chat: dict[str, Schema] = {
         "best_of": {"minimum": 1, "maximum": 1},
     }
+    text = {"minLength": 1, "maxLength": MAX_STOP_LENGTH}
+    ollama: dict[str, Schema] = {"stop": {**text, "items": {"type": "string", **text}}}
     return {
+        "OllamaChatRequest": {**ollama, "messages": {"maxItems": limits.max_messages}, "tools": {}},
+        "OllamaGenerateRequest": ollama,
+        "OllamaEmbedRequest": {"input": {"maxItems": limits.max_inputs}, "dimensions": {"minimum": 1}},
         "ChatRequest": chat,
         "RenderRequest": chat,
         "CompletionRequest": {
