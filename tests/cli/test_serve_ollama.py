@@ -50,7 +50,7 @@ def test_both_addresses_are_the_same_server_and_end_together(tmp_path: Path) -> 
         body = json.dumps({"model": "demo", "prompt": "Where?", "stream": False}).encode()
         for url in (told["ollama"], told["url"]):
             assert json.load(answer_to(Request(f"{url}/api/generate", body)))["response"] == "Paris."
-            assert answer_to(Request(f"{url}/health")).status == 200
+            assert request(url, "GET", "/health").status == 200
         assert told["ollama"].startswith("http://127.0.0.1:")
         server.send_signal(signal.SIGTERM)
         assert server.wait(PATIENCE) == 0

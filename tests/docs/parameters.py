@@ -52,9 +52,9 @@ ROUTES: tuple[tuple[str, str, type[msgspec.Struct], Samples, dict[str, object]],
     ("Score", "/v1/score", ScoreRequest, SCORE, {"text_1": "Hi", "text_2": "Hi"}),
     ("Responses", "/v1/responses", ResponsesRequest, RESPONSES, {"input": "Hi"}),
     ("Interactive chat", "/v1/chat/interactive", InteractiveRequest, INTERACTIVE, {"prompt": "Hi"}),
-    ("Ollama's chat", "/api/chat", OllamaChatRequest, OLLAMA_CHAT, {"messages": [USER]}),
-    ("Ollama's generate", "/api/generate", OllamaGenerateRequest, OLLAMA_GENERATE, {"prompt": "Hi"}),
-    ("Ollama's embed", "/api/embed", OllamaEmbedRequest, OLLAMA_EMBED, {"input": "Hi"}),
+    ("Ollama's chat", "/api/chat", OllamaChatRequest, OLLAMA_CHAT, {"model": "small", "messages": [USER]}),
+    ("Ollama's generate", "/api/generate", OllamaGenerateRequest, OLLAMA_GENERATE, {"model": "small", "prompt": "Hi"}),
+    ("Ollama's embed", "/api/embed", OllamaEmbedRequest, OLLAMA_EMBED, {"model": "small", "input": "Hi"}),
 )
 SPOKEN = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 """The routes whose words differ between dialects."""
@@ -70,8 +70,8 @@ HEAD = """\
 Written by `python tests/docs/parameters.py`, which sends each field to servers: of every dialect, and of every engine
 with the abilities that its class declares.
 
-`yes`: taken and honoured, in the API's own range. `no effect`: taken; it names the caller or asks for what is the owner's
-choice, and no answer depends on it.
+`yes`: taken and honoured, in the API's own range. `no effect`: taken; it names the caller or asks for what is the
+owner's choice, and no answer depends on it.
 A number: what cannot be honoured is refused with this status, by its name; a value that can be, or that requires
 nothing, is taken (`store: false`, `best_of: 1`, a `min_tokens` as large as the limit). `strict` says what changes where
 a dialect is restricted to the letter of its document. The last table has every other name that is known.
@@ -148,7 +148,7 @@ class Page:
     async def _refusal(self, path: str, body: Mapping[str, object], dialect: Dialect) -> int | None:
         """The status of a refusal by a server that can do everything; None: the sample is taken."""
         first = self._kinds[0]
-        info = first.embeds if path in VECTORS and first.embeds else first.best
+        info = first.embeds if path in ("/v1/embeddings", "/api/embed") and first.embeds else first.best
         got = await answered(self._servers.of(info, dialect=dialect, jinja="chat_template_kwargs" in body), path, body)
         return None if got.status == 200 else got.status
 

@@ -10,6 +10,7 @@ import jsonschema_rs
 import pytest
 
 from antiphon.api import Limits
+from antiphon.api.ollama.wire import OLLAMA
 from antiphon.api.openapi.document import document
 from antiphon.engines import EngineInfo
 from docs.declared import kinds
@@ -25,7 +26,7 @@ def test_the_page_of_parameters_is_current() -> None:
 
 def described_as(kind: str) -> jsonschema_rs.Validator:
     """The request as /openapi.json has it."""
-    whole = json.loads(document(Limits()))
+    whole = json.loads(document(Limits(), [OLLAMA.described]))
     return jsonschema_rs.validator_for({"$ref": f"#/components/schemas/{kind}", "components": whole["components"]})
 
 
@@ -50,6 +51,9 @@ async def test_what_an_engine_cannot_honour_is_refused_by_its_name(info: EngineI
                 continue
             refused.add(name)
             assert got.status == 400, got.body
+            if path.startswith("/api/"):
+                assert name.partition(",")[0] in got.json["error"]
+                continue
             assert got.error["type"] == "invalid_request_error"
             assert got.error["param"].startswith(name.partition(",")[0]), (name, got.body)
     assert ("n" in refused) is (info.slots < 2)

@@ -42,6 +42,7 @@ def _bad() -> Iterator[BadFields]:
     for message in messages:
         yield OLLAMA_CHAT, "messages[0]", {"messages": [message]}
     yield OLLAMA_CHAT, "messages", {"messages": [{"role": "user", "content": "x"}] * 100_000}
+    tools: Any
     for tools in ({}, [{}], [{"type": "magic", "function": {"name": "f"}}], [{"function": {"name": "a b"}}], ["f"]):
         yield OLLAMA_CHAT, "tools", {"tools": tools}
     generate: list[tuple[str, Any]] = [

@@ -48,7 +48,7 @@ class Durations(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class LinePart:
     """What a step adds to the answer; the last part has its end."""
 
     text: str = ""
@@ -71,7 +71,7 @@ class OllamaHead:
     generates: bool = False
     expose_reasoning: bool = False
 
-    def line(self, part: Part) -> OllamaAnswer:
+    def line(self, part: LinePart) -> OllamaAnswer:
         """The part as the client reads it."""
         answer = self._generated(part) if self.generates else self._said(part)
         changes: dict[str, object] = {"logprobs": logprob_entries(part.logprobs)} if part.logprobs else {}
@@ -79,15 +79,15 @@ class OllamaHead:
 
     def loaded(self, reason: str) -> OllamaAnswer:
         """The answer where the model was not run."""
-        return msgspec.structs.replace(self.line(Part()), done=True, done_reason=reason)
+        return msgspec.structs.replace(self.line(LinePart()), done=True, done_reason=reason)
 
-    def _said(self, part: Part) -> OllamaAnswer:
+    def _said(self, part: LinePart) -> OllamaAnswer:
         said = OllamaAnswerMessage(
             role="assistant", content=part.text, thinking=part.thinking, tool_calls=list(part.calls)
         )
         return OllamaChatAnswer(model=self.model, created_at=self.now(), done=False, message=said)
 
-    def _generated(self, part: Part) -> OllamaAnswer:
+    def _generated(self, part: LinePart) -> OllamaAnswer:
         return OllamaGenerateAnswer(
             model=self.model, created_at=self.now(), done=False, response=part.text, thinking=part.thinking
         )
@@ -114,8 +114,8 @@ class OllamaWriter:
     def __init__(self, head: OllamaHead, describe: Callable[[AntiphonError], object]) -> None:
         self._head = head
         self._reader = PartReader(expose_reasoning=head.expose_reasoning)
-        self._parts: list[Part] = []
-        alive = encode(head.line(Part())) + b"\n"
+        self._parts: list[LinePart] = []
+        alive = encode(head.line(LinePart())) + b"\n"
         self.form = StreamForm(lambda error: encode(describe(error)) + b"\n", media_type=LINES, keep_alive=alive)
 
     def change(self, step: StepEvents[Event]) -> bytes:
@@ -130,14 +130,14 @@ class OllamaWriter:
     def whole(self) -> bytes:
         return encode(self._head.line(joined(self._parts)))
 
-    def _read(self, step: StepEvents[Event]) -> Iterator[Part]:
+    def _read(self, step: StepEvents[Event]) -> Iterator[LinePart]:
         for event in step.events:
             yield from self._reader.feed(event)
 
 
-def joined(parts: list[Part]) -> Part:
+def joined(parts: list[LinePart]) -> LinePart:
     """All of them as one."""
-    return Part(
+    return LinePart(
         text="".join(part.text for part in parts),
         thinking="".join(part.thinking for part in parts),
         calls=tuple(call for part in parts for call in part.calls),
@@ -154,25 +154,25 @@ class PartReader:
         self._call: WholeCall | None = None
         self._calls = 0
 
-    def feed(self, event: Event) -> Iterator[Part]:
+    def feed(self, event: Event) -> Iterator[LinePart]:
         match self._projection.feed(event):
             case VisibleText(text, logprobs):
-                yield Part(text=text, logprobs=logprobs)
+                yield LinePart(text=text, logprobs=logprobs)
             case ThoughtText(text):
-                yield Part(thinking=text)
+                yield LinePart(thinking=text)
             case CallStarted(_, id, name):
                 self._call = WholeCall(id, name)
             case ArgumentsText(_, text) if self._call is not None:
                 self._call.arguments.append(text)
             case Finished() as finished:
                 yield from self._called()
-                yield Part(end=finished)
+                yield LinePart(end=finished)
             case _:
                 pass
         if isinstance(event, MessageEnded):
             yield from self._called()
 
-    def _called(self) -> Iterator[Part]:
+    def _called(self) -> Iterator[LinePart]:
         """The call that is open, if one is."""
         call, self._call = self._call, None
         if call is None:
@@ -180,11 +180,11 @@ class PartReader:
         text = "".join(call.arguments)
         arguments = in_one_line(text or "{}")
         if arguments is None:
-            yield Part(text=text)
+            yield LinePart(text=text)
             return
         called = OllamaCalledFunction(index=self._calls, name=call.name, arguments=arguments)
         self._calls += 1
-        yield Part(calls=(OllamaCall(id=call.id, function=called),))
+        yield LinePart(calls=(OllamaCall(id=call.id, function=called),))
 
 
 def in_one_line(text: str) -> msgspec.Raw | None:
