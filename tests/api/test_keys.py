@@ -106,7 +106,7 @@ def test_every_route_needs_a_key_but_those_that_are_named() -> None:
                 if request(base, method, path).status != 401:
                     open_.add(path)
     public = ("/health", "/livez", "/ping", "/readyz", "/version")
-    assert open_ == {p + path for p in ("", "/v1", "/v1/v1") for path in public}
+    assert open_ == {p + path for p in ("", "/v1", "/v1/v1") for path in public} | {"/", "/api/version"}
 
 
 def test_what_does_not_exist_needs_a_key_too(base: str) -> None:
