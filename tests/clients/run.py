@@ -31,6 +31,8 @@ LMDEPLOY = {version: ENVIRONMENTS / "lmdeploy" / version for version in (
 )}  # fmt: skip
 """Where the client of each release is: of the month of LMDeploy's article, and from 0.5 to the last that has one."""
 API_CLIENT = re.compile(r"lmdeploy/serve/openai/api_client\.py")
+NODE_PACKAGES = {"ollama": "0.6", "openai": "6", "zod": "4"}
+"""What the scripts for Node import, by its major version."""
 LIMIT = 900
 """Seconds that a client may take, its environment included."""
 PLACES = (
@@ -71,9 +73,10 @@ def python_command(script: Path) -> list[str]:
 
 def node_command(script: Path) -> list[str]:
     """The same for Node; its packages are fetched when they are not there, and found from the script's folder up."""
-    if not (ENVIRONMENTS / "node_modules" / "openai").exists():
+    if not all((ENVIRONMENTS / "node_modules" / package).exists() for package in NODE_PACKAGES):
         (ENVIRONMENTS / "package.json").write_text("{}")
-        subprocess.run(["npm", "install", "--silent", "openai@6", "zod@4"], cwd=ENVIRONMENTS, check=True)
+        versions = [f"{package}@{version}" for package, version in NODE_PACKAGES.items()]
+        subprocess.run(["npm", "install", "--silent", *versions], cwd=ENVIRONMENTS, check=True)
     return ["node", str(script)]
 
 
@@ -84,7 +87,16 @@ def fetch_lmdeploy() -> None:
             fetch_files(f"lmdeploy=={version}", API_CLIENT, folder)
 
 
-PREPARED = {"lmdeploy_api_client": fetch_lmdeploy}
+def fetch_codex() -> None:
+    """Codex is large: only its own script waits for it."""
+    folder = ENVIRONMENTS / "codex"
+    if not (folder / "node_modules" / "@openai" / "codex").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "package.json").write_text("{}")
+        subprocess.run(["npm", "install", "--silent", "@openai/codex"], cwd=folder, check=True)
+
+
+PREPARED = {"codex_ollama": fetch_codex, "lmdeploy_api_client": fetch_lmdeploy}
 """What a script needs beside its environment."""
 
 
