@@ -16,7 +16,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.formats.raw import FillInMiddle
-from antiphon.formats.template import template_format
+from antiphon.formats.template import jinja_format, template_format
 from antiphon.tokens import ByteTokenizer, Control, Piece, decode
 from kit.api import (
     CALL,
@@ -36,6 +36,7 @@ from kit.api import (
 )
 from kit.obliging import chatting_and_embedding
 from kit.responses import CHANNEL, HARMONY, MESSAGE, RETURN, VOCABULARY, harmony_ids
+from kit.tool_loops import CHAT_TOOL, CITIES, QUESTION, REPLIES, check_goes_on, oss_app, plays
 
 HI = [{"role": "user", "content": "Hi"}]
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
@@ -428,3 +429,39 @@ def test_a_body_is_json_whatever_it_is_said_to_be_but_not_from_a_web_page() -> N
         assert request(base, "POST", "/api/generate", body).json["response"] == "Yes."
         named = {"content_type": "application/json", "origin": page}
         assert request(base, "POST", "/api/generate", body, **named).json["response"] == "Yes."
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("by_id", [False, True])
+async def test_a_tool_loop_goes_on_with_what_the_model_wrote_and_the_client_was_not_shown(
+    stream: bool, by_id: bool
+) -> None:
+    engine = plays(*REPLIES)
+    application, messages = oss_app(engine), [{"role": "user", "content": QUESTION}]
+    for _ in CITIES:
+        got = await chat(application, model="oss", messages=messages, tools=[CHAT_TOOL], stream=stream)
+        assert b"SECRET" not in got.body
+        told = [answer["message"] for answer in (lines(got) if stream else [got.json])]
+        (called,) = [one for message in told for one in message.get("tool_calls", ())]
+        named = {"tool_call_id": called["id"]} if by_id else {"tool_name": called["function"]["name"]}
+        if not by_id:
+            called = {"function": called["function"]}
+        text = "".join(message["content"] for message in told)
+        messages += [
+            {"role": "assistant", "content": text, "tool_calls": [called]},
+            {"role": "tool", "content": "18 degrees", **named},
+        ]
+    await chat(application, model="oss", messages=messages, tools=[CHAT_TOOL])
+    check_goes_on(engine)
+
+
+@pytest.mark.parametrize(("think", "switch"), [(True, "on"), ("high", "on"), (False, "off"), (None, "as it is")])
+async def test_think_turns_the_switch_of_a_template(think: bool | str | None, switch: str) -> None:
+    source = (
+        "{% if enable_thinking is not defined %}as it is{% elif enable_thinking %}on{% else %}off{% endif %}"
+        "{{ messages[0].content }}"
+    )
+    engine = scripted(ids("Yes.", END))
+    switched = replace(model(engine), format=jinja_format(source, TOKENIZER.controls.keys()))
+    assert (await chat(create_app(StaticCatalog({"small": switched})), think=think)).status == 200
+    assert decode(TOKENIZER, engine.requests[0][0]) == f"{switch}Hi"
