@@ -437,7 +437,8 @@ async def test_a_tool_loop_goes_on_with_what_the_model_wrote_and_the_client_was_
     stream: bool, by_id: bool
 ) -> None:
     engine = plays(*REPLIES)
-    application, messages = oss_app(engine), [{"role": "user", "content": QUESTION}]
+    application = oss_app(engine)
+    messages: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
     for _ in CITIES:
         got = await chat(application, model="oss", messages=messages, tools=[CHAT_TOOL], stream=stream)
         assert b"SECRET" not in got.body

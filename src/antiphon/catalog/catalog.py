@@ -25,8 +25,8 @@ class Catalog:
     """What a server or a program can answer with: a value that is handed around, closed by whoever made it.
 
     ``listed`` are the names that callers are shown, the default first; an alias, and any other entry, is found too.
-    ``embedding`` and ``ranking`` are the defaults for these. ``created`` are Unix times in seconds, by name. ``store`` has
-    the files of its models, and ``forget`` is called with the name of one whose file is another now.
+    ``embedding`` and ``ranking`` are the defaults for these. ``created`` are Unix times in seconds, by name.
+    ``store`` has the files of its models, and ``forget`` is called with the name of one whose file is another now.
     """
 
     def __init__(
@@ -148,7 +148,9 @@ class Catalog:
         if self._store is None or not await asyncio.to_thread(self._store.remove, own):
             raise NotFoundError(f"the model {name!r} is not in the store", code="model_not_found")
         self._forget(own)
-        self.names = tuple(one for one in self.names if one != own or own in (self.default, self.embedding, self.ranking))
+        self.names = tuple(
+            one for one in self.names if one != own or own in (self.default, self.embedding, self.ranking)
+        )
         await self._retire(own)
 
     def _pulled(self, own: str, done: asyncio.Future[InstalledModel]) -> None:

@@ -74,8 +74,8 @@ def shown(name: str, created: int, facts: ModelFacts) -> OllamaShown:
 
 def capabilities(facts: ModelFacts) -> list[str]:
     """Ollama's words for what the model can do."""
-    if facts.task == "embed":
-        return ["embedding"]
+    if facts.task != "chat":
+        return ["embedding"] if facts.task == "embed" else []
     able = {"tools": facts.tools, "thinking": facts.reasoning, "insert": facts.infill}
     return ["completion", *(word for word, can in able.items() if can)]
 

@@ -15,7 +15,7 @@ from antiphon.generation import Model, Overflow, TurnRequest
 from antiphon.wire.chat.schema import ChatMessage, ChatRequest, FunctionCall, Tool, ToolCall
 from antiphon.wire.completions.schema import CompletionRequest
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.errors import refused
+from antiphon.wire.errors import refused, unreadable
 from antiphon.wire.sampling import sampled, stop_strings
 
 from .schema import (
@@ -110,8 +110,8 @@ def check_request(wire: OllamaRequest) -> None:
 
 
 def check_task(wire: OllamaRequest, model: Model, task: str) -> None:
-    """Raises `UnsupportedError`, in Ollama's words, for a model that embeds and writes nothing."""
-    if model.embedding is not None:
+    """Raises `UnsupportedError`, in Ollama's words, for a model that writes nothing."""
+    if model.task != "chat":
         raise UnsupportedError(f'"{wire.model[:200]}" does not support {task}')
 
 
@@ -162,7 +162,7 @@ def _messages(messages: Sequence[OllamaMessage]) -> Iterator[ChatMessage]:
 def _message(message: OllamaMessage, path: str, waiting: _Waiting) -> ChatMessage:
     role = message.role.lower()
     if message.images:
-        raise refused(f"{path}.images", "images cannot be read.", code="unsupported_content", hint=TEXT)
+        raise unreadable(f"{path}.images", "image")
     if message.tool_calls and role != "assistant":
         raise refused(f"{path}.tool_calls", "only an assistant's message has tool calls.")
     content = message.content or ""
@@ -179,9 +179,6 @@ def _message(message: OllamaMessage, path: str, waiting: _Waiting) -> ChatMessag
             return ChatMessage(role, content)
         case _:
             raise refused(f"{path}.role", f"{message.role[:40]!r} is none of {', '.join(ROLES)}.")
-
-
-TEXT = "The models here read text."
 
 
 @dataclass(slots=True)
