@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.engines.gguf_file import read_gguf_metadata
+from antiphon.engines.gguf_file import GgufFile, read_gguf, read_gguf_metadata
 from antiphon.errors import ModelError
 
 
@@ -96,3 +96,23 @@ def test_the_default_model_says_what_it_is(smollm2_path: Path) -> None:
     tokens = metadata["tokenizer.ggml.tokens"]
     assert isinstance(tokens, list)
     assert len(tokens) == 49_152
+
+
+def tensor(name: str, *dimensions: int) -> bytes:
+    return string(name) + struct.pack(f"<I{len(dimensions)}QIQ", len(dimensions), *dimensions, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "parameters"),
+    [
+        ([], 0),
+        ([tensor("a", 3, 4), tensor("b", 5)], 17),
+        ([tensor("a", 3, 4)[:-1]], None),
+        ([tensor("a", 2**62, 8)], None),
+        ([tensor("a", *[1] * 9)], None),
+    ],
+)
+def test_the_numbers_of_all_tensors_are_counted(tmp_path: Path, tensors: list[bytes], parameters: int | None) -> None:
+    file = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 1) + entry("bos", 7, b"\1") + b"".join(tensors)
+    (tmp_path / "m.gguf").write_bytes(file)
+    assert read_gguf(tmp_path / "m.gguf") == GgufFile({"bos": True}, parameters)

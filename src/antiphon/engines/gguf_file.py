@@ -36,6 +36,8 @@ _SCALARS: Final = {
     }.items()
 }
 _MAX_DEPTH: Final = 4
+_MAX_DIMENSIONS: Final = 8
+"""Twice as many as tensors have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +107,15 @@ class _Reader:
     def parameters(self) -> int | None:
         """Behind the metadata: the numbers of all tensors."""
         try:
-            return sum(numbers for _, numbers in self.tensors())
+            total = sum(numbers for _, numbers in self.tensors())
         except ModelError:  # Whoever loads the tensors says what is wrong with them.
             return None
+        return total if total < 2**63 else None
 
     def _tensor(self) -> tuple[str, int]:
-        name, dimensions = self._string(), self._affordable(int(self._scalar(4)), 8)
+        name, dimensions = self._string(), int(self._scalar(4))
+        if dimensions > _MAX_DIMENSIONS:
+            raise self._error(f"has a tensor of {dimensions} dimensions", code="gguf_malformed")
         numbers = prod(int(self._scalar(10)) for _ in range(dimensions))
         self._skip(4 + 8)  # its type, and where its data is
         return name, numbers
