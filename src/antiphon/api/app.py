@@ -58,6 +58,7 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
         patterns={route.endpoint: route.path.replace("/v1", "") for route in routes},
         errors=error_shape(settings.dialect),
         places=_error_places(settings.dialects, wires),
+        marked={(wire.mark, place): wire.errors for wire in wires for place in wire.shared_places},
     )
     app = Starlette(
         routes=routes,

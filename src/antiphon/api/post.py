@@ -22,7 +22,7 @@ from antiphon.generation.together import drive_all
 from antiphon.generation.turn import Keep, Source, in_order, steps
 from antiphon.generation.turn import Send as SendStep
 from antiphon.http.client import read_json, while_connected
-from antiphon.http.errors import INTERNAL, ClientGone, error_event
+from antiphon.http.errors import INTERNAL, ClientGone, api_error, error_event
 from antiphon.http.exchange import FAULTS, GONE, KEY, Exchange
 from antiphon.http.gate.large import BodyRoom
 from antiphon.http.lifecycle import Work
@@ -118,6 +118,12 @@ class Post:
     def _error_event(self, error: AntiphonError) -> bytes:
         self.exchange.names.restore(error)
         return error_event(error, self.exchange.errors) + DONE
+
+    def error_body(self, error: AntiphonError) -> bytes:
+        """An error's JSON as a whole answer has it, for a stream whose last event it is."""
+        self.exchange.names.restore(error)
+        shape = self.exchange.errors
+        return encode(shape.body(api_error(error, shape, request_id=self.exchange.id)))
 
     async def model(self, name: str | None) -> Model:
         """The model that the request names, or the default."""

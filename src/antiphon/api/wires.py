@@ -22,13 +22,16 @@ if TYPE_CHECKING:  # a context has what the application's settings say, and they
 class Wire:
     """One API. ``routes`` makes its routes, whose paths are used as given; most are a `PostRoute` each.
 
-    ``errors`` writes errors at ``places`` and below them, those of keys and unknown paths included. ``described`` is
-    what ``/openapi.json`` says of it.
+    ``errors`` writes errors at ``places`` and below them, those of keys and unknown paths included; and at
+    ``shared_places``, which other wires have too, for requests that have the header ``mark``. ``described`` is what
+    ``/openapi.json`` says of it.
     """
 
     name: str
     routes: Callable[[Context], Sequence[Route]]
     places: Sequence[str] = ()
+    shared_places: Sequence[str] = ()
+    mark: str = ""
     errors: ErrorShape = OPENAI_ERRORS
     described: Described = UNDESCRIBED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from antiphon.config import Entries, ModelEntry, find_entry
+from antiphon.config import Entries, ModelEntry, find_entry, named_by
 from antiphon.errors import NotFoundError, near
 from antiphon.generation import Model, ModelFacts
 from antiphon.models.store import InstalledModel, ModelStore
@@ -185,9 +185,9 @@ class Catalog:
         """Only entries are found: a request over HTTP must not make us open a file of its choice."""
         if name in self._entries:
             return name, self._entries[name]
-        for own, entry in self._entries.items():
-            if name in entry.aliases:
-                return own, entry
+        own = named_by(name, {own: entry.aliases for own, entry in self._entries.items()})
+        if own is not None:
+            return own, self._entries[own]
         raise NotFoundError(f"the model {name!r} does not exist", code="model_not_found", hint=near(name, self.names))
 
     async def _load_entry(self, name: str, entry: ModelEntry) -> Model:

@@ -11,6 +11,7 @@ from .load import LoadedConfig, load_config
 from .log import LogConfig
 from .model_table import changed_entry
 from .models import KEYS, O200K, Entries, HarmonyEntry, ModelEntry, SamplingEntry, find_entry
+from .names import named_by
 from .server import ServerConfig
 from .sessions import SessionsConfig
 from .shipped import shipped_entries, with_catalogue
@@ -47,6 +48,7 @@ __all__ = [
     "flatten",
     "known_keys",
     "load_config",
+    "named_by",
     "shipped_entries",
     "with_catalogue",
 ]

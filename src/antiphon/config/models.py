@@ -16,6 +16,7 @@ from antiphon.errors import ModelError, NotFoundError, near
 from antiphon.formats import SamplingDefaults
 from antiphon.formats.harmony import Dialect, Types
 
+from .names import named_by
 from .units import CountOrNone
 
 
@@ -151,9 +152,9 @@ def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
     """
     if name in entries:
         return name, entries[name]
-    for own, entry in entries.items():
-        if name in entry.aliases:
-            return own, entry
+    own = named_by(name, {own: entry.aliases for own, entry in entries.items()})
+    if own is not None:
+        return own, entries[own]
     if name.startswith(("hf:", "wheel:")) or name.endswith(".gguf"):
         return local_name(name), ModelEntry(source=name)
     known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}

@@ -114,7 +114,11 @@ class UnsupportedError(RequestError):
 
 
 class ContextError(RequestError):
+    """``tokens`` are those of the prompt, or how many it has at least, of which there may be ``limit``."""
+
     default_code = "context_length_exceeded"
+    tokens: int | None = None
+    limit: int | None = None
 
 
 class ConflictError(RequestError):

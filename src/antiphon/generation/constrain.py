@@ -107,12 +107,18 @@ def shape_of(draft: Draft) -> ReplyShape:
         parallel=not request.one_call,
         response_format=conversation.response_format or ResponseFormat(),
         call_ids=tuple(islice(free_ids(request), CALLS)),
-        max_reasoning=draft.model.thinking_budget,
+        max_reasoning=_most_reasoning(draft),
     )
 
 
+def _most_reasoning(draft: Draft) -> int | None:
+    """The nearer of two bounds: what the request says, and the model's own."""
+    bounds = (draft.request.max_reasoning, draft.model.thinking_budget)
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
 def _needs_grammar(draft: Draft) -> bool:
-    """There are tools or were, or none may be called, or the answer has a form, or replies of the format have channels.
+    """There are tools or were, or none may be called, or the answer has a form, or thoughts a bound, or replies channels.
 
     A model that reads of calls goes on to call, also where it is offered nothing any more.
     """
@@ -122,6 +128,8 @@ def _needs_grammar(draft: Draft) -> bool:
     if request.ignore_eos or request.raw is not None:
         return False
     conversation = request.conversation
+    if request.max_reasoning is not None and draft.model.facts.reasoning:
+        return True
     called = not request.any_call and any(message.is_call for message in conversation.messages)
     return bool(conversation.offered) or called or request.tool_choice.mode == "none" or draft.format.framed
 

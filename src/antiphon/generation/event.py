@@ -27,7 +27,7 @@ class StepEvents(NamedTuple, Generic[Happened_co]):
 
     ``ids``: what was sampled since the choice's last step, where the request has ``return_token_ids``. ``prompt``: the
     log probability of each id of the prompt (None for the first), with a choice's first step, where it has
-    ``prompt_logprobs``.
+    ``prompt_logprobs``. ``cached_tokens``: those of the prompt that needed no evaluation, as far as the engine reported.
     """
 
     choice: int
@@ -35,3 +35,4 @@ class StepEvents(NamedTuple, Generic[Happened_co]):
     completion_tokens: int = 0
     ids: tuple[int, ...] = ()
     prompt: PromptLogprobs | None = None
+    cached_tokens: int | None = None

@@ -115,24 +115,28 @@ def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     room_for = model.context - 1 if most is None else min(most, model.context - 1)
     cut = request.overflow is Overflow.EMPTY_ANSWER
     if not cut and not may_fit([tool.description for tool in request.conversation.tools], model.tokenizer, room_for):
-        raise _too_long(model, f"more than {room_for}", "tools", most)
+        raise _too_long(model, None, room_for, "tools", most)
     prompt = _rendered(model, request)
     prompt_ids = _prompt_ids(model, request, prompt, room_for)
     if prompt_ids is None:
-        raise _too_long(model, count_of(model, prompt, room_for), _place_too_long(model, request, room_for), most)
+        count = len(encode_pieces(prompt, model.tokenizer)) if _is_short(prompt) else None
+        raise _too_long(model, count, room_for, _place_too_long(model, request, room_for), most)
     room = model.context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
     sampling = sampling_for(model, request, room=room)
     return Draft(model, request, prompt, prompt_ids, sampling, prefix=_prefix(model, request, prompt_ids))
 
 
-def _too_long(model: Model, count: str, path: str, most: int | None) -> ContextError:
+def _too_long(model: Model, count: int | None, room: int, path: str, most: int | None) -> ContextError:
+    """``count`` None: more than ``room``, how many was not counted."""
     limit = f"holds {model.context}, which must hold the answer too"
-    return ContextError(
-        f"the prompt has {count} tokens, and the context of {model.name!r} "
+    error = ContextError(
+        f"the prompt has {count or f'more than {room}'} tokens, and the context of {model.name!r} "
         + (limit if most is None else f"leaves {most} beside the answer"),
         position=Position(path=path),
         hint=f"Send fewer or {'shorter' if path == 'messages' else 'smaller'} {path}.",
     )
+    error.tokens, error.limit = count or room + 1, room
+    return error
 
 
 def _rendered(model: Model, request: TurnRequest, *, opens_reply: bool = True) -> tuple[Piece, ...]:

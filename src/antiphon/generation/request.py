@@ -81,6 +81,8 @@ class TurnRequest:
     """``always``: a constrained reply is whole at its limit, by the shortest ending (`generation.finish`)."""
     any_call: bool = False
     """The tools stand in the words of the messages, as a transcript has them: whatever the model calls is a call."""
+    max_reasoning: int | None = None
+    """Characters after which each thought of the reply must end, where its model can be bounded."""
     call_key: str = field(default_factory=partial(secrets.token_hex, 16), compare=False, repr=False)
     """What the ids of the reply's calls are made of, where the model gives none (`generation.call_ids`)."""
 

@@ -107,7 +107,7 @@ async def steps(
                         # What is noted of text is its time, here: a call for each token costs as much as reading it.
                         if not metering.last or len(events) > 1 or not isinstance(events[0], TextDelta):
                             metering.note(events, choice)
-                        happened = StepEvents(choice, events, tokens)
+                        happened = StepEvents(choice, events, tokens, (), None, reader.counts.cached)
                         yield happened if notes.nothing else notes.of(reader, happened)
                     if reader.over and all(other.over for other in readers):
                         break
@@ -115,7 +115,7 @@ async def steps(
             if events := reader.close():
                 metering.note(events, choice)
                 metering.tokens[choice] = reader.counts.completion
-                happened = StepEvents(choice, events, reader.counts.completion)
+                happened = StepEvents(choice, events, reader.counts.completion, (), None, reader.counts.cached)
                 yield happened if notes.nothing else notes.of(reader, happened)
 
 

@@ -10,6 +10,7 @@ from antiphon.conversation import FinishReason
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects.mindie import FINISH as MINDIE_FINISH
 from antiphon.wire.errors import ErrorBody, ErrorDetail
+from antiphon.wire.messages.errors import ErrorCode, MessagesError, MessagesErrorDetail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,7 @@ class ApiError:
     code: str
     message: str
     param: str | None = None
+    request_id: str = ""
 
     @property
     def placed(self) -> str:
@@ -36,12 +38,14 @@ def openai_error(error: ApiError) -> object:
 class ErrorShape:
     """``body`` makes what is sent as JSON, ``event`` the last event of a stream that broke (None: the body too).
 
-    ``statuses``: where an error has another status than OpenAI's.
+    ``statuses``: where an error has another status than OpenAI's. ``id_header``: one more header that has the id of
+    the request, on every answer.
     """
 
     body: Callable[[ApiError], object] = openai_error
     event: Callable[[ApiError], object] | None = None
     statuses: Mapping[int, int] = field(default_factory=dict)
+    id_header: str | None = None
 
 
 OPENAI_ERRORS = ErrorShape()
@@ -68,6 +72,27 @@ MINDIE_TYPES = {
     429: "Server Overloaded",
     503: "Server Not Ready",
 }
+
+
+ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+"""Those that its clients know; any other 4xx is an ``invalid_request_error``, any other 5xx an ``api_error``."""
+
+
+def anthropic_error(error: ApiError) -> object:
+    usual = "invalid_request_error" if error.status < 500 else "api_error"
+    kind = ANTHROPIC_TYPES.get(error.status, usual)
+    return MessagesError(MessagesErrorDetail(kind, error.placed, ErrorCode(error.code)), error.request_id)
 
 
 def databricks_error(error: ApiError) -> object:
@@ -106,6 +131,7 @@ def ollama_error(error: ApiError) -> object:
     return {"error": error.placed}
 
 
+ANTHROPIC_ERRORS = ErrorShape(body=anthropic_error, id_header="request-id")
 DATABRICKS_ERRORS = ErrorShape(body=databricks_error, statuses={413: 400, 415: 400})
 """A status that the provider's SDK does not know passes for a 500 there, which MLflow repeats for minutes."""
 ENDPOINT_ERRORS = ErrorShape(body=databricks_error, statuses={405: 404})

@@ -87,7 +87,7 @@ def answer_to(error: AntiphonError) -> ErrorAnswer:
     return replace(of_class, status=status)
 
 
-def api_error(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS) -> ApiError:
+def api_error(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS, *, request_id: str = "") -> ApiError:
     """The error as the client gets it. Internal errors come without details: those are for the log."""
     answer = answer_to(error)
     return ApiError(
@@ -96,6 +96,7 @@ def api_error(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS) -> ApiErr
         code=error.code,
         message=sentences(error.message, error.hint),
         param=error.param if isinstance(error, RequestError) else None,
+        request_id=request_id,
     )
 
 
@@ -124,9 +125,11 @@ def error_event(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS) -> byte
     return event(encode(write(api_error(error, shape))))
 
 
-def error_response(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS, *, allow: str | None = None) -> Response:
+def error_response(
+    error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS, *, allow: str | None = None, request_id: str = ""
+) -> Response:
     """The whole answer, with ``retry-after`` where trying again later helps."""
-    answer, described = answer_to(error), api_error(error, shape)
+    answer, described = answer_to(error), api_error(error, shape, request_id=request_id)
     headers: dict[str, str] = {}
     if allow is not None:
         headers["allow"] = allow

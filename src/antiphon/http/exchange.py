@@ -98,6 +98,8 @@ class Exchange:
             "openai-processing-ms": str(round(spent)),
             "server-timing": ", ".join(f"{name};dur={ms:.1f}" for name, ms in self._timing(spent)),
         }
+        if self.errors.id_header is not None:
+            headers[self.errors.id_header] = self.id
         if self.model is not None:
             headers["openai-model"] = _token(self.model)
             headers["x-antiphon-stream"] = "true" if self.stream else "false"
@@ -133,7 +135,7 @@ class Exchange:
     def refusal(self, error: AntiphonError, *, allow: str | None = None) -> Response:
         """The answer for ``error``, in the shape of the wire that it was sent to."""
         self.error = error.code
-        return error_response(error, self.errors, allow=allow)
+        return error_response(error, self.errors, allow=allow, request_id=self.id)
 
     def line(self, route: str) -> AccessLine:
         """Its entry in the access log."""
@@ -183,11 +185,12 @@ class Envelope:
         patterns: Mapping[object, str],
         errors: ErrorShape = OPENAI_ERRORS,
         places: Mapping[str, ErrorShape] = MappingProxyType({}),
+        marked: Mapping[tuple[str, str], ErrorShape] = MappingProxyType({}),
     ) -> None:
         """``patterns`` has the pattern of each endpoint's path, which is what metrics call it.
 
-        ``errors`` writes the body of errors, but below each of ``places`` (paths), which has a shape of its own; the
-        longest that fits a path counts.
+        ``errors`` writes the body of errors, but below each of ``places`` (paths), which has a shape of its own, the
+        longest that fits a path, and below the path of each of ``marked`` (header, path) for a request with the header.
         """
         self._app = app
         self._metrics = metrics
@@ -195,12 +198,14 @@ class Envelope:
         self._errors = errors
         longest_first = sorted(places.items(), key=lambda one: len(one[0]), reverse=True)
         self._places = [(place, f"{place}/", shape) for place, shape in longest_first]
+        self._marked = [(header, place, f"{place}/", shape) for (header, place), shape in marked.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        exchange = scope[KEY] = Exchange.of(scope, errors=scope.get(SHAPE) or self._shape(scope["path"]))
+        shape = scope.get(SHAPE) or self._shape(scope["path"], Headers(scope=scope))
+        exchange = scope[KEY] = Exchange.of(scope, errors=shape)
 
         async def send_with_headers(message: Message) -> None:
             kind = message["type"].removeprefix("websocket.")
@@ -239,7 +244,10 @@ class Envelope:
     def _route(self, scope: Scope) -> str:
         return self._patterns.get(scope.get("endpoint"), "other")
 
-    def _shape(self, path: str) -> ErrorShape:
-        """The writer of errors at that path."""
+    def _shape(self, path: str, headers: Headers) -> ErrorShape:
+        """The writer of errors at that path, for a request with those headers."""
+        for header, place, below, shape in self._marked:
+            if (path == place or path.startswith(below)) and header in headers:
+                return shape
         found = (shape for place, below, shape in self._places if path == place or path.startswith(below))
         return next(found, self._errors)

@@ -33,7 +33,14 @@ class Outbox:
     done for a token, and nobody reads as fast. After ``patience`` seconds of silence ``keep_alive`` is written.
     """
 
-    def __init__(self, limit: int, patience: float, keep_alive: bytes = KEEP_ALIVE, *, gather: float = GATHER) -> None:
+    def __init__(
+        self,
+        limit: int,
+        patience: float,
+        keep_alive: bytes | Callable[[], bytes] = KEEP_ALIVE,
+        *,
+        gather: float = GATHER,
+    ) -> None:
         self._limit = limit
         self._patience = patience
         self._sign_of_life = keep_alive
@@ -112,7 +119,8 @@ class Outbox:
 
     def _keep_alive(self) -> None:
         if not self._chunks and self._loop.time() - self._written >= self._patience:
-            self.write(self._sign_of_life)
+            sign = self._sign_of_life
+            self.write(sign() if callable(sign) else sign)
         again = self._patience - (self._loop.time() - self._written)
         self._timer = self._loop.call_later(max(again, self._patience / 8), self._keep_alive)
 

@@ -15,6 +15,7 @@ from .completions.read import MAX_LOGPROBS
 from .definitions import NAME
 from .dialect import OPENAI
 from .fields import SESSION_IDS
+from .messages.tools import MOST as MOST_TOOLS
 from .names.table import KNOWN
 from .native.templates import MAX_CONTROLS, MAX_TEMPLATE
 from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
@@ -23,8 +24,8 @@ Schema = dict[str, Any]
 NULL: Schema = {"type": "null"}
 _GENERATING = frozenset(
     {
-        "ChatRequest", "RenderRequest", "CompletionRequest", "ResponsesRequest", "InteractiveRequest",
-        "OllamaChatRequest", "OllamaGenerateRequest",
+        "ChatRequest", "CompletionRequest", "InteractiveRequest", "MessageTokensRequest", "MessagesRequest",
+        "OllamaChatRequest", "OllamaGenerateRequest", "RenderRequest", "ResponsesRequest",
     }
 )  # fmt: skip
 PAIRS: Schema = {
@@ -184,9 +185,20 @@ def _own(limits: Limits) -> dict[str, dict[str, Schema]]:
         "ConversationCreate": {"metadata": PAIRS},
         "ConversationUpdate": {"metadata": PAIRS},
         "DetokenizeRequest": {"tokens": ids},
+        "MessageTokensRequest": _messages(),
+        "MessagesRequest": _messages(),
         "ParseRequest": {"ids": ids, "prompt_ids": ids},
         "TemplateCheckRequest": {"template": {"maxLength": MAX_TEMPLATE}, "controls": {"maxItems": MAX_CONTROLS}},
         "FunctionDefinition": {"name": {"pattern": f"^{NAME.pattern}$"}},
+    }
+
+
+def _messages() -> dict[str, Schema]:
+    """Anthropic's, with more tools than OpenAI's."""
+    text = {"minLength": 1, "maxLength": MAX_STOP_LENGTH}
+    return {
+        "tools": {"maxItems": MOST_TOOLS},
+        "stop_sequences": {"maxItems": MAX_STOPS, "items": {"type": "string", **text}},
     }
 
 

@@ -20,12 +20,12 @@ Happened_contra = TypeVar("Happened_contra", contravariant=True)
 class StreamForm:
     """What a stream is beside its changes: ``error`` writes the last bytes of one that broke.
 
-    ``keep_alive`` is written while the model is silent; a client must be able to ignore it.
+    ``keep_alive``, or what it makes, is written while the model is silent; a client must be able to ignore it.
     """
 
     error: Callable[[AntiphonError], bytes]
     media_type: str = EVENT_STREAM
-    keep_alive: bytes = KEEP_ALIVE
+    keep_alive: bytes | Callable[[], bytes] = KEEP_ALIVE
 
 
 class Writer(Protocol[Happened_contra]):

@@ -6,13 +6,15 @@ from antiphon.api.ollama.wire import OLLAMA
 
 from .batches import BATCHES
 from .endpoints import SERVING_ENDPOINTS
+from .messages import MESSAGES
 from .moderations import MODERATIONS
 from .rerank import RERANK
 
-BUILT_IN = (
     BATCHES,
     MODERATIONS,
     OLLAMA,
     RERANK,
     SERVING_ENDPOINTS,
 )
+
+BUILT_IN = (MESSAGES, MODERATIONS, RERANK, SERVING_ENDPOINTS,)

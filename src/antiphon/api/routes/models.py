@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.api.context import Context
+from antiphon.config import named_by
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.generation import ModelFacts
 from antiphon.http.exchange import FAULTS
@@ -32,8 +33,7 @@ class Models:
 
     def _named(self, id: str) -> str:
         names = self._source.names
-        own = next((name for name in names if id == name), None)
-        own = own or next((name for name in names if id in self._source.aliases(name)), None)
+        own = id if id in names else named_by(id, {name: self._source.aliases(name) for name in names})
         if own is None:
             raise NotFoundError(
                 f"The model {id[:200]!r} does not exist.",

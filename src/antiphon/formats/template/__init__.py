@@ -9,6 +9,7 @@ from .declared import DeclaredTemplate
 from .format import TemplateFormat
 from .in_harmony import TemplatedHarmony, writes_harmony
 from .jinja import JinjaCache, JinjaFormat, jinja_format
+from .later_system import takes_later_system
 from .load import load_template_json, load_template_python
 from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
 from .reply_file import load_replies
@@ -38,6 +39,7 @@ __all__ = [
     "load_template_python",
     "register_templates",
     "replies_of",
+    "takes_later_system",
     "template_format",
     "writes_harmony",
 ]

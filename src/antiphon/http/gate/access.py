@@ -74,9 +74,17 @@ class Access:
         return principal
 
     def _principal(self, headers: list[tuple[bytes, bytes]]) -> Principal:
-        """Whose key was sent. One answer for whatever is wrong with it, so that nothing can be learned from trying."""
-        credentials = set(_credentials(headers))
-        principal = self._keys.principal(credentials.pop() or b"") if len(credentials) == 1 else None
+        """Whose key was sent. One answer for whatever is wrong with it, so that nothing can be learned from trying.
+
+        Clients of several services may send a key of each service, one in each header: one of the two is known here.
+        Two headers of one name, or two keys that are both known, say nothing that could be relied on.
+        """
+        credentials = _credentials(headers)
+        named = {name for name, _ in credentials}
+        alike = len({secret for _, secret in credentials}) == 1
+        principals = [self._keys.principal(secret or b"") for secret in {secret for _, secret in credentials}]
+        known = {principal for principal in principals if principal is not None}
+        principal = known.pop() if len(known) == 1 and (alike or len(named) == len(credentials)) else None
         if principal is None:
             raise AccessError(
                 "The API key is missing or not known here.",
@@ -107,13 +115,13 @@ class _LastHeldBack:
             await self._send(self._last)
 
 
-def _credentials(headers: list[tuple[bytes, bytes]]) -> list[bytes | None]:
-    """The key of every header that may hold one; None for another kind of authorization."""
-    credentials: list[bytes | None] = []
+def _credentials(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes | None]]:
+    """The header and the key of every header that may hold one; None for another kind of authorization."""
+    credentials: list[tuple[bytes, bytes | None]] = []
     for name, value in headers:
         if name == b"x-api-key":
-            credentials.append(value.strip())
+            credentials.append((name, value.strip()))
         elif name == b"authorization":
             kind, _, secret = value.strip().partition(b" ")
-            credentials.append(secret.strip() if kind.lower() == b"bearer" else None)
+            credentials.append((name, secret.strip() if kind.lower() == b"bearer" else None))
     return credentials

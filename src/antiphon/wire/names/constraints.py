@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -59,12 +59,12 @@ class Constraint:
         return {**({f"{prefix}.{inner}": self.place} if inner else {}), prefix: self.path}
 
 
-def constraint_in(fields: Mapping[str, msgspec.Raw], *, own: str) -> Constraint | None:
+def constraint_in(fields: Mapping[str, msgspec.Raw], *, own: str, beside: Collection[str] = ()) -> Constraint | None:
     """The constraint of a body; None where there is none, or one in our own words.
 
-    ``own`` is the field of the route itself. Raises `RequestError` for two at once, and for what cannot be enforced.
+    ``own`` is the field of the route itself; what those of ``beside`` hold next to a format, it reads itself. Raises `RequestError` for two at once, and for what cannot be enforced.
     """
-    readers = {**READERS, own: _format if own in READERS else _text}
+    readers = {**READERS, **dict.fromkeys(beside, _format_alone), own: _format if own in READERS else _text}
     found = [one for name, reader in readers.items() if name in fields for one in _read(reader, name, fields[name])]
     if len(found) > 1:
         raise refused(
@@ -287,6 +287,12 @@ def _output_config(value: Any, path: str) -> Iterator[Constraint]:
                 f"{place} cannot be honoured.", position=Position(path=place), hint="Use reasoning_effort."
             )
         yield from _foreign_format(entry, place)
+
+
+def _format_alone(value: Any, path: str) -> Iterator[Constraint]:
+    """The format of an object of which the route reads the rest."""
+    if isinstance(value, dict) and value.get("format") is not None:
+        yield from _foreign_format(value["format"], f"{path}.format")
 
 
 def _typed(kind: Reader, *keys: str) -> Reader:

@@ -141,7 +141,8 @@ class Translation:
     def _constrain(self, known: frozenset[str]) -> None:
         """The one constraint of the answer, whatever it is called, in the route's own field."""
         own = "text" if "text" in known else "response_format"
-        constraint, compact = constraint_in(self.fields, own=own), compact_in(self.fields, own=own)
+        beside = known & {"output_config"}
+        constraint, compact = constraint_in(self.fields, own=own, beside=beside), compact_in(self.fields, own=own)
         if own not in known:
             return
         if constraint is not None:

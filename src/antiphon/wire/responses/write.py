@@ -12,7 +12,7 @@ from antiphon.errors import AntiphonError, RequestError
 from antiphon.generation import StepEvents
 from antiphon.generation.rounds import RoundEvent, sum_of
 from antiphon.wire.json import encode
-from antiphon.wire.sse import DONE
+from antiphon.wire.sse import DONE, named_event
 from antiphon.wire.writer import JSON, StreamForm
 
 from .compaction import Compaction
@@ -160,5 +160,4 @@ def events_bytes(events: list[StreamEvent]) -> bytes:
 
 def event_bytes(event: StreamEvent) -> bytes:
     """One server-sent event; its name is its type, as this API has it."""
-    name = event.__struct_config__.tag
-    return b"event: %b\ndata: %b\n\n" % (str(name).encode(), encode(event))
+    return named_event(str(event.__struct_config__.tag), encode(event))

@@ -1,0 +1,138 @@
+"""Answers of Anthropic's Messages on the wire: whole, and as events, each with the name of its type."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "model_context_window_exceeded"]
+
+
+class TextBlock(msgspec.Struct, tag="text", kw_only=True):
+    text: str
+
+
+class ThinkingBlock(msgspec.Struct, tag="thinking", kw_only=True):
+    """``thinking`` is empty where the server hides reasoning; ``signature`` is the reasoning, encrypted."""
+
+    thinking: str
+    signature: str
+
+
+class ToolUseBlock(msgspec.Struct, tag="tool_use", kw_only=True):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock
+
+
+class OutputTokensDetails(msgspec.Struct, frozen=True):
+    thinking_tokens: int
+
+
+class MessageUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """The prompt has all three counts of input together; those of the cache are there where the engine reports them."""
+
+    input_tokens: int
+    cache_creation_input_tokens: int | UnsetType = UNSET
+    cache_read_input_tokens: int | UnsetType = UNSET
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails | UnsetType = UNSET
+    service_tier: Literal["standard"] = "standard"
+
+
+class StopDetails(msgspec.Struct, frozen=True):
+    type: Literal["refusal"] = "refusal"
+    category: str | None = None
+    explanation: str | None = None
+
+
+class MessageAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a request that does not stream, and what a stream begins with."""
+
+    id: str
+    type: Literal["message"] = "message"
+    role: Literal["assistant"] = "assistant"
+    model: str
+    content: list[AnswerBlock]
+    stop_reason: StopReason | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | UnsetType = UNSET
+    usage: MessageUsage
+
+
+class MessageTokens(msgspec.Struct, frozen=True):
+    """How many tokens the prompt of a request has."""
+
+    input_tokens: int
+
+
+class TextBlockDelta(msgspec.Struct, tag="text_delta"):
+    text: str
+
+
+class ThinkingBlockDelta(msgspec.Struct, tag="thinking_delta"):
+    thinking: str
+
+
+class SignatureDelta(msgspec.Struct, tag="signature_delta"):
+    """Takes the place of the block's signature."""
+
+    signature: str
+
+
+class InputJsonDelta(msgspec.Struct, tag="input_json_delta"):
+    partial_json: str
+
+
+BlockDelta = TextBlockDelta | ThinkingBlockDelta | SignatureDelta | InputJsonDelta
+
+
+class MessageStart(msgspec.Struct, tag="message_start"):
+    message: MessageAnswer
+
+
+class ContentBlockStart(msgspec.Struct, tag="content_block_start"):
+    index: int
+    content_block: AnswerBlock
+
+
+class ContentBlockDelta(msgspec.Struct, tag="content_block_delta"):
+    index: int
+    delta: BlockDelta
+
+
+class ContentBlockStop(msgspec.Struct, tag="content_block_stop"):
+    index: int
+
+
+class StopChange(msgspec.Struct, kw_only=True):
+    """How the message ended."""
+
+    stop_reason: StopReason
+    stop_sequence: str | None
+    stop_details: StopDetails | UnsetType = UNSET
+
+
+class MessageDelta(msgspec.Struct, tag="message_delta"):
+    """``usage`` is of the whole message."""
+
+    delta: StopChange
+    usage: MessageUsage
+
+
+class MessageStop(msgspec.Struct, tag="message_stop"):
+    """The last event."""
+
+
+class Ping(msgspec.Struct, tag="ping"):
+    """A sign of life."""
+
+
+MessageEvent = (
+    MessageStart | ContentBlockStart | ContentBlockDelta | ContentBlockStop | MessageDelta | MessageStop | Ping
+)
