@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from anthropic.types import ErrorResponse as MessagesErrorResponse
 
 from kit.api import chat, request, running
 from kit.bad_requests import Bad, bad_requests
@@ -36,6 +37,13 @@ def test_a_bad_request_is_refused_in_openai_s_words_at_once(base: str, bad: Bad)
     if bad.path == "/api" or bad.path.startswith("/api/"):
         assert got.json.keys() == {"error"}  # Ollama's own sentence
         assert (bad.param or "") in got.json["error"]
+        return
+    if bad.path.startswith(("/v1/messages", "/anthropic/")):
+        refused = MessagesErrorResponse.model_validate(got.json)
+        assert refused.error.type in ("invalid_request_error", "not_found_error", "request_too_large")
+        assert refused.error.message
+        assert refused.request_id == got.headers["request-id"]
+        assert bad.param is None or bad.param in refused.error.message, got.body
         return
     assert got.error.keys() == {"message", "type", "param", "code"}
     assert all(got.error[name] for name in ("message", "type", "code"))

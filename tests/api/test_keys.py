@@ -60,6 +60,9 @@ def raw(base: str, *lines: bytes) -> bytes:
         {"authorization": f"bearer  {SECRET} "},
         {"x-api-key": SECRET},
         {"x-api-key": SECRET, "authorization": f"Bearer {SECRET}"},
+        {"x-api-key": SECRET, "authorization": "Bearer another-service-s"},
+        {"x-api-key": "another-service-s", "authorization": f"Bearer {SECRET}"},
+        {"x-api-key": SECRET, "authorization": "Basic YTpi"},
     ],
 )
 def test_a_key_opens_by_either_header(base: str, headers: dict[str, str]) -> None:
@@ -76,7 +79,7 @@ WRONG = {
     "Latin-1": {"authorization": f"Bearer {SECRET}é"},
     "digest": {"authorization": f"Bearer {ALICE.digest}"},
     "another kind": {"authorization": f"Basic {SECRET}"},
-    "two that differ": {"authorization": f"Bearer {SECRET}", "x-api-key": "other"},
+    "two that are wrong": {"authorization": "Bearer other", "x-api-key": "another"},
     "two that are right": {"authorization": f"Bearer {SECRET}", "x-api-key": DEBUG_SECRET},
 }
 
@@ -87,6 +90,13 @@ def test_whatever_is_wrong_with_a_key_the_answer_is_one(base: str, headers: dict
     assert (got.status, got.error["code"], got.error["type"]) == (401, "invalid_api_key", "authentication_error")
     assert got.body == ask(base).body
     assert got.headers["www-authenticate"] == "Bearer"
+
+
+def test_of_two_keys_in_two_headers_the_known_one_counts_and_its_scopes_alone(base: str) -> None:
+    known = ask(base, x_api_key=DEBUG_SECRET, authorization="Bearer other")
+    assert known.json["choices"][0]["message"]["reasoning"] == "Hm."
+    assert ask(base, x_api_key=SECRET, authorization="Bearer other").status == 200
+    assert ask(base, x_api_key=ADMIN_SECRET, authorization="Bearer other").status == 403
 
 
 def test_two_authorization_headers_are_no_key_even_when_one_is_right(base: str) -> None:

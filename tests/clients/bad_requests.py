@@ -17,8 +17,8 @@ from kit.api import Got, chat, post, request  # noqa: E402
 from kit.bad_requests import Bad, bad_requests  # noqa: E402
 from kit.client_server import REAL, running  # noqa: E402
 
-SHAPES = ({"error"}, {"error_code", "message"})
-"""An error body's keys: OpenAI's, and Databricks' on its own route."""
+SHAPES = ({"error"}, {"error_code", "message"}, {"type", "error", "request_id"})
+"""An error body's keys: OpenAI's, Databricks' on its own route, and those of Messages."""
 
 
 def verdict(bad: Bad, got: Got | None) -> str:

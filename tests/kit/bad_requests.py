@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .bad_fields import BAD_FIELDS, UNSUPPORTED
+from .bad_messages import BLOCKS as MESSAGE_BLOCKS
+from .bad_messages import FIELDS as MESSAGE_FIELDS
+from .bad_messages import SAID as SAID_BLOCKS
+from .bad_messages import TOOLS as MESSAGE_TOOLS
 from .bad_ollama import BAD_OLLAMA, OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_GENERATE
 
 Fields = dict[str, Any]
@@ -24,11 +28,14 @@ CHAT, TEXT, VECTORS, RESPONSES, COMPACT, INTERACTIVE = (
 )
 BATCHES = "/v1/batches"
 RERANK, SCORE = "/v1/rerank", "/v1/score"
+MESSAGES, MESSAGE_TOKENS = "/v1/messages", "/v1/messages/count_tokens"
 GOOD: Mapping[str, Fields] = {
     CHAT: {"messages": [USER]},
     TEXT: {"prompt": "Hi"},
     RESPONSES: {"input": "Hi"},
     COMPACT: {"input": "Hi", "model": "smollm2"},
+    MESSAGES: {"messages": [USER], "model": "smollm2", "max_tokens": 9},
+    MESSAGE_TOKENS: {"messages": [USER], "model": "smollm2"},
     INTERACTIVE: {"prompt": "Hi"},
     "/v1/encode": {"input": "Hi"},
     "/v1/tokenize": {"prompt": "Hi"},
@@ -67,6 +74,7 @@ def bad_requests() -> Iterator[Bad]:
     yield from completions()
     yield from responses()
     yield from compactions()
+    yield from messages()
     yield from layer()
     yield from interactive()
     yield from other_names()
@@ -149,14 +157,14 @@ def out_of_range() -> Iterator[Bad]:
         ("repetition_penalty", [0, -1, 3, "x"]),
         ("seed", [2**64, -(2**63) - 1, 1.5, "x", True]),
     ]
-    for path in (CHAT, TEXT, RESPONSES, INTERACTIVE, OLLAMA_CHAT, OLLAMA_GENERATE):
+    for path in (CHAT, TEXT, RESPONSES, INTERACTIVE, OLLAMA_CHAT, OLLAMA_GENERATE, MESSAGES):
         for name, values in numbers:
             for value in values:
                 yield wrong(path, name, **{name: value})
         for text in ("NaN", "Infinity", "-Infinity", "1e400", "-1e400"):
             good = json.dumps(GOOD[path]).encode()[:-1]
             yield Bad(f"temperature {text}", path, good + f', "temperature": {text}}}'.encode(), "temperature")
-    for path in (CHAT, TEXT, RESPONSES, OLLAMA_CHAT):
+    for path in (CHAT, TEXT, RESPONSES, OLLAMA_CHAT, MESSAGES):
         for name in ("presence_penalty", "frequency_penalty"):
             for value in (-2.1, 2.1, 1e9, "x"):
                 yield wrong(path, name, **{name: value})
@@ -241,6 +249,31 @@ def compactions() -> Iterator[Bad]:
         yield wrong(RESPONSES, None, context_management=value)
 
 
+def messages() -> Iterator[Bad]:
+    """Anthropic's messages, and the tokens of one."""
+    for name in ("model", "messages", "max_tokens"):
+        body = {key: value for key, value in GOOD[MESSAGES].items() if key != name}
+        yield Bad(f"no {name}", MESSAGES, json.dumps(body).encode(), name)
+    for value in (-1, 10**30, "9", 1.5, None):
+        yield wrong(MESSAGES, "max_tokens", max_tokens=value)
+    malformed_format = {"type": "json_schema", "schema": {"type": "strin"}}
+    for name, form in (("output_format", malformed_format), ("output_config", {"format": malformed_format})):
+        yield wrong(MESSAGES, f"{name}{'.format' * ('format' in form)}.schema.type", **{name: form})
+    for path in (MESSAGES, MESSAGE_TOKENS):
+        for fields, param in (*MESSAGE_FIELDS, *MESSAGE_TOOLS):
+            yield wrong(path, param, **fields)
+        for content, place in MESSAGE_BLOCKS:
+            yield wrong(path, f"messages[0].content[0]{place}", messages=[{"role": "user", "content": [content]}])
+        for content, place in SAID_BLOCKS:
+            said = [USER, {"role": "assistant", "content": [content]}, USER]
+            yield wrong(path, f"messages[1].content[0]{place}", messages=said)
+        yield Bad("PUT", path, b"{}", method="PUT")
+    yield Bad("no such message", "/v1/messages/msg_1", None, method="GET")
+    yield Bad("no such model", "/anthropic/v1/models/nothing", None, method="GET", headers={})
+    for query in ("limit=0", "limit=1001", "limit=x", "after_id=nothing", "before_id=../x", "after_id=a&before_id=b"):
+        yield Bad(query, f"/anthropic/v1/models?{query}", None, method="GET", headers={})
+
+
 def layer() -> Iterator[Bad]:
     huge = [1] * 1_000_000
     bad: list[tuple[str, Fields]] = [
@@ -299,7 +332,7 @@ def other_names() -> Iterator[Bad]:
         ("response_format", [{"type": "json_object", "schema": {"type": 123}}]),
         ("stop_token_ids", [[-1], [10**9], ["x"], [1] * 2000 + list(range(2000))]),
     ]  # fmt: skip
-    for path in (CHAT, TEXT, RESPONSES, INTERACTIVE, OLLAMA_CHAT):
+    for path in (CHAT, TEXT, RESPONSES, INTERACTIVE, OLLAMA_CHAT, MESSAGES):
         for name, values in constraints:
             for value in values:
                 yield wrong(path, None, **{name: value})

@@ -118,7 +118,7 @@ def _most_reasoning(draft: Draft) -> int | None:
 
 
 def _needs_grammar(draft: Draft) -> bool:
-    """There are tools or were, or none may be called, or the answer has a form, or thoughts a bound, or replies channels.
+    """There are tools or were, or none may be called, or the answer has a form, thoughts a bound, or replies channels.
 
     A model that reads of calls goes on to call, also where it is offered nothing any more.
     """

@@ -27,7 +27,7 @@ class StepEvents(NamedTuple, Generic[Happened_co]):
 
     ``ids``: what was sampled since the choice's last step, where the request has ``return_token_ids``. ``prompt``: the
     log probability of each id of the prompt (None for the first), with a choice's first step, where it has
-    ``prompt_logprobs``. ``cached_tokens``: those of the prompt that needed no evaluation, as far as the engine reported.
+    ``prompt_logprobs``. ``cached_tokens``: those of the prompt that needed no evaluation, None: not reported yet.
     """
 
     choice: int

@@ -24,6 +24,7 @@ from antiphon.http.error_shapes import ANTHROPIC_ERRORS
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.gate.access import PREFIXES
 from antiphon.wire.dialect import OPENAI
+from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
 from antiphon.wire.messages.answer_schema import MessageAnswer, MessageTokens, MessageUsage
 from antiphon.wire.messages.models import MessagesModel, messages_model, page_of
@@ -44,6 +45,8 @@ class MessagesRoute(PostRoute):
 
     async def model(self, post: Post, name: str) -> Model:
         """The model of that name. Raises `NotFoundError`, with what Claude Code's user can do."""
+        if not name:
+            raise refused("model", "must be named.", code="missing_required_parameter")
         try:
             return await post.model(name)
         except NotFoundError as error:

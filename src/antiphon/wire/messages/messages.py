@@ -112,7 +112,7 @@ def _parts(frame: Message) -> Sequence[Part]:
 
 
 def _continued(frames: Sequence[Message], last: int) -> Sequence[Message]:
-    """The frames with the last one open, where it is the assistant's. Raises `RequestError` for a call without result."""
+    """The frames, the last one open where it is the assistant's. Raises `RequestError` for a call without result."""
     end = frames[-1]
     if end.role is not Role.ASSISTANT:
         return frames

@@ -92,6 +92,8 @@ _ROWS = (
     *_harmless("Ollama", "keep_alive num_keep num_batch num_gpu main_gpu num_thread numa low_vram f16_kv"),
     *_harmless("Ollama", "use_mmap use_mlock vocab_only draft_num_predict"),
     *_harmless("OpenRouter, LiteLLM", "provider usage caching drop_params timeout"),
+    *_harmless("Anthropic", "cache_control inference_geo diagnostics user_profile_id workspace_id billing_policy"),
+    *_harmless("Anthropic", "fallback_credit_token"),
     *_harmless("Databricks, MindIE", "usage_context client_request_id batch_size"),
     # Which tokens may come.
     *_refused("vLLM, SGLang", "min_tokens min_new_tokens", 0,
@@ -220,6 +222,8 @@ _ROWS = (
     *_refused("Databricks", "databricks_options custom_inputs", hint=None),
     *_refused("MindIE", "perf_stat", False),
     *_refused("Ollama, Anthropic", "stop_sequences", hint="Use stop."),
+    *_refused("Anthropic", "container thread compaction"),
+    *_refused("Anthropic", "speed", "standard", hint=_OWNER),
 )  # fmt: skip
 
 KNOWN: Mapping[str, KnownName] = MappingProxyType({row.name: row for row in _ROWS})

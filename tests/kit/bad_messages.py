@@ -1,0 +1,141 @@
+"""Fields and blocks of Anthropic's messages that no server may take, each with the place that the refusal names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+USER = {"role": "user", "content": "Hi"}
+TOOL = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
+USE = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "1"}
+
+
+def said(*blocks: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def answered(*blocks: Any) -> dict[str, Any]:
+    return {"role": "user", "content": list(blocks)}
+
+
+FIELDS: list[tuple[dict[str, Any], str]] = [
+    ({"messages": []}, "messages"),
+    ({"messages": "hi"}, "messages"),
+    ({"messages": [7]}, "messages[0]"),
+    ({"messages": [{"content": "x"}]}, "messages[0].role"),
+    ({"messages": [{"role": "user"}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": {"type": "text", "text": "x"}}]}, "messages[0].content"),
+    ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+    ({"messages": [{"role": "__class__.__init__", "content": "x"}]}, "messages[0].role"),
+    ({"messages": [USER, {"role": "developer", "content": "x"}]}, "messages[1].role"),
+    ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
+    ({"messages": [{"role": "system", "content": [{"type": "image"}]}, USER]}, "messages[0].content[0]"),
+    ({"messages": [USER, said(USE)]}, "messages[1]"),
+    ({"messages": [USER, said(USE, USE), answered(RESULT)]}, "messages[1].content[1].id"),
+    ({"messages": [USER, said(USE), answered(RESULT, RESULT)]}, "messages[2].content[1].tool_use_id"),
+    ({"messages": [USER, said(USE), answered({"type": "tool_result", "id": "toolu_1"})]},
+     "messages[2].content[0].tool_use_id"),
+    ({"messages": [USER, said(USE), answered({**RESULT, "content": [{"type": "image"}]})]},
+     "messages[2].content[0].content[0]"),
+    ({"messages": [USER, said(USE), answered({**RESULT, "content": {"a": 1}})]}, "messages[2].content[0].content"),
+    ({"messages": [USER, said(USE), answered({**RESULT, "is_error": "yes"})]}, "messages[2].content[0].is_error"),
+    ({"messages": [USER] * 100_000}, "messages"),
+    ({"model": "../../etc/passwd"}, "model"),
+    ({"model": ""}, "model"),
+    ({"model": "claude-opus-9"}, "model"),
+    ({"model": ["m"]}, "model"),
+    ({"system": 3}, "system"),
+    ({"system": {"type": "text", "text": "x"}}, "system"),
+    ({"system": [{"type": "image", "source": {}}]}, "system[0]"),
+    ({"system": [{"type": "text"}]}, "system[0].text"),
+    ({"stream": "yes"}, "stream"),
+    ({"stop_sequences": "x"}, "stop_sequences"),
+    ({"stop_sequences": [1]}, "stop_sequences[0]"),
+    ({"stop_sequences": [""]}, "stop_sequences[0]"),
+    ({"stop_sequences": ["x" * 2000]}, "stop_sequences[0]"),
+    ({"stop_sequences": ["x"] * 2000}, "stop_sequences"),
+    ({"temperature": 2.5}, "temperature"),
+    ({"temperature": "1"}, "temperature"),
+    ({"top_p": 0}, "top_p"),
+    ({"top_k": 1.5}, "top_k"),
+    ({"thinking": "yes"}, "thinking"),
+    ({"thinking": {}}, "thinking.type"),
+    ({"thinking": {"type": "much"}}, "thinking.type"),
+    ({"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
+    ({"thinking": {"type": "enabled", "budget_tokens": 0}}, "thinking.budget_tokens"),
+    ({"thinking": {"type": "enabled", "budget_tokens": "9"}}, "thinking.budget_tokens"),
+    ({"thinking": {"type": "adaptive", "display": "all"}}, "thinking.display"),
+    ({"output_config": 3}, "output_config"),
+    ({"output_config": {"effort": "huge"}}, "output_config.effort"),
+    ({"output_config": {"format": {"type": "xml"}}}, "output_config.format.type"),
+    ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format"),
+    ({"output_format": {"type": "yaml"}}, "output_format.type"),
+    ({"context_management": {"edits": [{"type": "compact_20260112"}]}}, "context_management.edits[0].type"),
+    ({"context_management": {"edits": [{}]}}, "context_management.edits[0].type"),
+    ({"container": "container_1"}, "container"),
+    ({"mcp_servers": [{"type": "url", "url": "http://127.0.0.1/", "name": "x"}]}, "mcp_servers"),
+    ({"thread": {"id": "t"}}, "thread"),
+    ({"compaction": {"type": "auto"}}, "compaction"),
+    ({"n": 2}, "n"),
+    ({"bad_words": ["x"]}, "bad_words"),
+    ({"temprature": 1}, "temprature"),
+]  # fmt: skip
+
+TOOLS: list[tuple[dict[str, Any], str]] = [
+    ({"tools": {"f": TOOL}}, "tools"),
+    ({"tools": ["f"]}, "tools[0]"),
+    ({"tools": [{}]}, "tools[0].name"),
+    ({"tools": [{"name": "f"}]}, "tools[0].input_schema"),
+    ({"tools": [{**TOOL, "name": ""}]}, "tools[0].name"),
+    ({"tools": [{**TOOL, "name": "../x"}]}, "tools[0].name"),
+    ({"tools": [{**TOOL, "name": "x" * 200}]}, "tools[0].name"),
+    ({"tools": [TOOL, TOOL]}, "tools[1].name"),
+    ({"tools": [{**TOOL, "name": f"f{i}"} for i in range(1100)]}, "tools"),
+    ({"tools": [{**TOOL, "input_schema": "{}"}]}, "tools[0].input_schema"),
+    ({"tools": [{**TOOL, "description": 3}]}, "tools[0].description"),
+    ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools[0].type"),
+    ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools[0].type"),
+    ({"tools": [{"type": "mcp_toolset", "mcp_server_name": "x"}]}, "tools[0].type"),
+    ({"tool_choice": "auto"}, "tool_choice"),
+    ({"tool_choice": {"type": "some"}}, "tool_choice.type"),
+    ({"tool_choice": {"type": "any"}}, "tool_choice"),
+    ({"tool_choice": {"type": "tool", "name": "f"}}, "tool_choice"),
+    ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice.name"),
+    ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "g"}}, "tool_choice.name"),
+    ({"tools": [TOOL], "tool_choice": {"type": "any", "disable_parallel_tool_use": "yes"}},
+     "tool_choice.disable_parallel_tool_use"),
+]  # fmt: skip
+
+BLOCKS: list[tuple[Any, str]] = [
+    ("Hi", ""),
+    ({}, ".type"),
+    ({"type": "text"}, ".text"),
+    ({"type": "text", "text": 3}, ".text"),
+    ({"type": "image", "source": {"type": "url", "url": "http://127.0.0.1/x.png"}}, ""),
+    ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}, ""),
+    ({"type": "document", "source": {"type": "file", "file_id": "file_1"}}, ""),
+    ({"type": "container_upload", "file_id": "file_1"}, ""),
+    ({"type": "search_result", "source": "x", "title": "x", "content": []}, ""),
+    ({"type": "thinking", "thinking": "x", "signature": "x"}, ""),
+    (USE, ""),
+    ({"type": "tool_result"}, ".tool_use_id"),
+    (RESULT, ".tool_use_id"),
+    ({"type": "__class__"}, ""),
+]
+"""A user's."""
+
+SAID: list[tuple[Any, str]] = [
+    ({"type": "tool_use", "name": "f", "input": {}}, ".id"),
+    ({"type": "tool_use", "id": "toolu_1", "input": {}}, ".name"),
+    ({"type": "tool_use", "id": "toolu_1", "name": "f"}, ".input"),
+    ({**USE, "input": "{}"}, ".input"),
+    ({**USE, "input": [1]}, ".input"),
+    (RESULT, ""),
+    ({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}, ""),
+    ({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}, ""),
+    ({"type": "thinking", "thinking": 3, "signature": ""}, ".thinking"),
+    ({"type": "image"}, ""),
+]
+"""The assistant's."""
