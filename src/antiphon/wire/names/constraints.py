@@ -62,7 +62,8 @@ class Constraint:
 def constraint_in(fields: Mapping[str, msgspec.Raw], *, own: str, beside: Collection[str] = ()) -> Constraint | None:
     """The constraint of a body; None where there is none, or one in our own words.
 
-    ``own`` is the field of the route itself; what those of ``beside`` hold next to a format, it reads itself. Raises `RequestError` for two at once, and for what cannot be enforced.
+    ``own`` is the field of the route itself; of those in ``beside`` it reads itself what stands next to a format.
+    Raises `RequestError` for two at once, and for what cannot be enforced.
     """
     readers = {**READERS, **dict.fromkeys(beside, _format_alone), own: _format if own in READERS else _text}
     found = [one for name, reader in readers.items() if name in fields for one in _read(reader, name, fields[name])]
