@@ -23,6 +23,7 @@ from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.dialects import configured_dialects
 from antiphon.wire.embeddings.schema import EmbeddingRequest
 from antiphon.wire.interactive.schema import InteractiveRequest
+from antiphon.wire.messages.schema import MessagesRequest
 from antiphon.wire.names.table import KNOWN
 from antiphon.wire.ollama.schema import OllamaChatRequest, OllamaEmbedRequest, OllamaGenerateRequest
 from antiphon.wire.rerank.schema import RerankRequest, ScoreRequest
@@ -33,6 +34,7 @@ from docs.samples import (
     COMPLETIONS,
     EMBEDDINGS,
     INTERACTIVE,
+    MESSAGES,
     OLLAMA_CHAT,
     OLLAMA_EMBED,
     OLLAMA_GENERATE,
@@ -48,6 +50,7 @@ ROUTES: tuple[tuple[str, str, type[msgspec.Struct], Samples, dict[str, object]],
     ("Chat completions", "/v1/chat/completions", ChatRequest, CHAT, {"messages": [USER]}),
     ("Completions", "/v1/completions", CompletionRequest, COMPLETIONS, {"prompt": "Hi"}),
     ("Embeddings", "/v1/embeddings", EmbeddingRequest, EMBEDDINGS, {"input": "Hi"}),
+    ("Messages", "/v1/messages", MessagesRequest, MESSAGES, {"model": "small", "messages": [USER], "max_tokens": 9}),
     ("Rerank", "/v1/rerank", RerankRequest, RERANK, {"query": "Hi", "documents": ["Hi"]}),
     ("Score", "/v1/score", ScoreRequest, SCORE, {"text_1": "Hi", "text_2": "Hi"}),
     ("Responses", "/v1/responses", ResponsesRequest, RESPONSES, {"input": "Hi"}),
@@ -61,8 +64,12 @@ SPOKEN = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 RANKING = ("/v1/rerank", "/v1/score")
 READING = ("/v1/embeddings", "/api/embed", *RANKING)
 """The routes of models that write nothing."""
-IDENTIFYING = {"user", "metadata", "safety_identifier", "service_tier", "keep_alive", "num_ctx", "repeat_last_n"}
-"""Fields that name the caller, or ask for what is the owner's choice, and on which no answer depends."""
+IDENTIFYING = {
+    "user", "metadata", "safety_identifier", "service_tier", "cache_control", "context_management", "speed",
+    "inference_geo", "diagnostics", "user_profile_id", "workspace_id", "billing_policy", "fallbacks",
+    "fallback_credit_token", "keep_alive", "num_ctx", "repeat_last_n",
+}  # fmt: skip
+"""Fields that name the caller, ask for the owner's choice or are done elsewhere: no answer depends on them."""
 NO_EFFECT = "no effect"
 HEAD = """\
 # Parameters
@@ -70,11 +77,11 @@ HEAD = """\
 Written by `python tests/docs/parameters.py`, which sends each field to servers: of every dialect, and of every engine
 with the abilities that its class declares.
 
-`yes`: taken and honoured, in the API's own range. `no effect`: taken; it names the caller or asks for what is the
-owner's choice, and no answer depends on it.
-A number: what cannot be honoured is refused with this status, by its name; a value that can be, or that requires
-nothing, is taken (`store: false`, `best_of: 1`, a `min_tokens` as large as the limit). `strict` says what changes where
-a dialect is restricted to the letter of its document. The last table has every other name that is known.
+`yes`: taken and honoured, in the API's own range. `no effect`: taken; it names the caller, asks for what is the owner's
+choice, or is done elsewhere, and no answer depends on it. A number: what cannot be honoured is refused with this
+status, by its name; a value that can be, or that requires nothing, is taken (`store: false`, `best_of: 1`, a
+`min_tokens` as large as the limit). `strict` says what changes where a dialect is restricted to the letter of its
+document. The last table has every other name that is known.
 
 Engines are tried on the plain routes. `grammar`: where the engine takes grammars; a server that was not declared to
 answers 400. `slots`: as many at once as the engine has slots. `tools`: where the server's owner runs tools.

@@ -10,6 +10,8 @@ USER = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f", "description": "Does it."}}
 STRICT = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}, "strict": True}}
 FLAT = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+NOTHING = {"type": "object", "additionalProperties": False}
+CLIENTS = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
 
 SAMPLING: Samples = {
     "temperature": {"temperature": 0.5}, "top_p": {"top_p": 0.5}, "top_k": {"top_k": 5}, "min_p": {"min_p": 0.1},
@@ -130,4 +132,24 @@ OLLAMA_GENERATE: Samples = {
 OLLAMA_EMBED: Samples = {
     "input": {}, "model": {}, "truncate": {"truncate": False}, "dimensions": {"dimensions": 2},
     "options": {"options": {"num_ctx": 2048}}, "keep_alive": {"keep_alive": "5m"},
+}  # fmt: skip
+
+MESSAGES: Samples = {
+    "messages": {}, "model": {}, "max_tokens": {}, "system": {"system": "Be brief."}, "stream": {"stream": True},
+    "stop_sequences": {"stop_sequences": ["x"]}, **SAMPLING, "finish": {"finish": "always"},
+    "tools": {"tools": [CLIENTS]}, "tools, strict": {"tools": [{**CLIENTS, "strict": True}]},
+    "tool_choice": {"tools": [CLIENTS], "tool_choice": {"type": "any"}, "max_tokens": 500},
+    "thinking": {"thinking": {"type": "adaptive"}},
+    "thinking, budget_tokens": {"thinking": {"type": "enabled", "budget_tokens": 1024}},
+    "output_config": {"output_config": {"effort": "low"}},
+    "output_config, format": {"output_config": {"format": {"type": "json_schema", "schema": NOTHING}}},
+    "response_format": {"response_format": {"type": "json_object"}},
+    "context_management": {"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}},
+    "cache_control": {"cache_control": {"type": "ephemeral"}}, "metadata": {"metadata": {"user_id": "u"}},
+    "service_tier": {"service_tier": "auto"}, "speed": {"speed": "fast"}, "inference_geo": {"inference_geo": "eu"},
+    "diagnostics": {"diagnostics": {"a": 1}}, "user_profile_id": {"user_profile_id": "u"},
+    "workspace_id": {"workspace_id": "w"}, "billing_policy": {"billing_policy": "b"},
+    "fallbacks": {"fallbacks": [{"model": "m"}]}, "fallback_credit_token": {"fallback_credit_token": "t"},
+    "container": {"container": "c"}, "mcp_servers": {"mcp_servers": [{"type": "url", "url": "x", "name": "n"}]},
+    "thread": {"thread": {"id": "t"}}, "compaction": {"compaction": {"type": "auto"}},
 }  # fmt: skip
