@@ -138,21 +138,21 @@ def matching(*, context: int = 64) -> Model:
     return Model(name="cross", engine=engine, tokenizer=ByteTokenizer(), format=RawFormat(), ranking=RankingSpec(3))
 
 
-def catalog() -> StaticCatalog:
-    """The three models."""
+def catalog(context: int = 65536) -> StaticCatalog:
+    """The three models; ``context`` is that of those that write, in bytes."""
     chatml_end, harmony_end = TOKENIZER.controls[END], {VOCABULARY.controls[end] for end in (RETURN, OSS_CALL)}
     return StaticCatalog(
         {
             "small": Model(
                 name="small",
-                engine=LosingEngine(small, end_ids=frozenset({chatml_end}), token_bytes=token_bytes, context=65536),
+                engine=LosingEngine(small, end_ids=frozenset({chatml_end}), token_bytes=token_bytes, context=context),
                 tokenizer=TOKENIZER,
                 format=CHATML,
                 compiler=ReplyCompiler(CHATML, TOKENIZER, {chatml_end}),
             ),
             "oss": Model(
                 name="oss",
-                engine=ScriptedEngine(oss, end_ids=frozenset(harmony_end), context=65536),
+                engine=ScriptedEngine(oss, end_ids=frozenset(harmony_end), context=context),
                 tokenizer=VOCABULARY,
                 format=HARMONY,
                 compiler=ReplyCompiler(HARMONY, VOCABULARY, harmony_end),
