@@ -31,13 +31,16 @@ LMDEPLOY = {version: ENVIRONMENTS / "lmdeploy" / version for version in (
 )}  # fmt: skip
 """Where the client of each release is: of the month of LMDeploy's article, and from 0.5 to the last that has one."""
 API_CLIENT = re.compile(r"lmdeploy/serve/openai/api_client\.py")
-NODE_PACKAGES = {"ollama": "0.6", "openai": "6", "zod": "4"}
-"""What the scripts for Node import, by its major version."""
 LIMIT = 900
 """Seconds that a client may take, its environment included."""
+NODE_PACKAGES = {
+    "@ai-sdk/anthropic": "3", "@anthropic-ai/claude-code": "2", "@anthropic-ai/sdk": "1", "ai": "6",
+    "ollama": "0.6", "openai": "6", "zod": "4",
+}  # fmt: skip
+"""What Node's clients are, with the release that each is of."""
 PLACES = (
     "models", "chat", "completions", "embeddings", "rerank", "responses", "conversations", "files", "batches",
-    "interactive", "encode", "invocations", "endpoints", "errors",
+    "interactive", "encode", "invocations", "endpoints", "messages", "errors",
 )  # fmt: skip
 """A step's name begins with the endpoint that it asks."""
 
@@ -74,9 +77,10 @@ def python_command(script: Path) -> list[str]:
 def node_command(script: Path) -> list[str]:
     """The same for Node; its packages are fetched when they are not there, and found from the script's folder up."""
     if not all((ENVIRONMENTS / "node_modules" / package).exists() for package in NODE_PACKAGES):
+        ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
         (ENVIRONMENTS / "package.json").write_text("{}")
-        versions = [f"{package}@{version}" for package, version in NODE_PACKAGES.items()]
-        subprocess.run(["npm", "install", "--silent", *versions], cwd=ENVIRONMENTS, check=True)
+        wanted = [f"{package}@{version}" for package, version in NODE_PACKAGES.items()]
+        subprocess.run(["npm", "install", "--silent", *wanted], cwd=ENVIRONMENTS, check=True)
     return ["node", str(script)]
 
 

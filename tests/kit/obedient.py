@@ -164,4 +164,4 @@ def catalog(context: int = 65536) -> StaticCatalog:
 
 if __name__ == "__main__":
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-    Server(create_app(catalog()), port=port, on_ready=lambda url: print(url, flush=True)).run()
+    Server(create_app(catalog(2**20)), port=port, on_ready=lambda url: print(url, flush=True)).run()

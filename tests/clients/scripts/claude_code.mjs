@@ -1,0 +1,63 @@
+// Claude Code, the program: it answers, reads a file, makes one and changes it, each in a session of its own.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+const [chat, thinker] = process.env.ANTIPHON_MODELS.split(" ");
+const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
+const program = fileURLToPath(new URL("../node_modules/.bin/claude", import.meta.url));
+const home = mkdtempSync(join(tmpdir(), "claude-code-"));
+const environment = {
+  PATH: process.env.PATH, HOME: home, NO_PROXY: "127.0.0.1", ANTHROPIC_BASE_URL: process.env.ANTIPHON_URL,
+  ANTHROPIC_AUTH_TOKEN: "any", ANTHROPIC_DEFAULT_HAIKU_MODEL: chat, DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1",
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+};
+
+async function claude(model, prompt, ...options) {
+  const running = promisify(execFile)(program, ["-p", prompt, "--model", model, ...options], {
+    cwd: home, env: environment, timeout: 240_000,
+  });
+  running.child.stdin.end();
+  return (await running).stdout;
+}
+
+const note = join(home, "note.txt");
+const steps = {
+  async messages() {
+    const text = await claude(chat, "say: Good morning.", "--system-prompt", "Be brief.", "--tools", "");
+    if (obedient) assert.equal(text.trim(), "Good morning.");
+    else assert.ok(text.trim().length > 0);
+  },
+};
+if (obedient) {
+  for (const model of [chat, thinker]) {
+    steps[`messages_read_${model}`] = async () => {
+      writeFileSync(note, "The word is marzipan.\n");
+      const text = await claude(model, `call: Read {"file_path": "${note}"}`, "--allowedTools", "Read");
+      assert.match(text, /it said: .*The word is marzipan/);
+    };
+  }
+  steps.messages_write = async () => {
+    const made = join(home, "made.txt");
+    await claude(chat, `call: Write {"file_path": "${made}", "content": "made"}`, "--allowedTools", "Write");
+    assert.equal(readFileSync(made, "utf8"), "made");
+  };
+}
+
+for (const [name, step] of Object.entries(steps)) {
+  try {
+    await step();
+    console.log("ok", name);
+  } catch (error) {
+    console.error(error);
+    console.log("failed", name);
+    process.exitCode = 1;
+  }
+}
+rmSync(home, { recursive: true, force: true });
+const file = new URL("../node_modules/@anthropic-ai/claude-code/package.json", import.meta.url);
+console.log("version", "claude-code", JSON.parse(readFileSync(file)).version);
