@@ -15,6 +15,7 @@ from .completions.read import MAX_LOGPROBS
 from .definitions import NAME
 from .dialect import OPENAI
 from .fields import SESSION_IDS
+from .messages.blocks import KINDS as MESSAGE_BLOCKS
 from .messages.tools import MOST as MOST_TOOLS
 from .names.table import KNOWN
 from .native.templates import MAX_CONTROLS, MAX_TEMPLATE
@@ -79,6 +80,12 @@ WHOLE: dict[str, Schema] = {
         "if": {"properties": {"store": {"const": True}}, "required": ["store"]},
         "then": {"properties": {"metadata": PAIRS}},
     },
+    "MessageParam": {"properties": {"role": {"enum": ["user", "assistant", "system"]}}},
+    "InputBlock": {
+        "properties": {"type": {"enum": [*MESSAGE_BLOCKS]}},
+        "if": {"properties": {"type": {"const": "text"}}, "required": ["type"]},
+        "then": _there("text"),
+    },
     "Tool": {"allOf": [_there("function"), {"properties": {"type": {"const": "function"}}}]},
 }
 """What fields mean to each other."""
@@ -88,6 +95,8 @@ def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
     """The schemas of requests with their bounds; others as they are."""
     common, own = _common(limits), _own(limits)
     for kind, keywords in WHOLE.items():
+        if kind not in schemas:
+            continue
         fields = schemas[kind].get("properties", {}) | keywords.get("properties", {})
         schemas[kind] |= {**keywords, "properties": fields}
     for kind, schema in schemas.items():

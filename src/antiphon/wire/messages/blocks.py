@@ -20,6 +20,8 @@ Decrypt = Callable[[str, str], Message]
 BILLING = "x-anthropic-billing-header:"
 """How the text begins that Claude Code puts first and changes with each request; it is no part of a prompt."""
 FAILED = "Error: "
+KINDS = ("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "tool_reference")
+"""The blocks that are read, each in its place."""
 _THOUGHTS = ("thinking", "redacted_thinking")
 _TEXTLESS = ("image", "document", "search_result", "container_upload", "audio", "video")
 
