@@ -9,10 +9,11 @@ import pytest
 from anthropic.types import ErrorResponse as MessagesErrorResponse
 
 from kit.api import chat, request, running
+from kit.bad_messages import bad_messages
 from kit.bad_requests import Bad, bad_requests
 from kit.obliging import chatting_and_embedding
 
-ALL = list(bad_requests())
+ALL = [*bad_requests(), *bad_messages()]
 QUICK = 30.0
 """Seconds: far more than any of them takes, far less than a server that hangs."""
 

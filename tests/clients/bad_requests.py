@@ -8,12 +8,14 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
 from kit.api import Got, chat, post, request  # noqa: E402
+from kit.bad_messages import bad_messages  # noqa: E402
 from kit.bad_requests import Bad, bad_requests  # noqa: E402
 from kit.client_server import REAL, running  # noqa: E402
 
@@ -45,7 +47,7 @@ def main() -> int:
     with running(REAL) as base:
         warm = chat(base, max_tokens=1), post(base, "/v1/embeddings", model="minilm", input="Hi")  # both are loaded now
         assert all(got.status == 200 for got in warm)
-        for bad in bad_requests():
+        for bad in chain(bad_requests(), bad_messages()):
             begun = time.perf_counter()
             found = verdict(bad, answer_to(base, bad))
             slowest = max(slowest, time.perf_counter() - begun)

@@ -1,8 +1,12 @@
-"""Fields and blocks of Anthropic's messages that no server may take, each with the place that the refusal names."""
+"""Requests of Anthropic's messages that no server may take, each with the place that the refusal names."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any
+
+from .bad_requests import GOOD, MESSAGE_TOKENS, MESSAGES, Bad, wrong
 
 USER = {"role": "user", "content": "Hi"}
 TOOL = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
@@ -139,3 +143,43 @@ SAID: list[tuple[Any, str]] = [
     ({"type": "image"}, ""),
 ]
 """The assistant's."""
+
+MALFORMED = {"type": "json_schema", "schema": {"type": "strin"}}
+OF_ANSWERS: list[tuple[dict[str, Any], str]] = [
+    *(({"max_tokens": value}, "max_tokens") for value in (-1, 10**30, "9", 1.5, None)),
+    ({"output_format": MALFORMED}, "output_format.schema.type"),
+    ({"output_config": {"format": MALFORMED}}, "output_config.format.schema.type"),
+]
+"""What matters where there is to be an answer."""
+BAD_MODELS = (
+    "/anthropic/v1/models/nothing",
+    *(
+        f"/anthropic/v1/models?{query}"
+        for query in ("limit=0", "limit=1001", "limit=x", "after_id=no", "before_id=../x", "after_id=a&before_id=b")
+    ),
+)
+
+
+def bad_fields() -> Iterator[tuple[dict[str, Any], str]]:
+    """All of them, blocks in the messages that they stand in."""
+    yield from (*FIELDS, *TOOLS)
+    for block, place in BLOCKS:
+        yield {"messages": [{"role": "user", "content": [block]}]}, f"messages[0].content[0]{place}"
+    for block, place in SAID:
+        yield {"messages": [USER, said(block), USER]}, f"messages[1].content[0]{place}"
+
+
+def bad_messages() -> Iterator[Bad]:
+    """Anthropic's messages, and the tokens of one."""
+    for name in GOOD[MESSAGES]:
+        body = {key: value for key, value in GOOD[MESSAGES].items() if key != name}
+        yield Bad(f"no {name}", MESSAGES, json.dumps(body).encode(), name)
+    for fields, param in OF_ANSWERS:
+        yield wrong(MESSAGES, param, **fields)
+    for path in (MESSAGES, MESSAGE_TOKENS):
+        for fields, param in bad_fields():
+            yield wrong(path, param, **fields)
+        yield Bad("PUT", path, b"{}", method="PUT")
+    yield Bad("no such message", "/v1/messages/msg_1", None, method="GET")
+    for path in BAD_MODELS:
+        yield Bad("no such model, or page", path, None, method="GET", headers={})

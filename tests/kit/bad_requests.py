@@ -12,10 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .bad_fields import BAD_FIELDS, UNSUPPORTED
-from .bad_messages import BLOCKS as MESSAGE_BLOCKS
-from .bad_messages import FIELDS as MESSAGE_FIELDS
-from .bad_messages import SAID as SAID_BLOCKS
-from .bad_messages import TOOLS as MESSAGE_TOOLS
 from .bad_ollama import BAD_OLLAMA, OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_GENERATE
 
 Fields = dict[str, Any]
@@ -66,7 +62,7 @@ class Bad:
 
 
 def bad_requests() -> Iterator[Bad]:
-    """All of them."""
+    """All of them but for those of `kit.bad_messages`."""
     yield from malformed()
     yield from mistyped()
     yield from out_of_range()
@@ -74,7 +70,6 @@ def bad_requests() -> Iterator[Bad]:
     yield from completions()
     yield from responses()
     yield from compactions()
-    yield from messages()
     yield from layer()
     yield from interactive()
     yield from other_names()
@@ -247,31 +242,6 @@ def compactions() -> Iterator[Bad]:
     ]  # fmt: skip
     for value in managed:
         yield wrong(RESPONSES, None, context_management=value)
-
-
-def messages() -> Iterator[Bad]:
-    """Anthropic's messages, and the tokens of one."""
-    for name in ("model", "messages", "max_tokens"):
-        body = {key: value for key, value in GOOD[MESSAGES].items() if key != name}
-        yield Bad(f"no {name}", MESSAGES, json.dumps(body).encode(), name)
-    for value in (-1, 10**30, "9", 1.5, None):
-        yield wrong(MESSAGES, "max_tokens", max_tokens=value)
-    malformed_format = {"type": "json_schema", "schema": {"type": "strin"}}
-    for name, form in (("output_format", malformed_format), ("output_config", {"format": malformed_format})):
-        yield wrong(MESSAGES, f"{name}{'.format' * ('format' in form)}.schema.type", **{name: form})
-    for path in (MESSAGES, MESSAGE_TOKENS):
-        for fields, param in (*MESSAGE_FIELDS, *MESSAGE_TOOLS):
-            yield wrong(path, param, **fields)
-        for content, place in MESSAGE_BLOCKS:
-            yield wrong(path, f"messages[0].content[0]{place}", messages=[{"role": "user", "content": [content]}])
-        for content, place in SAID_BLOCKS:
-            said = [USER, {"role": "assistant", "content": [content]}, USER]
-            yield wrong(path, f"messages[1].content[0]{place}", messages=said)
-        yield Bad("PUT", path, b"{}", method="PUT")
-    yield Bad("no such message", "/v1/messages/msg_1", None, method="GET")
-    yield Bad("no such model", "/anthropic/v1/models/nothing", None, method="GET", headers={})
-    for query in ("limit=0", "limit=1001", "limit=x", "after_id=nothing", "before_id=../x", "after_id=a&before_id=b"):
-        yield Bad(query, f"/anthropic/v1/models?{query}", None, method="GET", headers={})
 
 
 def layer() -> Iterator[Bad]:
