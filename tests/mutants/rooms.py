@@ -69,7 +69,10 @@ ROOMS = (
             "tools/registry.py": "tools/test_registry.py catalog/test_toolbox.py",
             "tools/function.py": "tools/test_function.py tools/test_router_faults.py",
             "tools/threads.py": "tools/test_threads.py tools/test_router_faults.py tools/test_function.py",
-            "tools/mcp/*.py": "tools/test_mcp_answers.py tools/test_mcp.py tools/test_mcp_sessions.py",
+            "tools/mcp/*.py": (
+                "tools/test_mcp_answers.py tools/test_mcp.py tools/test_mcp_sessions.py tools/test_mcp_oauth.py"
+                " tools/test_mcp_requests.py tools/test_mcp_faults.py"
+            ),
             "tools/pool.py": "tools/test_pool.py tools/test_interpreter_pool.py tools/test_mcp_sessions.py",
             "tools/checked.py": "tools/test_result_limits.py tools/test_router.py tools/test_router_faults.py",
             "tools/*.py": "tools/test_router.py tools/test_router_faults.py tools/test_function.py "

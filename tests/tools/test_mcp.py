@@ -108,8 +108,36 @@ def test_the_configuration_is_the_one_that_clients_share() -> None:
         ('{"mcpServers": {"a": {"command": 1}}}', r"\$\.mcpServers\[\.\.\.\]\.command"),
         ('{"mcpServers": {"a": {}}}', "'a' needs a command or a url"),
         ('{"mcpServers": {"a": {"command": "x", "commnad": "y"}}}', "commnad"),
+        ('{"mcpServers": {"a": {"command": "x", "type": "http"}}}', "'a' is of type 'http'"),
+        ('{"mcpServers": {"a": {"url": "x", "type": "stdio"}}}', "'a' is of type 'stdio'"),
+        ('{"mcpServers": {"a": {"url": "x", "type": "sse"}}}', "type"),
+        ('{"mcpServers": {"a": {"command": "x", "headers": {"a": "b"}}}}', "'a' has headers or oauth"),
+        ('{"mcpServers": {"a": {"command": "x", "oauth": {"clientId": "b"}}}}', "'a' has headers or oauth"),
+        ('{"mcpServers": {"a": {"url": "x", "oauth": {"client_id": "b"}}}}', "client_id"),
+        ('{"mcpServers": {"a": {"url": "x", "oauth": {"callbackPort": 65536}}}}', "no port"),
+        ('{"mcpServers": {"a": {"url": "x", "oauth": {"grant": "client_credentials"}}}}', "'a' needs a clientId"),
+        (
+            '{"mcpServers": {"a": {"url": "x", "oauth": {"grant": "client_credentials", "clientId": "b",'
+            ' "clientSecret": "c"}}}}',
+            "'a' needs an issuer",
+        ),
+        ('{"mcpServers": {"a": {"url": "x", "headers": {"a": "${NOT_THERE}"}}}}', "variable NOT_THERE"),
     ],
 )
 def test_a_mistake_in_the_configuration_names_its_place(text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         read_mcp_config(text)
+
+
+def test_secrets_come_from_the_environment() -> None:
+    far = {
+        "type": "http",
+        "url": "http://x.test/${TOKEN}",
+        "headers": {"Authorization": "Bearer ${TOKEN}"},
+        "oauth": {"clientId": "${TOKEN}", "clientSecret": "a${SECRET}b"},
+    }
+    text = json.dumps({"mcpServers": {"far": far}})
+    read = read_mcp_config(text, {"TOKEN": "t", "SECRET": "${TOKEN}"})["far"]
+    assert read.headers == {"Authorization": "Bearer t"}
+    assert read.oauth.client_secret == "a${TOKEN}b", "what a variable holds is not read again"
+    assert (read.url, read.oauth.client_id) == ("http://x.test/${TOKEN}", "${TOKEN}")

@@ -13,7 +13,7 @@ from antiphon.config import ToolsConfig
 from antiphon.errors import ConfigError, near
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
 from antiphon.tools.browser import Backend, Browser, Corpus, SearxNG, Web
-from antiphon.tools.mcp import McpLimits, McpToolSet, read_mcp_config
+from antiphon.tools.mcp import NOBODY, McpHost, McpLimits, McpServer, McpToolSet, TokenStore, read_mcp_config
 from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
 from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
 
@@ -25,12 +25,13 @@ class ToolSettings:
     """``names``: built-ins, paths of Python files, and tools of packages.
 
     ``corpus``: a folder of pages instead of the web. ``searxng`` is the address of a search service for the web.
-    ``python_packages``: what sandboxed code may import.
+    ``python_packages``: what sandboxed code may import. ``mcp_tokens``: by which we are signed in to MCP servers.
     """
 
     names: tuple[str, ...] = ()
     mcp: Path | None = None
     mcp_limits: McpLimits = field(default_factory=McpLimits)
+    mcp_tokens: TokenStore | None = None
     corpus: Path | None = None
     web: bool = False
     searxng: str | None = None
@@ -44,10 +45,12 @@ def tool_settings(config: ToolsConfig) -> ToolSettings:
     def path(text: str) -> Path | None:
         return Path(text).expanduser() if text else None
 
+    tokens = path(config.mcp_tokens)
     return ToolSettings(
         names=tuple(name.strip() for name in config.names.split(",") if name.strip()),
         mcp=path(config.mcp),
         mcp_limits=McpLimits(sessions=config.mcp_sessions, idle=config.mcp_idle_timeout),
+        mcp_tokens=TokenStore(tokens) if tokens else None,
         corpus=path(config.pages),
         web=config.web,
         searxng=config.search or None,
@@ -57,9 +60,11 @@ def tool_settings(config: ToolsConfig) -> ToolSettings:
 
 @asynccontextmanager
 async def open_toolbox(
-    settings: ToolSettings, *, tools: Mapping[str, ToolFactory] = NO_TOOLS
+    settings: ToolSettings, *, tools: Mapping[str, ToolFactory] = NO_TOOLS, host: McpHost = NOBODY
 ) -> AsyncIterator[Toolbox]:
     """The tools that ``settings`` name, open until the block is left; ``tools`` are factories by name for it.
+
+    ``host`` answers what MCP servers ask.
 
     A name is a built-in's, else one of ``tools``, else one that an installed package publishes as ``antiphon.tools``.
     Raises `ConfigError` for what cannot be opened.
@@ -69,8 +74,10 @@ async def open_toolbox(
         for name in dict.fromkeys(settings.names):
             sets.append(await stack.enter_async_context(aclosing(_open(name, settings, tools))))
         if settings.mcp is not None:
-            for name, server in read_mcp_config(_read(settings.mcp)).items():
-                connected = await McpToolSet.connect(name, server, settings.mcp_limits)
+            for name, server in mcp_servers(settings.mcp).items():
+                connected = await McpToolSet.connect(
+                    name, server, settings.mcp_limits, host=host, tokens=settings.mcp_tokens
+                )
                 sets.append(await stack.enter_async_context(aclosing(connected)))
         try:
             toolbox = Toolbox(sets, settings.limits)
@@ -118,6 +125,11 @@ def load_module(path: Path) -> ModuleType:
     except Exception as error:
         raise ConfigError(f"{path} failed: {type(error).__name__}: {error}", code="tool_file") from error
     return module
+
+
+def mcp_servers(path: Path) -> dict[str, McpServer]:
+    """The servers of the file that MCP clients share. Raises `ConfigError`."""
+    return read_mcp_config(_read(path))
 
 
 def _read(path: Path) -> str:

@@ -19,6 +19,7 @@ COMMANDS = {
     "models": "List the models that are known, and which are here.",
     "rm": "Remove models from the store.",
     "tools": "List the tools that run here, or call one.",
+    "mcp": "Sign in to MCP servers, or be one: render, parse, convert, validate for any MCP client.",
     "keys": "Add, list and remove the API keys of the server.",
     "render": "Write a conversation (JSON) as the prompt of a format.",
     "parse": "Read a model's raw reply back into messages.",

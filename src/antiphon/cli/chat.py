@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from antiphon.catalog.loading import open_catalog
+from antiphon.catalog.sampling import sampler
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
 from antiphon.config import find_entry
 
+from .mcp_host import at_terminal
 from .options import (
     ConfigOption,
     FormatOption,
@@ -57,7 +60,9 @@ def command(
     async def run() -> None:
         async with AsyncExitStack() as stack:
             catalog = await stack.enter_async_context(aclosing(open_catalog(loaded.config)))
-            toolbox = await stack.enter_async_context(open_toolbox(tool_settings(loaded.config.tools)))
+            tool_setup, host = at_terminal(tool_settings(loaded.config.tools))
+            host = replace(host, sample=sampler(catalog.get, loaded.config.model))
+            toolbox = await stack.enter_async_context(open_toolbox(tool_setup, host=host))
             name, _ = find_entry(loaded.config.model, loaded.config.entries)  # a path is known by its file's name
             partner = Partner(await catalog.get(name), toolbox if toolbox.sets else None)
             if question is None:

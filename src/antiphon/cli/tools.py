@@ -12,6 +12,7 @@ from antiphon.catalog.toolbox import open_toolbox, tool_settings
 from antiphon.errors import ConfigError
 from antiphon.tools import Toolbox, ToolCall, ToolResult
 
+from .mcp_host import at_terminal
 from .options import ConfigOption, JsonOption, McpOption, ToolsOption, configure, print_json, print_table
 
 
@@ -30,10 +31,10 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """List the tools of the configuration and of --tools and --mcp, or call one. Exit code 1 when the call fails."""
-    settings = tool_settings(configure(config, tools__names=tools, tools__mcp=mcp).config.tools)
+    settings, host = at_terminal(tool_settings(configure(config, tools__names=tools, tools__mcp=mcp).config.tools))
 
     async def run() -> ToolResult | None:
-        async with open_toolbox(settings) as toolbox:
+        async with open_toolbox(settings, host=host) as toolbox:
             if action is ToolAction.LIST:
                 show(toolbox, json=json)
                 return None

@@ -31,7 +31,9 @@ NO_PATHS = frozenset({MEMORY, O200K, ""})
 """Values that are no path, where a path may be given."""
 
 PATHS = frozenset(
-    "chat_template replies source folder keys store mcp pages packages tokenizer file tls_cert tls_key".split()
+    (
+        "chat_template replies source folder keys store mcp mcp_tokens pages packages tokenizer file tls_cert tls_key"
+    ).split()
 )
 """A file's relative paths are relative to the file. Engines say which of their settings are paths."""
 
@@ -69,6 +71,7 @@ def home_layer(environ: Mapping[str, str]) -> Layer:
     return {
         ("store", "folder"): Layered(str(cache / "models"), origin),
         ("server", "keys"): Layered(str(settings / "keys.json"), origin),
+        ("tools", "mcp_tokens"): Layered(str(settings / "mcp-tokens"), origin),
         ("sessions", "store"): Layered(str(data / "sessions.db"), origin),
     }
 

@@ -14,13 +14,14 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     own pages; ``web``: the web instead, searched at the SearxNG address ``search``. ``packages``: what code may import.
 
     ``mcp_sessions`` with one MCP server are open at once, one a key; what a key did not use for ``mcp_idle_timeout``
-    seconds is closed.
+    seconds is closed. ``mcp_tokens`` is the folder of the tokens by which we are signed in to MCP servers.
     """
 
     names: str = ""
     mcp: str = ""
     mcp_sessions: Count = 8
     mcp_idle_timeout: Seconds = 600.0
+    mcp_tokens: str = ""
     offer: bool = False
     pages: str = ""
     web: bool = False

@@ -268,6 +268,8 @@ CONFIGURATION = {
     "lsp_missing": error(500, "The language server needs an extra that is not installed.", ConfigError),
     "corpus_missing": error(500, "The browser's folder of pages is missing or empty.", ConfigError),
     "mcp_config": error(500, "The configuration of MCP servers cannot be read.", ConfigError),
+    "mcp_tokens": error(500, "The tokens of an MCP server cannot be read or written.", ConfigError),
+    "mcp_unauthorized": error(500, "An MCP server wants to be signed in to, or does not allow this.", ConfigError),
     "mcp_unreachable": error(500, "An MCP server cannot be started or reached.", ConfigError),
     "sandbox_missing": error(500, "The sandbox of the python tool cannot run on this machine.", ConfigError),
     "tool_file": error(500, "A Python file of tools is missing or failed.", ConfigError),

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from antiphon.api import Wire, create_app, load_wires
 from antiphon.catalog import Catalog, open_catalog, open_store, reasoning_key_file
 from antiphon.catalog.check import check_models
+from antiphon.catalog.sampling import sampler
 from antiphon.catalog.toolbox import open_toolbox, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_config
 from antiphon.engines.registry import NO_KINDS, EngineKinds
@@ -27,6 +28,7 @@ from antiphon.observe import Exported, Tracing
 from antiphon.store import StoreFactory
 from antiphon.store.key_file import stored_key
 from antiphon.tools import ToolFactory
+from antiphon.tools.mcp import McpHost
 from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects import configured_dialects
@@ -183,10 +185,13 @@ async def assembled(config: Config, *, preload: bool = True, **additions: Unpack
     key_file = reasoning_key_file(config)
     reasoning_key = stored_key(key_file) if key_file else None
     dialects = dialects_of(config.dialect)
-    async with open_toolbox(tool_settings(config.tools), tools=tools) as toolbox, open_traces(config.traces) as tracing:
-        formats = additions.get("formats", {})
-        check_models(config, formats)
-        catalog = open_catalog(config, formats=formats)
+    formats = additions.get("formats", {})
+    check_models(config, formats)
+    catalog = open_catalog(config, formats=formats)
+    opening = open_toolbox(
+        tool_settings(config.tools), tools=tools, host=McpHost(sample=sampler(catalog.get, config.model))
+    )
+    async with opening as toolbox, open_traces(config.traces) as tracing:
         wires = (*additions.get("wires", ()), *load_wires(words(server.wires)))
         # The last that can fail: from here on the application closes the store.
         store, session_limits = open_store(config.sessions, stores=additions.get("stores", {}))

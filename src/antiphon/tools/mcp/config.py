@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Mapping
+from typing import Literal
+
 import msgspec
 
 from antiphon.errors import ConfigError
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class McpOAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What we are to a server's authorization server. Without a ``client_id`` we register ourselves (RFC 7591).
+
+    ``client_metadata_url``: the address of a document that describes the client, for servers that take it as an id.
+    ``grant``: a person signs in (``authorization_code``), or the client itself does, by its secret or by what
+    ``private_key`` (a PEM file) signs. ``issuer``: the only authorization server that these credentials go to.
+    ``callback_port``: where the browser comes back to on this machine; 0 is any free port.
+    """
+
+    client_id: str | None = None
+    client_secret: str | None = None
+    client_metadata_url: str | None = None
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    auth_method: Literal["client_secret_basic", "client_secret_post"] = "client_secret_basic"
+    private_key: str | None = None
+    algorithm: str = "ES256"
+    issuer: str | None = None
+    callback_port: int = 0
 
 
 class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to reach a server: a ``command`` to start (stdio) or a ``url`` (streamable HTTP). From the operator only.
 
+    ``headers`` go with every request to ``url``. ``oauth``: how we sign in there, where that is not by the defaults.
     ``stateless``: it remembers nothing between calls, so that all owners may share one session with it.
+    ``sampling``: it may ask our default model for text. ``type`` (http, stdio) is what other clients write; the
+    ``command`` or the ``url`` says it.
     """
 
     command: str | None = None
@@ -18,7 +48,11 @@ class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     cwd: str | None = None
     url: str | None = None
+    headers: dict[str, str] = {}
+    oauth: McpOAuth = McpOAuth()
     stateless: bool = False
+    sampling: bool = False
+    type: Literal["stdio", "http", "streamable-http"] | None = None
 
 
 class McpConfig(msgspec.Struct, frozen=True, rename="camel"):
@@ -27,13 +61,46 @@ class McpConfig(msgspec.Struct, frozen=True, rename="camel"):
     mcp_servers: dict[str, McpServer]
 
 
-def read_mcp_config(text: str) -> dict[str, McpServer]:
-    """The servers that a configuration names. Raises `ConfigError` with the place of the mistake."""
+def read_mcp_config(text: str, environ: Mapping[str, str] | None = None) -> dict[str, McpServer]:
+    """The servers that a configuration names; ``${NAME}`` in headers and client secrets is a variable of ``environ``,
+    by default of this process. Raises `ConfigError` with the place of the mistake.
+    """
     try:
         servers = msgspec.json.decode(text, type=McpConfig).mcp_servers
     except msgspec.DecodeError as error:
         raise ConfigError(f"the MCP configuration cannot be read: {error}", code="mcp_config") from error
-    for name, server in servers.items():
-        if (server.command is None) == (server.url is None):
-            raise ConfigError(f"the MCP server {name!r} needs a command or a url, one of them", code="mcp_config")
-    return servers
+    variables = os.environ if environ is None else environ
+    return {name: _with_secrets(name, _checked(name, server), variables) for name, server in servers.items()}
+
+
+def _checked(name: str, server: McpServer) -> McpServer:
+    if (server.command is None) == (server.url is None):
+        raise _wrong(name, "needs a command or a url, one of them")
+    if server.type is not None and (server.type == "stdio") != (server.command is not None):
+        raise _wrong(name, f"is of type {server.type!r}, which its {'url' if server.url else 'command'} is not")
+    if server.url is None and (server.headers or server.oauth != McpOAuth()):
+        raise _wrong(name, "has headers or oauth, which are for a url")
+    oauth = server.oauth
+    if oauth.grant == "client_credentials" and not (oauth.client_id and (oauth.client_secret or oauth.private_key)):
+        raise _wrong(name, "needs a clientId, and a clientSecret or a privateKey, for client_credentials")
+    if oauth.grant == "client_credentials" and not oauth.issuer:
+        raise _wrong(name, "needs an issuer for client_credentials: the authorization server that may see them")
+    if not 0 <= oauth.callback_port < 65536:
+        raise _wrong(name, "has a callbackPort that is no port")
+    return server
+
+
+def _with_secrets(name: str, server: McpServer, variables: Mapping[str, str]) -> McpServer:
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in variables:
+            raise _wrong(name, f"needs the environment variable {match[1]}")
+        return variables[match[1]]
+
+    headers = {key: _VARIABLE.sub(value, text) for key, text in server.headers.items()}
+    secret = server.oauth.client_secret and _VARIABLE.sub(value, server.oauth.client_secret)
+    oauth = msgspec.structs.replace(server.oauth, client_secret=secret)
+    return msgspec.structs.replace(server, headers=headers, oauth=oauth)
+
+
+def _wrong(name: str, what: str) -> ConfigError:
+    return ConfigError(f"the MCP server {name!r} {what}", code="mcp_config")

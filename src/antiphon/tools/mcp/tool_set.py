@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from antiphon.conversation import FUNCTIONS, OpaquePart, ToolSpec
 from antiphon.errors import ConfigError
@@ -15,10 +18,20 @@ from antiphon.tools.pool import Borrowed, PoolSize, Session, SessionPool
 from antiphon.tools.tool import DescribedTool, DescribedToolSet, ToolFailure
 
 from .config import McpServer
-from .session import McpSession
+from .fault import McpFault, causes, fault_of_error, first_line
+from .host import NOBODY, McpHost
+from .session import SIGN_IN_SECONDS, START_SECONDS, McpSession
+from .tokens import TokenStore
+
+if TYPE_CHECKING:
+    from .connection import Connector
 
 MAX_TOOLS = 256
+MAX_LISTING = 2_000_000
+"""Bytes of the names, descriptions and schemas of a server's tools."""
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
+_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated", "Connection closed"})
+"""What the SDK says where the server said nothing."""
 _OPERATOR = ""
 """The owner whose session lists the tools; also that of calls without an owner, and of all to a stateless server."""
 
@@ -46,27 +59,80 @@ class McpToolSet(DescribedToolSet):
     costs the calls that it had; the owner's next call begins another.
     """
 
-    def __init__(self, name: str, server: McpServer, limits: McpLimits | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        server: McpServer,
+        limits: McpLimits | None = None,
+        *,
+        host: McpHost = NOBODY,
+        tokens: TokenStore | None = None,
+    ) -> None:
         super().__init__()
+        self._label = name
         self._name = _ODD.sub("_", name)
         self._server = server
+        self._host = host
+        self._tokens = tokens
         busy = f"all sessions with the MCP server {name!r} are at work. Call again a little later."
         self._pool: SessionPool[McpSession] = SessionPool(self._start, (limits or McpLimits()).size, busy=busy)
 
     @classmethod
-    async def connect(cls, name: str, server: McpServer, limits: McpLimits | None = None) -> McpToolSet:
-        """Starts or reaches the server and asks for its tools. Raises `ConfigError` when that fails."""
-        tools = cls(name, server, limits)
+    async def connect(
+        cls,
+        name: str,
+        server: McpServer,
+        limits: McpLimits | None = None,
+        *,
+        host: McpHost = NOBODY,
+        tokens: TokenStore | None = None,
+    ) -> McpToolSet:
+        """Starts or reaches the server and asks for its tools. Raises `ConfigError` when that fails.
+
+        ``host`` answers what the server asks; ``tokens`` are for a server over HTTP that wants to be signed in to.
+        """
+        tools = cls(name, server, limits, host=host, tokens=tokens)
         try:
-            async with tools.session(_OPERATOR) as borrowed:
-                listed = await borrowed.content.list_tools()
-        except Exception as error:
+            await tools._list()
+        except BaseException:
             await tools.aclose()
-            raise ConfigError(
-                f"the MCP server {name!r} did not list its tools: {_why(error)}", code="mcp_unreachable"
-            ) from error
-        tools._tools = tuple(McpTool(tools, tool.name, tools._spec(tool)) for tool in listed[:MAX_TOOLS])
+            raise
         return tools
+
+    async def sign_in(self, scopes: str) -> None:
+        """Signs in to the server with further scopes. Raises `ConfigError` when that fails."""
+        try:
+            await self._connector.sign_in(scopes)
+        except Exception as error:
+            raise self._failed(fault_of_error(self._label, error), "cannot be signed in to") from error
+
+    async def _list(self) -> None:
+        session = None
+        try:
+            async with self.session(_OPERATOR) as borrowed:
+                session = borrowed.content
+                listed = await session.list_tools(MAX_TOOLS)
+        except Exception as error:
+            raise self._failed(_fault(session, self._label, error), "did not list its tools") from error
+        self._check_size(listed)
+        self._tools = tuple(McpTool(self, tool.name, self._spec(tool)) for tool in listed)
+
+    def _check_size(self, listed: Sequence[Any]) -> None:
+        """Raises `ConfigError`: every description is a part of prompts."""
+        size = sum(len(msgspec.json.encode((tool.name, tool.description, tool.input_schema))) for tool in listed)
+        if size > MAX_LISTING:
+            hint = f"At most {MAX_LISTING} are taken; have it offer fewer tools."
+            raise self._failed(McpFault(f"they take {size} bytes", hint), "has tools that are too long")
+
+    def _failed(self, fault: McpFault, what: str) -> ConfigError:
+        return ConfigError(
+            f"the MCP server {self._label!r} {what}: {fault.message}", code=fault.code, hint=fault.hint or None
+        )
+
+    @property
+    def label(self) -> str:
+        """The server's name in the configuration."""
+        return self._label
 
     def session(self, owner: str) -> AbstractAsyncContextManager[Borrowed[McpSession]]:
         """The owner's session, for one call. Raises `ToolFailure` (``E-TOOL-BUSY``) without room in time."""
@@ -77,7 +143,15 @@ class McpToolSet(DescribedToolSet):
         return ToolSpec(name, tool.description or "", tool.input_schema, namespace=FUNCTIONS)
 
     async def _start(self) -> McpSession:
-        return McpSession(self._name, self._server)
+        return McpSession(
+            self._name, self._connector, start_seconds=SIGN_IN_SECONDS if self._host.sign_in else START_SECONDS
+        )
+
+    @cached_property
+    def _connector(self) -> Connector:
+        from .connection import Connector  # it needs the SDK, which is an optional extra
+
+        return Connector(self._label, self._server, self._host, self._tokens)
 
     async def aclose(self) -> None:
         """Ends all sessions."""
@@ -97,7 +171,7 @@ class McpTool(DescribedTool):
             try:
                 result = await borrowed.content.call(self.name, arguments)
             except Exception as error:
-                raise _gone(self.name, error) from error
+                raise _gone(self.name, _fault(borrowed.content, self.server.label, error)) from error
         text = "\n".join(block.text for block in result.content if block.type == "text")
         if result.is_error:
             raise ToolFailure(ToolError(TOOL_FAILED, text or "the tool failed and gave no reason"))
@@ -116,9 +190,16 @@ def _media(blocks: Sequence[Any]) -> tuple[OpaquePart, ...]:
     )
 
 
-def _gone(name: str, error: BaseException) -> ToolFailure:
-    return ToolFailure(ToolError(TOOL_FAILED, f"the MCP server of {name!r} failed: {_why(error)}", retryable=True))
+def _gone(name: str, fault: McpFault) -> ToolFailure:
+    return ToolFailure(ToolError(TOOL_FAILED, f"the MCP server of {name!r} failed: {fault}", retryable=fault.transient))
 
 
-def _why(error: BaseException) -> str:
-    return (str(error) or type(error).__name__)[:500]
+def _fault(session: McpSession | None, name: str, error: Exception) -> McpFault:
+    """Why a request failed: what HTTP says of it, and what the server says, where it says anything."""
+    fault = session.fault if session is not None else None
+    if fault is None:
+        return fault_of_error(name, error)
+    answer = next((first_line(each) for each in causes(error) if hasattr(each, "error")), "")  # of JSON-RPC
+    if answer and answer not in _STAND_INS:
+        return replace(fault, message=f"{answer} ({fault.message})")
+    return fault

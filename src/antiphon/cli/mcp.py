@@ -1,0 +1,91 @@
+"""``antiphon mcp``: sign in to MCP servers, and be one."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from antiphon.catalog.toolbox import ToolSettings, mcp_servers, tool_settings
+from antiphon.errors import ConfigError, NotFoundError, near
+from antiphon.tools.mcp import McpHost, McpServer, McpToolSet, TokenStore
+from antiphon.tools.mcp.fault import readable_scopes
+
+from .mcp_host import elicit, show_address
+from .options import ConfigOption, JsonOption, McpOption, configure, print_json
+
+
+class McpAction(StrEnum):
+    SERVE = "serve"
+    LOGIN = "login"
+    LOGOUT = "logout"
+
+
+def command(
+    action: Annotated[McpAction, typer.Argument(help="Be a server over stdio; or sign in, or out.")] = McpAction.SERVE,
+    name: Annotated[str | None, typer.Argument(help="The MCP server, as its file names it.")] = None,
+    scope: Annotated[str, typer.Option("--scope", help="Scopes to sign in with, beside those that there are.")] = "",
+    mcp: McpOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Offer render, parse, convert, validate and more to an MCP client (stdio); or sign in to a server of --mcp."""
+    if action is McpAction.SERVE:
+        serve()
+        return
+    settings = tool_settings(configure(config, tools__mcp=mcp).config.tools)
+    server, tokens = server_named(name, settings)
+    if action is McpAction.LOGOUT:
+        print_outcome(server.url or "", "signed_out" if tokens.remove(server.url or "") else "unknown", json=json)
+        return
+    tools = asyncio.run(signed_in(name or "", server, tokens, scopes_of(scope)))
+    print_outcome(server.url or "", "signed_in", tools, json=json)
+
+
+def serve() -> None:
+    """Serves over stdio. Raises `ConfigError` without the SDK, which is an optional extra."""
+    try:
+        from antiphon.mcp_server.server import serve
+    except ImportError as error:
+        hint = "pip install 'antiphon[mcp]'"
+        raise ConfigError(f"the library for MCP is missing: {error}", code="mcp_config", hint=hint) from error
+    serve()
+
+
+def server_named(name: str | None, settings: ToolSettings) -> tuple[McpServer, TokenStore]:
+    """The server, which has an address, and where its tokens are. Raises `ConfigError`, `NotFoundError`."""
+    if name is None or settings.mcp is None or settings.mcp_tokens is None:
+        raise ConfigError("which MCP server?", code="name_missing", hint="antiphon mcp login NAME --mcp FILE")
+    servers = mcp_servers(settings.mcp)
+    if name not in servers:
+        raise NotFoundError(f"there is no MCP server {name!r}", code="not_found", hint=near(name, servers))
+    if servers[name].url is None:
+        raise ConfigError(f"the MCP server {name!r} is a process: there is nothing to sign in to", code="mcp_config")
+    return servers[name], settings.mcp_tokens
+
+
+def scopes_of(text: str) -> str:
+    """Raises `ConfigError` for what is no scope, or too many."""
+    if readable_scopes(text).split() != text.split():
+        raise ConfigError(f"--scope: {text[:200]!r} has more than 32 scopes, or what is none", code="mcp_config")
+    return " ".join(text.split())
+
+
+async def signed_in(name: str, server: McpServer, tokens: TokenStore, scopes: str) -> int:
+    """Signs in where the server wants it; how many tools it then lists. Raises `ConfigError`."""
+    host = McpHost(elicit=elicit, sign_in=show_address)
+    if scopes:
+        await McpToolSet(name, server, host=host, tokens=tokens).sign_in(scopes)
+    async with aclosing(await McpToolSet.connect(name, server, host=host, tokens=tokens)) as tools:
+        return len(tools.tools)
+
+
+def print_outcome(url: str, outcome: str, tools: int | None = None, *, json: bool) -> None:
+    if json:
+        print_json({"url": url, "outcome": outcome} | ({} if tools is None else {"tools": tools}))
+        return
+    words = {"signed_in": "signed in to", "signed_out": "signed out of", "unknown": "was not signed in to"}
+    print(f"{words[outcome]} {url}" + ("" if tools is None else f": {tools} tools"))
