@@ -17,7 +17,7 @@ ORACLES := .oracles/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants mcp-conformance
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -100,6 +100,9 @@ check-structured: model ## 13 kinds of constrained reply, 3 formats, 30 seeds ea
 
 test-clients: setup ## clients of others, each in its own environment; REAL=1: against the default model
 	$(BIN)/python tests/clients/run.py $(if $(REAL),--real) $(CLIENTS)
+
+mcp-conformance: setup ## the public MCP conformance suite against us as a client (needs npm); SCENARIOS="initialize auth/basic-cimd"
+	$(BIN)/python tests/clients/mcp_conformance.py $(SCENARIOS)
 
 check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) behind antiphon serve, asked by the official client
 	$(BIN)/python tests/clients/check_vllm.py $(VLLM)
