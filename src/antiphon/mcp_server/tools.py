@@ -1,0 +1,180 @@
+"""What each tool does with its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from antiphon.conversation.json import message_json
+from antiphon.errors import RequestError
+from antiphon.formats.openchatml import Finding, format_transcript
+from antiphon.formats.openchatml import validate as findings_of
+from antiphon.formats.openchatml.lint import Diagnostic, findings, mended
+from antiphon.library.text import convert, parse, read_chat, render
+from antiphon.tokens import Control
+from antiphon.wire.native.template_schema import CheckedTemplate, TemplateCheckRequest
+from antiphon.wire.native.templates import checked_template
+
+from .schema import (
+    CheckTemplate,
+    Convert,
+    ConvertedText,
+    FormattedTranscript,
+    FormatTranscript,
+    Lint,
+    LintFinding,
+    LintReport,
+    LostPart,
+    Parse,
+    ParsedReply,
+    ParseIncident,
+    Render,
+    Rendered,
+    TranscriptFinding,
+    Validate,
+    Validity,
+)
+
+MAX_FINDINGS = 1_000
+Input = TypeVar("Input", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTool(Generic[Input]):
+    """A function of ``arguments`` that gives a ``result``; it raises `AntiphonError`, and reads and writes no file."""
+
+    title: str
+    purpose: str
+    arguments: type[Input]
+    result: type[msgspec.Struct]
+    run: Callable[[Input], msgspec.Struct]
+
+    def answer(self, values: Mapping[str, Any]) -> Any:
+        """The result as JSON. Raises `msgspec.ValidationError` for arguments that do not fit, and `AntiphonError`."""
+        result = self.run(msgspec.convert(values, self.arguments))
+        return msgspec.json.decode(msgspec.json.encode(result))  # what cannot be written fails here
+
+
+def rendered(wanted: Render) -> Rendered:
+    body = {"messages": wanted.messages} | ({"tools": wanted.tools} if wanted.tools else {})
+    prompt = render(read_chat(msgspec.json.encode(body)), wanted.format, reply=wanted.reply)
+    pieces = [{"control": one.spelling} if isinstance(one, Control) else {"text": str(one)} for one in prompt.pieces]
+    return Rendered(text=prompt.text, pieces=pieces, ids=None if prompt.ids is None else list(prompt.ids))
+
+
+def parsed(wanted: Parse) -> ParsedReply:
+    if (wanted.reply is None) == (wanted.ids is None):
+        raise RequestError("reply or ids must be there, one of them", code="invalid_value")
+    reply = wanted.reply if wanted.reply is not None else wanted.ids or []
+    found = parse(reply, wanted.format, whole=wanted.whole, strict=wanted.strict)
+    return ParsedReply(
+        messages=[msgspec.to_builtins(message_json(message)) for message in found.messages],
+        incidents=[ParseIncident(code=one.code, position=one.position, text=one.text) for one in found.incidents],
+    )
+
+
+def converted(wanted: Convert) -> ConvertedText:
+    result = convert(wanted.source, wanted.to, form=wanted.form, lenient=wanted.lenient)
+    losses = [LostPart(path=one.path, what=one.what, becomes=one.becomes, kind=one.kind) for one in result.losses]
+    return ConvertedText(text=result.text, losses=losses, warnings=list(result.warnings))
+
+
+def validated(wanted: Validate) -> Validity:
+    problems = [_problem(finding) for finding in findings_of(wanted.transcript, fragment=wanted.fragment)]
+    valid = all(problem.level != "error" for problem in problems)
+    return Validity(valid=valid, findings=problems[:MAX_FINDINGS])
+
+
+def formatted(wanted: FormatTranscript) -> FormattedTranscript:
+    text = format_transcript(wanted.transcript, fragment=wanted.fragment)
+    return FormattedTranscript(text=text, changed=text != wanted.transcript)
+
+
+def linted(wanted: Lint) -> LintReport:
+    text = mended(wanted.transcript, fragment=wanted.fragment) if wanted.fix else wanted.transcript
+    found = [_diagnosed(one) for one in findings(text, fragment=wanted.fragment)[:MAX_FINDINGS]]
+    return LintReport(findings=found, text=text if wanted.fix else None)
+
+
+def template_checked(wanted: CheckTemplate) -> CheckedTemplate:
+    return checked_template(
+        TemplateCheckRequest(template=wanted.template, special_tokens=wanted.special_tokens or None), None
+    )
+
+
+def _problem(finding: Finding) -> TranscriptFinding:
+    return TranscriptFinding(
+        code=finding.code,
+        level="warning" if finding.warning else "error",
+        message=finding.message,
+        line=finding.position.line,
+        column=finding.position.column,
+        hint=finding.hint,
+    )
+
+
+def _diagnosed(found: Diagnostic) -> LintFinding:
+    return LintFinding(
+        rule=found.rule,
+        level=str(found.level),
+        message=found.message,
+        line=found.start.line,
+        column=found.start.column,
+        hint=found.hint,
+    )
+
+
+TOOLS: Mapping[str, ServerTool[Any]] = {
+    "render": ServerTool(
+        "Render a prompt",
+        "The exact prompt that a model gets of a conversation, in a format: Harmony, ChatML, OpenChatML and others.",
+        Render,
+        Rendered,
+        rendered,
+    ),
+    "parse": ServerTool(
+        "Parse a reply",
+        "A model's raw reply as messages: reasoning, answers and tool calls; what had to be repaired is listed.",
+        Parse,
+        ParsedReply,
+        parsed,
+    ),
+    "convert": ServerTool(
+        "Convert a conversation",
+        "A conversation in another form, with what that form cannot hold.",
+        Convert,
+        ConvertedText,
+        converted,
+    ),
+    "validate": ServerTool(
+        "Validate a transcript",
+        "What is wrong with an OpenChatML transcript: each error with its code, line, column and hint.",
+        Validate,
+        Validity,
+        validated,
+    ),
+    "format": ServerTool(
+        "Format a transcript",
+        "A valid OpenChatML transcript in canonical form.",
+        FormatTranscript,
+        FormattedTranscript,
+        formatted,
+    ),
+    "lint": ServerTool(
+        "Lint a transcript",
+        "An OpenChatML transcript checked by named rules, and mended where that is requested.",
+        Lint,
+        LintReport,
+        linted,
+    ),
+    "check_template": ServerTool(
+        "Check a chat template",
+        "What a chat template loses, whether replies can be read back, and where prompts change from turn to turn.",
+        CheckTemplate,
+        CheckedTemplate,
+        template_checked,
+    ),
+}
