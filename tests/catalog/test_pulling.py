@@ -54,9 +54,9 @@ async def test_a_model_that_was_fetched_is_listed_and_one_that_was_deleted_is_no
 ) -> None:
     catalog.names = ("demo",)
     await catalog.pull("tiny").done
-    assert catalog.names == ("demo", "tiny")
+    assert [*catalog.names] == ["demo", "tiny"]
     await catalog.remove("small")
-    assert catalog.names == ("demo",)
+    assert [*catalog.names] == ["demo"]
     assert catalog.is_here("tiny")  # where the configuration has it, which is not the store's to delete
     source.unlink()
     assert not catalog.is_here("tiny")
