@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from antiphon.api.batches.offline import OfflineBatch, Tally
-from antiphon.api.context import Context
 from antiphon.config import BatchesConfig, load_config
+from antiphon.http.context import Context
 from antiphon.library.app import assembled
 
 SENTENCES = 12

@@ -26,11 +26,11 @@ import aiohttp
 import psutil
 
 from antiphon.api import create_app
-from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
+from antiphon.http.server.server import Server
 from antiphon.tokens import ByteTokenizer, Control
 
 MOST_WAIT, MOST_MEMORY, MOST_LEFT = 0.1, 400e6, 0.1

@@ -12,12 +12,12 @@ from pathlib import Path
 import aiohttp
 
 from antiphon.api import create_app
-from antiphon.api.server.server import Server
 from antiphon.catalog.format_choice import known_formats
 from antiphon.catalog.loading import load_model
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import EngineConfig, load_config, shipped_entries
 from antiphon.generation import plan_embedding
+from antiphon.http.server.server import Server
 from antiphon.models.store import ModelStore
 
 NAME = "all-minilm-l6-v2"

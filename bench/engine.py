@@ -26,7 +26,6 @@ import aiohttp
 import psutil
 
 from antiphon.api import create_app
-from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import Sampling
@@ -34,6 +33,7 @@ from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.formats.template import template_format
 from antiphon.generation import Model, TurnRequest, plan_turn
+from antiphon.http.server.server import Server
 from antiphon.tokens import gguf_tokenizer
 
 Prompt = Sequence[int]

@@ -30,11 +30,11 @@ import aiohttp
 import psutil
 
 from antiphon.api import Limits, create_app
-from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
+from antiphon.http.server.server import Server
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import aiohttp
 
 from antiphon.api import create_app
-from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
+from antiphon.http.server.server import Server
 from antiphon.tokens import gguf_tokenizer
 
 TURNS, ROUNDS = 20, 3

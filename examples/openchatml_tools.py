@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from antiphon.api import create_app
-from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.formats.openchatml import EventReader, Writer, validate
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
+from antiphon.http.server.server import Server
 from antiphon.tokens import ByteTokenizer, Control, encode_pieces
 from antiphon.tools import FunctionToolSet, Toolbox
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.api.idempotency import Idempotency
-from antiphon.api.responses.archive import Archive
+from antiphon.archive.responses import Archive
 from antiphon.errors import RequestError
+from antiphon.http.gate.idempotency import Idempotency
 from antiphon.store import MemoryStore
 
 

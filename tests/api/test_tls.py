@@ -21,8 +21,8 @@ from openai import AsyncOpenAI
 from websockets.asyncio.client import connect
 
 from antiphon.api import Limits, serve
-from antiphon.api.server.server import Server
 from antiphon.errors import ConfigError
+from antiphon.http.server.server import Server
 from antiphon.http.tls import Certificate, certificate
 from kit.api import END, app, ids
 from kit.waiting import PATIENCE

@@ -21,9 +21,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from antiphon.api import Limits
-from antiphon.api.server.connection import Connection
-from antiphon.api.server.server import Server
-from antiphon.api.server.socket import Socket
+from antiphon.http.server.connection import Connection
+from antiphon.http.server.server import Server
+from antiphon.http.server.socket import Socket
 from kit.api import app, ids, scripted
 from kit.frames import create, event, opened
 from kit.waiting import until

@@ -30,7 +30,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-from antiphon.api.responses.archive import Archive
+from antiphon.archive.responses import Archive
 from antiphon.config import load_config, shipped_entries
 from antiphon.conversation import Role
 from antiphon.models.store import ModelStore

@@ -263,10 +263,10 @@ def serve(path: str | None, delay: float, store: Path) -> None:
     from starlette.routing import Route
 
     from antiphon.api import Limits, create_app
-    from antiphon.api.server.server import Server, on_loop
     from antiphon.catalog.static import StaticCatalog
     from antiphon.engines import ScriptedEngine
     from antiphon.generation import Model
+    from antiphon.http.server.server import Server, on_loop
     from antiphon.store import SqliteStore
     from kit.api import ids, model, scripted
 

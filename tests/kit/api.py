@@ -16,13 +16,13 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from antiphon.api import create_app
-from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.engines.scripted import Script
 from antiphon.formats.template import template_format
 from antiphon.formats.template.builtin import QWEN
 from antiphon.generation import Model
+from antiphon.http.server.server import Server
 from antiphon.tokens import ByteTokenizer, Control, Piece
 from kit.waiting import PATIENCE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from antiphon.api.server.server import Server
+from antiphon.http.server.server import Server
 from antiphon.store import SqliteStore
 from kit.api import END, app, ids, scripted
 

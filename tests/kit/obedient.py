@@ -15,13 +15,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 
 from antiphon.api import create_app
-from antiphon.api.server.server import Server
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Embeddings, EngineInfo, Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model, RankingSpec
 from antiphon.generation.compile import ReplyCompiler
+from antiphon.http.server.server import Server
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control, Piece
 from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, ids, token_bytes

@@ -36,7 +36,7 @@ ROOMS = (
             "http/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
             "http/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py",
             "http/gate/large.py": "api/test_large.py api/test_large_memory.py",
-            "api/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
+            "http/gate/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
         },
     ),
     Room(
@@ -112,7 +112,7 @@ ROOMS = (
             "generation/overflow.py": "generation/test_turn.py",
             "http/client.py": "api/test_bodies.py api/test_bad_input.py api/test_slow_clients.py "
             "api/test_hanging_up.py",
-            "api/server/connection.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
+            "http/server/connection.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
             "http/sse.py": "api/test_stream.py api/test_rates.py api/test_slow_clients.py api/test_chat.py "
             "api/test_hanging_up.py",
             "formats/template/budget.py": "formats/template/test_budget.py formats/template/test_jinja.py",

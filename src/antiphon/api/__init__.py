@@ -1,16 +1,16 @@
 """HTTP: the APIs that people already use, and the road on which others can add theirs."""
 
 from antiphon.config import Limits
+from antiphon.http.context import Context
 from antiphon.http.error_shapes import ApiError, ErrorShape
 from antiphon.http.gate.keys import Key, Keyring, Principal, Scope
+from antiphon.http.post import Post, PostRoute
+from antiphon.http.server.server import serve
+from antiphon.http.source import ModelSource
 from antiphon.wire.dialect import OPENAI, Dialect
 
 from .app import create_app
-from .context import Context
-from .post import Post, PostRoute
-from .server.server import serve
 from .settings import AppSettings
-from .source import ModelSource
 from .wires import Wire, load_wires
 
 __all__ = [

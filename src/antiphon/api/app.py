@@ -14,17 +14,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
+from antiphon.archive.responses import Archive
 from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
+from antiphon.http.context import Context
 from antiphon.http.cors import cors
 from antiphon.http.error_shapes import ErrorShape, error_shape
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.access import Access
 from antiphon.http.gate.admission import Admission
+from antiphon.http.gate.idempotency import Idempotency
 from antiphon.http.gate.keys import Keyring
 from antiphon.http.gate.large import LargeWork
 from antiphon.http.gate.rates import Rates
 from antiphon.http.rules import Rules
+from antiphon.http.source import ModelSource
 from antiphon.observe import Metrics
 from antiphon.store import MemoryStore, SessionLimits, Sessions, UnfinishedTurns
 from antiphon.store.clock import steady_time
@@ -32,14 +36,10 @@ from antiphon.store.key_file import KEY_BYTES
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
-from .context import Context
-from .idempotency import Idempotency
 from .lifespan import lifespan_of
-from .responses.archive import Archive
 from .routes.builtin import BUILT_IN
 from .routes.table import all_routes
 from .settings import AppOptions, AppSettings
-from .source import ModelSource
 from .wires import Wire
 
 

@@ -9,9 +9,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from starlette.applications import Starlette
 
 from antiphon.errors import AntiphonError, ModelError, OverloadedError, StoreError
+from antiphon.http.context import Context
 from antiphon.http.exchange import FAULTS
-
-from .context import Context
 
 
 def lifespan_of(context: Context, *, preload: bool) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:

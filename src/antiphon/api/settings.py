@@ -9,12 +9,12 @@ from typing import TypedDict
 
 from antiphon.config import BatchesConfig, Limits
 from antiphon.http.gate.keys import Key
+from antiphon.http.source import ServerTools
 from antiphon.observe import Tracing
 from antiphon.store import SessionLimits, Store
 from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.dialects import DIALECTS
 
-from .source import ServerTools
 from .wires import Wire
 
 

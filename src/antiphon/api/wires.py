@@ -15,7 +15,7 @@ from antiphon.plugins import WIRES, load_plugin, plugin_names
 from .openapi.parts import UNDESCRIBED, Described
 
 if TYPE_CHECKING:  # a context has what the application's settings say, and they name wires
-    from .context import Context
+    from antiphon.http.context import Context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ import msgspec
 import typer
 
 from antiphon.api.batches.offline import OfflineBatch, Tally
-from antiphon.api.context import Context
-from antiphon.api.server.server import on_loop
 from antiphon.config import BatchesConfig, Config
+from antiphon.http.context import Context
+from antiphon.http.server.server import on_loop
 from antiphon.library.app import assembled
 
 from .options import (

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from antiphon.api.server.server import bound, on_loop, serving
 from antiphon.catalog.describe import described_lines
 from antiphon.config import Config, find_entry
 from antiphon.generation import ModelFacts
+from antiphon.http.server.server import bound, on_loop, serving
 from antiphon.http.tls import certificate
 from antiphon.library.app import assembled, dialects_of
 from antiphon.version import __version__

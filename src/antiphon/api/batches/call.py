@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from antiphon.api.context import Context
 from antiphon.api.routes.chat import ChatCompletions
 from antiphon.api.routes.completions import Completions
 from antiphon.api.routes.embeddings import MakeEmbeddings
 from antiphon.api.routes.responses import CreateResponse
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError
+from antiphon.http.context import Context
 from antiphon.http.error_shapes import error_shape
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.admission import Admission

@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from antiphon.api.context import Context
 from antiphon.errors import NotFoundError, Position, RequestError
+from antiphon.http.context import Context
 from antiphon.http.gate.keys import ANYBODY
 from antiphon.wire.batches.lanes import Lanes
 from antiphon.wire.batches.lines import Line, LineReader, body_of

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from antiphon.api.context import Context
 from antiphon.errors import AntiphonError, OverloadedError, StoreError
+from antiphon.http.context import Context
 from antiphon.http.gate.keys import ANYBODY, Principal, Scope
 from antiphon.store.clock import ConfirmedClock
 from antiphon.store.files import Files

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from antiphon.api.context import Context
 from antiphon.errors import ConflictError, NotFoundError, OverloadedError, Position, StoreError
+from antiphon.http.context import Context
 from antiphon.store import Key
 from antiphon.store.clock import ConfirmedClock, steady_time
 from antiphon.store.files import FileLimits, Files, StoredFile

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from antiphon.api.post import Post
+from antiphon.archive.completions import CompletionArchive, StoredHead
 from antiphon.conversation import Event, Message
 from antiphon.generation import StepEvents
+from antiphon.http.post import Post
 from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.chat.stored import metadata_of, stored_messages
 from antiphon.wire.chat.write import AnswerHead, ChatShape, ChatWriter
 from antiphon.wire.json import encode
 from antiphon.wire.responses.read import check_metadata
 from antiphon.wire.writer import JSON
-
-from .archive import CompletionArchive, StoredHead
 
 
 def check_stored(wire: ChatRequest) -> None:

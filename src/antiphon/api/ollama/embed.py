@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from antiphon.api.post import Post
 from antiphon.engines import Embeddings
 from antiphon.generation import embed, plan_embedding
+from antiphon.http.post import Post
 from antiphon.wire.errors import refused
 from antiphon.wire.ollama.options import check_keep_alive
 from antiphon.wire.ollama.schema import (

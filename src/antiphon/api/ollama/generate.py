@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from antiphon.api.post import Post
-from antiphon.api.server_tools import ServerToolUse, server_tools
 from antiphon.conversation import Message
 from antiphon.generation import Draft, TurnRequest, plan_turn
 from antiphon.generation.turn import Keep
+from antiphon.http.post import Post
+from antiphon.http.server_tools import ServerToolUse, server_tools
 from antiphon.wire.chat.listing import completion_id
 from antiphon.wire.chat.messages import Recalled
 from antiphon.wire.chat.read import Reading, to_turn

@@ -5,11 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from antiphon.api.context import Context
-from antiphon.api.post import Post
 from antiphon.errors import AntiphonError, NotFoundError
 from antiphon.generation import ModelFacts
+from antiphon.http.context import Context
 from antiphon.http.exchange import FAULTS
+from antiphon.http.post import Post
 from antiphon.wire.json import encode
 from antiphon.wire.ollama.models import listed, running, shown
 from antiphon.wire.ollama.schema import OllamaModels, OllamaRunningModels, OllamaShowRequest, OllamaVersion

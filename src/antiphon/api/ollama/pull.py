@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from antiphon.api.post import Post
-from antiphon.api.source import ModelFiles
 from antiphon.catalog.pulling import Pull
 from antiphon.errors import AccessError, AntiphonError, NotFoundError, Position, UnsupportedError
 from antiphon.http.errors import without_paths
 from antiphon.http.gate.keys import Scope
 from antiphon.http.lifecycle import Work
+from antiphon.http.post import Post
+from antiphon.http.source import ModelFiles
 from antiphon.http.sse import Outbox
 from antiphon.wire.json import encode
 from antiphon.wire.ollama.schema import OllamaProgress, OllamaPullRequest

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 from starlette.types import Receive
 
-from antiphon.api.context import Context
-from antiphon.api.post import Post, PostRoute
-from antiphon.api.source import ModelSource
 from antiphon.errors import AntiphonError, NotFoundError, Position
 from antiphon.generation import Model
 from antiphon.http.client import read_body, read_json
+from antiphon.http.context import Context
 from antiphon.http.errors import api_error
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.large import BodyRoom
+from antiphon.http.post import Post, PostRoute
+from antiphon.http.source import ModelSource
 from antiphon.wire.errors import refused
 from antiphon.wire.ollama.models import time_of
 from antiphon.wire.ollama.read import OLLAMA, bare_name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from antiphon.api.context import Context
 from antiphon.api.wires import Wire
+from antiphon.http.context import Context
 from antiphon.http.error_shapes import OLLAMA_ERRORS
 
 from .described import DESCRIBED

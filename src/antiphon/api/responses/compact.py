@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from antiphon.api.post import Post
 from antiphon.conversation import Event
 from antiphon.generation import Model, StepEvents, TurnRequest, constrain, plan_turn
 from antiphon.generation.turn import steps
 from antiphon.http.lifecycle import Work
+from antiphon.http.post import Post
 from antiphon.wire.responses.compaction import Compaction, summary_of, summary_turn
 
 

@@ -9,22 +9,22 @@ from functools import partial
 
 import msgspec
 
-from antiphon.api.post import Post
+from antiphon.archive.responses import Archive, StoredResponse
 from antiphon.conversation import FinishReason, Message, TurnEnded
 from antiphon.errors import AntiphonError
 from antiphon.generation import Meter, Plan, RoundEvent, StepEvents, turns_of
 from antiphon.generation.meter import Deadline
 from antiphon.generation.turn import Send, Source, Written, steps
 from antiphon.http.exchange import FAULTS
+from antiphon.http.post import Post
+from antiphon.http.runs import EventsResponse, Run, json_response
 from antiphon.wire.responses.ending import ResponseCancelled
 from antiphon.wire.responses.event_schema import StreamEvent
 from antiphon.wire.responses.items import Entry
 from antiphon.wire.responses.output import ItemMessages
 from antiphon.wire.responses.write import ResponseWriter
 
-from .archive import Archive, StoredResponse
 from .request import ResponsePlan
-from .runs import EventsResponse, Run, json_response
 
 
 class ResponseMaker:

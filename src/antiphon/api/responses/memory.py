@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from antiphon.archive.responses import History
 from antiphon.errors import RequestError
 from antiphon.wire.responses.items import Entry
-
-from .archive import History
 
 SOCKET = "antiphon.responses.socket"
 """The key of a `SocketTurn` in the scope of a request that came over a WebSocket."""

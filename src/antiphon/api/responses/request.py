@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from antiphon.api.context import Context
+from antiphon.archive.responses import History
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
 from antiphon.generation import Draft, Model, Plan, TurnRequest, check_visible, constrain, plan_turn
+from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
 from antiphon.tenancy import Tenant
 from antiphon.wire.dialect import DOCUMENTED
@@ -27,7 +28,6 @@ from antiphon.wire.responses.read import (
 )
 from antiphon.wire.responses.schema import Response, ResponsesRequest, TokensRequest
 
-from .archive import History
 from .memory import SocketTurn
 
 Result = TypeVar("Result")

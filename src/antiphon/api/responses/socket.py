@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from starlette.types import Message, Receive, Scope, Send
 
-from antiphon.api.context import Context
 from antiphon.errors import AntiphonError, OverloadedError, RequestError
+from antiphon.http.context import Context
 from antiphon.http.error_shapes import OPENAI_ERRORS
 from antiphon.http.errors import INTERNAL, api_error, error_response
 from antiphon.http.exchange import FAULTS, KEY, SHAPE, Exchange

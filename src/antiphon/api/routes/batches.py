@@ -11,14 +11,14 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from antiphon.api.batches.service import BatchService
-from antiphon.api.context import Context
 from antiphon.api.openapi.parts import Described, named, operation
-from antiphon.api.post import Post, PostRoute
-from antiphon.api.responses.runs import json_response
 from antiphon.api.wires import Wire
+from antiphon.http.context import Context
 from antiphon.http.errors import ClientGone
 from antiphon.http.exchange import GONE, KEY, Exchange
 from antiphon.http.gate.access import PREFIXES
+from antiphon.http.post import Post, PostRoute
+from antiphon.http.runs import json_response
 from antiphon.http.upload import UploadLimits, check_size, read_upload
 from antiphon.store.files import PREFIX as FILE_PREFIX
 from antiphon.store.files import StoredFile

@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from antiphon.api.chat.record import CompletionRecord, check_stored
-from antiphon.api.post import Post, PostRoute
-from antiphon.api.server_tools import ServerToolUse, server_tools
-from antiphon.api.session import SessionTurn, session_turn
 from antiphon.conversation import Message
 from antiphon.generation import Draft, Model, plan_turn
 from antiphon.generation.turn import Keep, in_order
+from antiphon.http.post import Post, PostRoute
+from antiphon.http.server_tools import ServerToolUse, server_tools
+from antiphon.http.session import SessionTurn, session_turn
 from antiphon.wire.chat.listing import completion_id
 from antiphon.wire.chat.messages import place_of
 from antiphon.wire.chat.read import Reading, check_begins, to_turn

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 
-from antiphon.api.post import Post, PostRoute
 from antiphon.generation import plan_turn
+from antiphon.http.post import Post, PostRoute
 from antiphon.tokens import decode
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.completions.read import read_completion

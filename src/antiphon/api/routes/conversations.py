@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from antiphon.api.context import Context
-from antiphon.api.responses.runs import json_response
 from antiphon.errors import NotFoundError, Position, RequestError
 from antiphon.http.client import read_json
+from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.runs import json_response
 from antiphon.wire.json import decode
 from antiphon.wire.responses.item_schema import InputItem
 from antiphon.wire.responses.items import Entry, ItemReader

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 
-from antiphon.api.post import Post, PostRoute
 from antiphon.generation import embed, plan_embedding
+from antiphon.http.post import Post, PostRoute
 from antiphon.wire.embeddings.read import to_inputs
 from antiphon.wire.embeddings.schema import EmbeddingRequest
 from antiphon.wire.embeddings.write import embedding_list

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.api.post import Post, PostRoute
+from antiphon.http.post import Post, PostRoute
 from antiphon.wire.native.encoding import EncodeRequest, encode_texts
 
 from .native import reading_of

@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from antiphon.api.context import Context
 from antiphon.api.wires import Wire
 from antiphon.errors import NotFoundError, Position, near
+from antiphon.http.context import Context
 from antiphon.http.error_shapes import ENDPOINT_ERRORS
 from antiphon.wire.endpoints import ServingEndpoint, ServingEndpointList, Task, serving_endpoint
 from antiphon.wire.json import encode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from antiphon.api.context import Context
+from antiphon.http.context import Context
 from antiphon.version import __version__
 from antiphon.wire.json import encode
 

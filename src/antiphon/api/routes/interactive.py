@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 
-from antiphon.api.post import Post, PostRoute
-from antiphon.api.session import SessionTurn, session_turn
 from antiphon.errors import AntiphonError
 from antiphon.generation import Draft, plan_turn
 from antiphon.http.errors import api_error
+from antiphon.http.post import Post, PostRoute
+from antiphon.http.session import SessionTurn, session_turn
 from antiphon.wire.errors import ErrorDetail, refused
 from antiphon.wire.fields import session_name
 from antiphon.wire.interactive.read import cancels, ends_session, history_tokens, read_interactive

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from antiphon.api.context import Context
 from antiphon.errors import RequestError
 from antiphon.http.client import read_json
+from antiphon.http.context import Context
 from antiphon.http.errors import ClientGone
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.wire.json import decode, encode

@@ -11,18 +11,18 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from antiphon.api.context import Context
 from antiphon.api.openapi.messages import messages_routes
-from antiphon.api.post import Post, PostRoute
-from antiphon.api.server_tools import ServerToolUse
 from antiphon.api.wires import Wire
 from antiphon.config import named_by
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.formats.template import takes_later_system
 from antiphon.generation import Model, ModelFacts, plan_turn
+from antiphon.http.context import Context
 from antiphon.http.error_shapes import ANTHROPIC_ERRORS
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.gate.access import PREFIXES
+from antiphon.http.post import Post, PostRoute
+from antiphon.http.server_tools import ServerToolUse
 from antiphon.wire.dialect import OPENAI
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode

@@ -5,10 +5,10 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from antiphon.api.context import Context
 from antiphon.config import named_by
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.generation import ModelFacts
+from antiphon.http.context import Context
 from antiphon.http.exchange import FAULTS
 from antiphon.wire.json import encode
 from antiphon.wire.models import ModelCard, ModelList, model_card

@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from antiphon.api.context import Context
 from antiphon.api.openapi.parts import Described, schema
 from antiphon.api.wires import Wire
 from antiphon.errors import NotFoundError, Position
+from antiphon.http.context import Context
 from antiphon.http.gate.access import PREFIXES
 from antiphon.wire.errors import ErrorBody
 

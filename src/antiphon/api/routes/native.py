@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from antiphon.api.context import Context
-from antiphon.api.post import Post, PostRoute
+from antiphon.http.context import Context
+from antiphon.http.post import Post, PostRoute
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.json import encode
 from antiphon.wire.native.schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest

@@ -11,16 +11,16 @@ from starlette.datastructures import QueryParams
 from starlette.routing import Route
 from starlette.types import Receive
 
-from antiphon.api.context import Context
-from antiphon.api.post import Post, PostRoute
 from antiphon.conversation import DebugCapability, FinishReason, Message
 from antiphon.formats.openchatml import EventStream
 from antiphon.generation import Rounds, constrain, plan_turn
 from antiphon.generation.cancel import CancellableRounds
 from antiphon.http.client import read_body
+from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.large import BodyRoom
 from antiphon.http.lifecycle import Work
+from antiphon.http.post import Post, PostRoute
 from antiphon.wire.dialect import OPENAI_FINISH
 from antiphon.wire.transcript.read import is_streamed, read_transcript
 from antiphon.wire.transcript.schema import TranscriptCancel

@@ -8,13 +8,13 @@ import time
 from starlette.responses import Response
 from starlette.routing import Route
 
-from antiphon.api.context import Context
 from antiphon.api.openapi.parts import Described, operation, schema
-from antiphon.api.post import Post, PostRoute
 from antiphon.api.wires import Wire
 from antiphon.engines import Ranking
 from antiphon.generation import Comparison, Model, RankingPlan, plan_ranking, rank
+from antiphon.http.context import Context
 from antiphon.http.gate.access import PREFIXES
+from antiphon.http.post import Post, PostRoute
 from antiphon.wire.json import encode
 from antiphon.wire.rerank.read import limit_of, to_comparison, to_comparisons
 from antiphon.wire.rerank.schema import RerankAnswer, RerankRequest, ScoreList, ScoreRequest, TextRank

@@ -10,18 +10,18 @@ from starlette.requests import Request
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Route, WebSocketRoute
 
-from antiphon.api.context import Context
-from antiphon.api.post import Post, PostRoute
-from antiphon.api.responses.archive import History
 from antiphon.api.responses.compact import compacted
 from antiphon.api.responses.make import ResponseMaker
 from antiphon.api.responses.memory import SOCKET, forgetting_failed
 from antiphon.api.responses.request import RequestReader
-from antiphon.api.responses.runs import EventsResponse, json_response, replayed
 from antiphon.api.responses.socket import ResponsesSocket
+from antiphon.archive.responses import History
 from antiphon.errors import ConflictError, Position, RequestError
 from antiphon.generation import plan_turn
+from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.post import Post, PostRoute
+from antiphon.http.runs import EventsResponse, json_response, replayed
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.compaction import (
     check_answered,

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from antiphon.api.chat.archive import CompletionArchive
-from antiphon.api.context import Context
-from antiphon.api.post import Post, PostRoute
-from antiphon.api.responses.runs import json_response
+from antiphon.archive.completions import CompletionArchive
+from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.post import Post, PostRoute
+from antiphon.http.runs import json_response
 from antiphon.wire.chat.listing import Cursor, filter_of
 from antiphon.wire.chat.stored import ChatCompletionUpdate, DeletedChatCompletion
 from antiphon.wire.dialect import OPENAI

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from antiphon.api.context import Context
 from antiphon.api.openapi.document import document
 from antiphon.api.wires import Wire
 from antiphon.config import Limits
+from antiphon.http.context import Context
 from antiphon.http.gate.access import PREFIXES
 from antiphon.wire.dialect import Dialect
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from antiphon.api.post import Post, PostRoute
+from antiphon.http.post import Post, PostRoute
 from antiphon.wire.native.template_schema import CheckedTemplate, TemplateCheckRequest
 from antiphon.wire.native.templates import checked_template
 

@@ -98,7 +98,7 @@ class ContextEdit(msgspec.Struct, kw_only=True):
     clear_tool_inputs: Any = None
 
 
-class ContextManagement(msgspec.Struct, kw_only=True):
+class ContextEdits(msgspec.Struct, kw_only=True):
     edits: list[ContextEdit] | None = None
 
 
@@ -118,7 +118,7 @@ class MessageTokensRequest(SamplingFields, kw_only=True):
     response_format: ResponseFormatObject | None = None
     metadata: Any = None
     cache_control: Any = None
-    context_management: ContextManagement | None = None
+    context_management: ContextEdits | None = None
     # What no answer depends on.
     service_tier: Any = None
     speed: Any = None

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from antiphon.archive.responses import DAY, Archive
 from antiphon.errors import Position, RequestError
 from antiphon.store import Key, Record
-
-from .responses.archive import DAY, Archive
 
 _SANE = re.compile(r"[!-~]{1,255}")
 

@@ -10,8 +10,8 @@ from starlette.applications import Starlette
 from starlette.routing import Match
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from antiphon.api.context import Context
 from antiphon.errors import AntiphonError, OverloadedError, RequestError
+from antiphon.http.context import Context
 from antiphon.http.error_shapes import error_shape
 from antiphon.http.errors import error_response
 

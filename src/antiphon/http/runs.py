@@ -11,8 +11,6 @@ from starlette.responses import Response as HttpResponse
 from starlette.types import Receive, Scope, Send
 
 from antiphon.errors import AntiphonError
-from antiphon.http.lifecycle import Work
-from antiphon.http.sse import headers_of
 from antiphon.wire.json import encode
 from antiphon.wire.responses.ending import ResponseCancelled
 from antiphon.wire.responses.event_schema import StreamEvent
@@ -21,6 +19,9 @@ from antiphon.wire.responses.schema import Response
 from antiphon.wire.responses.write import event_bytes
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import EVENT_STREAM, JSON
+
+from .lifecycle import Work
+from .sse import headers_of
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from antiphon.api.context import Context
+from antiphon.http.context import Context
 
 
 class ReaderWatch:

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from antiphon.api.responses.archive import Archive, even_damaged, from_json, off_loop
 from antiphon.errors import NotFoundError, Position
 from antiphon.store import Key, Record
 from antiphon.wire.chat.listing import Cursor, Filter
 from antiphon.wire.json import encode
+
+from .responses import Archive, even_damaged, from_json, off_loop
 
 KIND = "chat_completion"
 JsonObject = dict[str, Any]

@@ -11,8 +11,9 @@ from antiphon.errors import ConflictError
 from antiphon.generation import Plan
 from antiphon.generation.reply import as_history
 from antiphon.generation.turn import Keep
-from antiphon.http.lifecycle import Work
 from antiphon.store import OpenSession, Sessions
+
+from .lifecycle import Work
 
 
 class SessionCancelled(ConflictError):

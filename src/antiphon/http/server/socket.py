@@ -8,8 +8,8 @@ from starlette.applications import Starlette
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-from antiphon.api.context import Context
 from antiphon.errors import OverloadedError
+from antiphon.http.context import Context
 from antiphon.http.gate.large import BodyRoom
 
 from .reader import ReaderWatch

@@ -21,12 +21,6 @@ from antiphon.generation import Draft, Model, StepEvents, TimeLimits, check_visi
 from antiphon.generation.together import drive_all
 from antiphon.generation.turn import Keep, Source, in_order, steps
 from antiphon.generation.turn import Send as SendStep
-from antiphon.http.client import read_json, while_connected
-from antiphon.http.errors import INTERNAL, ClientGone, api_error, error_event
-from antiphon.http.exchange import FAULTS, GONE, KEY, Exchange
-from antiphon.http.gate.large import BodyRoom
-from antiphon.http.lifecycle import Work
-from antiphon.http.sse import Outbox, fill, send_events
 from antiphon.observe import RequestMeter
 from antiphon.tenancy import Tenant
 from antiphon.wire.errors import UNREADABLE
@@ -36,9 +30,15 @@ from antiphon.wire.names.translate import Names
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import JSON, StreamForm, Writer
 
+from .client import read_json, while_connected
 from .context import Context
+from .errors import INTERNAL, ClientGone, api_error, error_event
+from .exchange import FAULTS, GONE, KEY, Exchange
+from .gate.large import BodyRoom
+from .lifecycle import Work
 from .server_tools import ServerToolUse
 from .session import SessionTurn
+from .sse import Outbox, fill, send_events
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")

@@ -8,26 +8,26 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
+from antiphon.archive.responses import Archive
 from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
-from antiphon.http.errors import without_paths
-from antiphon.http.exchange import FAULTS, Exchange
-from antiphon.http.gate.admission import Admission
-from antiphon.http.gate.keys import Keyring, Scope
-from antiphon.http.gate.large import LargeWork
-from antiphon.http.gate.rates import Rates
-from antiphon.http.lifecycle import Lifecycle
-from antiphon.http.rules import Rules
 from antiphon.observe import Metrics, Tracing
 from antiphon.store import Sessions, UnfinishedTurns
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 from antiphon.wire.transcript.runs import TranscriptRuns
 
-from .idempotency import Idempotency
-from .responses.archive import Archive
-from .responses.runs import Runs
+from .errors import without_paths
+from .exchange import FAULTS, Exchange
+from .gate.admission import Admission
+from .gate.idempotency import Idempotency
+from .gate.keys import Keyring, Scope
+from .gate.large import LargeWork
+from .gate.rates import Rates
+from .lifecycle import Lifecycle
+from .rules import Rules
+from .runs import Runs
 from .source import ModelSource, ServerTools
 
 

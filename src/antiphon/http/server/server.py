@@ -14,8 +14,8 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from antiphon.api.context import Context
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.http.context import Context
 from antiphon.http.exchange import FAULTS
 from antiphon.http.tls import Certificate
 

@@ -1,0 +1,1 @@
+"""What is stored of answers: responses and their conversations, chat completions."""
