@@ -225,8 +225,9 @@ class Noting(ObligingEngine):
                 yield step
 
 
-@pytest.mark.parametrize("described", [None, ModelFacts(task="chat", context=None, vocabulary=1, reasoning=True)])
-async def test_a_budget_bounds_the_thinking_where_a_grammar_can(described: ModelFacts | None) -> None:
+@pytest.mark.parametrize("reasons", [False, True])
+async def test_a_budget_bounds_the_thinking_of_a_model_that_thinks(reasons: bool) -> None:
+    described = ModelFacts(task="chat", context=None, vocabulary=1, reasoning=reasons)
     engine = Noting()
     model = Model(
         name="small", engine=engine, tokenizer=TOKENIZER, format=CHATML,
@@ -238,5 +239,5 @@ async def test_a_budget_bounds_the_thinking_where_a_grammar_can(described: Model
         got = await exchange(application, "/v1/messages", {**body, "thinking": thinking}, [])
         assert got.status == 200, got.body
     bounded, free = engine.grammars
-    assert (bounded is not None and "{0,200}" in bounded) is (described is not None), bounded
+    assert (bounded is not None and "{0,200}" in bounded) is reasons, bounded
     assert free is None
