@@ -167,7 +167,7 @@ async def test_a_prompt_that_is_read_in_advance_has_an_id_to_go_on_from(store: b
 async def test_one_response_is_made_at_a_time() -> None:
     engine = scripted(script, delay=0.001)
     async with serving(responses_app(small=engine)) as port, opened(port) as socket:
-        await create(socket, input="Go on.", max_output_tokens=400)
+        await create(socket, input="Go on.", max_output_tokens=1500)
         await event(socket)
         await create(socket, input="word")
         got = await events(socket)

@@ -15,7 +15,7 @@ LAST = ("response.completed", "response.incomplete", "response.failed")
 
 
 def opened(
-    port: int, path: str = "/v1/responses", *, origin: str | None = None, max_queue: int = 16, **headers: str
+    port: int, path: str = "/v1/responses", *, origin: str | None = None, max_queue: int = 100_000, **headers: str
 ) -> connect:
     """A connection; header names with ``_`` for ``-``."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
