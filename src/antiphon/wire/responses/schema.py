@@ -129,7 +129,7 @@ class TokensRequest(GenerationFields, kw_only=True):
     truncation: Literal["auto", "disabled"] | None = None
 
 
-class ContextManagement(msgspec.Struct, kw_only=True):
+class CompactionSettings(msgspec.Struct, kw_only=True):
     """``compact_threshold``: tokens of a prompt beyond which it is compacted first; by default most of the context."""
 
     type: Literal["compaction"]
@@ -166,7 +166,7 @@ class ResponsesRequest(TokensRequest, kw_only=True):
     prompt_cache_key: str | None = None
     cache_salt: str | None = None
     service_tier: str | None = None
-    context_management: list[ContextManagement] | None = None
+    context_management: list[CompactionSettings] | None = None
 
 
 class ResponseError(msgspec.Struct, frozen=True):
