@@ -113,6 +113,12 @@ async def test_no_more_is_stored_for_a_key_than_its_quota() -> None:
     assert [(await upload(application, b"x", key=ann)).status for _ in range(3)] == [200, 200, 413]
 
 
+async def test_files_in_memory_push_nothing_out() -> None:
+    application = app(SAY, store=MemoryStore(limit=8 * PART))
+    assert [(await upload(application, b"x" * PART)).status for _ in range(3)] == [200, 200, 413]
+    assert len((await get(application, "/v1/files")).json["data"]) == 2
+
+
 async def test_files_that_come_at_once_share_the_quota() -> None:
     application = app(SAY, batches=BatchesConfig(quota=2 * PART + 4096))
     with running(application) as base:

@@ -20,7 +20,7 @@ from antiphon.api.routes.responses import CreateResponse
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import error_shape
+from antiphon.http.error_shapes import ErrorShape, error_shape
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.admission import Admission
 from antiphon.http.gate.keys import Keyring, Principal
@@ -30,15 +30,24 @@ from antiphon.wire.batches.schema import LineAnswer, OutputLine
 from antiphon.wire.json import encode
 from antiphon.wire.responses.schema import InputDetails, OutputDetails, ResponseUsage
 
-ENDPOINTS: Mapping[str, Callable[[Context], ASGIApp]] = MappingProxyType(
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The route that answers a line; ``errors`` where its API has a shape of its own for them."""
+
+    route: Callable[[Context], ASGIApp]
+    errors: ErrorShape | None = None
+
+
+ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
     {
-        "/v1/chat/completions": ChatCompletions,
-        "/v1/completions": Completions,
-        "/v1/embeddings": MakeEmbeddings,
-        "/v1/responses": CreateResponse,
+        "/v1/chat/completions": Endpoint(ChatCompletions),
+        "/v1/completions": Endpoint(Completions),
+        "/v1/embeddings": Endpoint(MakeEmbeddings),
+        "/v1/responses": Endpoint(CreateResponse),
     }
 )
-"""What the lines of a batch may request, and the route that answers each."""
+"""What the lines of a batch may request."""
 _PRINCIPAL = "antiphon.principal"
 _PASSING = frozenset({408, 429, 503})
 """Statuses of what another time may go well."""
@@ -104,12 +113,13 @@ class LineCaller:
         # A line has its place before it comes, and batches have limits of their own: neither queue nor rates count it.
         free = Rules(Limits())
         own = replace(context, admission=_Open(free), rates=Rates(free, Keyring(), time.monotonic))
-        self._routes = {path: make(own) for path, make in ENDPOINTS.items()}
+        self._routes = {path: endpoint.route(own) for path, endpoint in ENDPOINTS.items()}
         self._app = Envelope(
             self._answer,
             metrics=context.metrics,
             patterns={route: path.replace("/v1", "") for path, route in self._routes.items()},
             errors=error_shape(context.dialect),
+            places={path: endpoint.errors for path, endpoint in ENDPOINTS.items() if endpoint.errors},
         )
 
     async def call(self, path: str, body: bytes, principal: Principal, *, lane: str) -> Answer:

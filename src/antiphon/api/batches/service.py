@@ -11,7 +11,7 @@ import msgspec
 
 from antiphon.errors import ConflictError, NotFoundError, OverloadedError, Position, StoreError
 from antiphon.http.context import Context
-from antiphon.store import Key
+from antiphon.store import Key, MemoryStore
 from antiphon.store.clock import ConfirmedClock, steady_time
 from antiphon.store.files import FileLimits, Files, StoredFile
 from antiphon.tenancy import FairRoom
@@ -39,8 +39,11 @@ class BatchService:
         self._context = context
         steady = steady_time if context.clock is time.time else context.clock
         confirmed = ConfirmedClock(context.clock, steady)
-        limits = FileLimits(quota=config.quota, files=config.max_files, lifetime=config.lifetime)
-        self.files = Files(context.archive.store, limits, context.clock, confirmed)
+        store = context.archive.store
+        # What is in memory makes room for what comes: nobody's files may push out what others store.
+        quota = min(config.quota, store.limit // 4) if isinstance(store, MemoryStore) else config.quota
+        limits = FileLimits(quota=quota, files=config.max_files, lifetime=config.lifetime)
+        self.files = Files(store, limits, context.clock, confirmed)
         self._desk = Desk(context, self.files, LineCaller(context), confirmed, FairRoom(lambda: ACTIVE))
         self._runs: dict[tuple[str, str], BatchRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
