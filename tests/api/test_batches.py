@@ -84,6 +84,7 @@ ROUTES: dict[str, dict[str, Any]] = {
     CHAT: {"messages": [{"role": "user", "content": "Hi"}]},
     "/v1/completions": {"prompt": ["Hi", "Ho"]},
     "/v1/embeddings": {"input": ["Hi", "Ho"], "model": "minilm"},
+    "/v1/messages": {"model": "smollm2", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 99},
     "/v1/responses": {"input": "Hi"},
 }
 
@@ -97,6 +98,15 @@ async def test_every_endpoint_has_batches(url: str) -> None:
     assert batch["request_counts"] == {"total": 3, "completed": 3, "failed": 0}
     assert {one["response"]["status_code"] for one in written.values()} == {200}
     assert batch["usage"]["input_tokens"] > 0
+
+
+async def test_errors_have_the_shape_of_the_endpoint() -> None:
+    bad = {"custom_id": "a", "method": "POST", "url": "/v1/messages", "body": {"messages": [], "max_tokens": 9}}
+    async with alive(chatting_and_embedding()) as application:
+        batch = await run(application, jsonl([bad]), endpoint="/v1/messages")
+        written = await outcome(application, batch)
+    assert written["a"]["response"]["status_code"] == 400
+    assert written["a"]["response"]["body"]["type"] == "error"
 
 
 GOOD = json.dumps(line("a")).encode()

@@ -16,11 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from antiphon.api.routes.chat import ChatCompletions
 from antiphon.api.routes.completions import Completions
 from antiphon.api.routes.embeddings import MakeEmbeddings
+from antiphon.api.routes.messages import CreateMessage
 from antiphon.api.routes.responses import CreateResponse
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import ErrorShape, error_shape
+from antiphon.http.error_shapes import ANTHROPIC_ERRORS, ErrorShape, error_shape
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.admission import Admission
 from antiphon.http.gate.keys import Keyring, Principal
@@ -44,6 +45,7 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
         "/v1/chat/completions": Endpoint(ChatCompletions),
         "/v1/completions": Endpoint(Completions),
         "/v1/embeddings": Endpoint(MakeEmbeddings),
+        "/v1/messages": Endpoint(CreateMessage, ANTHROPIC_ERRORS),
         "/v1/responses": Endpoint(CreateResponse),
     }
 )
