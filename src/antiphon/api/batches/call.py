@@ -99,7 +99,7 @@ class Answer:
 
     def line(self, custom_id: str) -> bytes:
         """Its line in the output file or the error file, the end of the line included."""
-        response = LineAnswer(status_code=self.status, request_id=self.exchange.id, body=msgspec.Raw(self.body))
+        response = LineAnswer(status=self.status, request_id=self.exchange.id, body=msgspec.Raw(self.body))
         return output_line(custom_id, response)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -184,7 +184,8 @@ class SocketSession:
     async def _refuse(self, error: AntiphonError, stream_id: str | None) -> None:
         answer = error_response(error)
         described = json.loads(bytes(answer.body))["error"]
-        await self._text(error_frame(api_error(error).status, described, stream_id, dict(answer.headers)))
+        retry = _when_to_retry(dict(answer.headers))
+        await self._text(error_frame(api_error(error).status, described, stream_id, retry))
 
     async def _text(self, frame: bytes) -> None:
         """Sends a frame; where the client is gone, whoever answers it hears of that as from any other."""
@@ -207,6 +208,10 @@ class _Body:
             return {"type": "http.request", "body": body, "more_body": False}
         await self._gone.wait()
         return {"type": "http.disconnect"}
+
+
+def _when_to_retry(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.startswith("retry-after")}
 
 
 class _Frames:
@@ -235,7 +240,7 @@ class _Frames:
         elif not message.get("more_body", False):
             self._lane.over = True
             described = json.loads(self._unsent)["error"]
-            await self._send(error_frame(self._status, described, self._stream_id, self._headers))
+            await self._send(error_frame(self._status, described, self._stream_id, _when_to_retry(self._headers)))
 
     async def _event(self, event: bytes) -> None:
         """One server-sent event; comments and the mark of the stream's end are for HTTP alone."""

@@ -135,7 +135,7 @@ class BatchList(msgspec.Struct, frozen=True, kw_only=True):
 class LineAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What the endpoint answered."""
 
-    status_code: int
+    status: int = msgspec.field(name="status_code")
     request_id: str
     body: msgspec.Raw
 

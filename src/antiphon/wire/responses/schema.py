@@ -81,7 +81,7 @@ class ResponsesTool(msgspec.Struct, kw_only=True):
     server_url: str | None = None
     connector_id: str | None = None
     authorization: str | None = None
-    headers: dict[str, str] | None = None
+    own_headers: dict[str, str] | None = msgspec.field(default=None, name="headers")
     allowed_tools: list[str] | McpFilter | None = None
     require_approval: str | JsonObject | None = None
     filters: JsonObject | None = None

@@ -30,8 +30,12 @@ def check_settings(tool: ResponsesTool, path: str) -> list[str]:
 
 def check_own_server(tool: ResponsesTool, path: str) -> None:
     """Raises `RequestError` for a server of the client's, and for approvals, of which there are none."""
-    for name in ("server_url", "connector_id", "authorization", "headers"):
-        if getattr(tool, name):
+    own = {
+        "server_url": tool.server_url, "connector_id": tool.connector_id, "authorization": tool.authorization,
+        "headers": tool.own_headers,
+    }  # fmt: skip
+    for name, given in own.items():
+        if given:
             raise _impossible(f"{path}.{name}", "this server connects to its own MCP servers alone, by server_label.")
     if tool.require_approval not in (None, "never"):
         message = 'calls run when the model makes them; send "never".'

@@ -66,9 +66,8 @@ def event_frame(data: bytes, stream_id: str | None) -> bytes:
     return data if not more else data[:-1] + b"," + encode(more)[1:]
 
 
-def error_frame(status: int, error: Mapping[str, Any], stream_id: str | None, headers: Mapping[str, str]) -> bytes:
-    """A request that was not taken: its HTTP status and its error, with the headers that say when to try again."""
-    named = {name: value for name, value in headers.items() if name.startswith("retry-after")}
-    described = {**error, "headers": named} if named else error
+def error_frame(status: int, error: Mapping[str, Any], stream_id: str | None, retry: Mapping[str, str]) -> bytes:
+    """A request that was not taken: its status and its error, with what says when to try again, by its name."""
+    described = {**error, "headers": retry} if retry else error
     frame = {"type": "error", "status": status, "error": described}
     return encode(frame if stream_id is None else {**frame, "stream_id": stream_id})
