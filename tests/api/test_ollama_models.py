@@ -29,7 +29,7 @@ model = "demo"
 engine = "scripted"
 format = "chatml"
 reply = "Paris."
-aliases = ["default"]
+aliases = ["default", "gpt-*"]
 [models.tiny]
 source = "wheel:tiny-model==1.0/tiny_model/tiny.gguf"
 [models.lost]
@@ -136,6 +136,15 @@ def test_only_a_key_with_the_scope_fetches_and_deletes(tmp_path: Path, minilm_pa
         assert asked(base, "GET", "/api/tags").json.keys() == {"error"}
         for method in ("GET", "HEAD"):  # Clients look whether it is there before they have a key.
             assert asked(base, method, "/").status == asked(base, method, "/api/version").status == 200
+
+
+def test_aliases_and_patterns_are_names_too(tmp_path: Path, minilm_path: Path) -> None:
+    with served(tmp_path, minilm_path) as base:
+        for name in ("default", "Default:latest", "gpt-4", "GPT-oss:20b"):
+            got = asked(base, "POST", "/api/chat", model=name, messages=HI, stream=False).json
+            assert (got["model"], got["message"]["content"]) == (name, "Paris.")
+            assert asked(base, "POST", "/api/show", model=name).json["model_info"]["general.basename"] == "demo"
+        assert asked(base, "POST", "/api/show", model="gp-4").status == 404
 
 
 @pytest.mark.parametrize("stream", [True, False])

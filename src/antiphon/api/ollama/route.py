@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from starlette.types import Receive
 
+from antiphon.config import named_by
 from antiphon.errors import AntiphonError, NotFoundError, Position
 from antiphon.generation import Model
 from antiphon.http.client import read_body, read_json
@@ -19,7 +20,7 @@ from antiphon.http.post import Post, PostRoute
 from antiphon.http.source import ModelSource
 from antiphon.wire.errors import refused
 from antiphon.wire.ollama.models import time_of
-from antiphon.wire.ollama.read import OLLAMA, bare_name
+from antiphon.wire.ollama.read import DEFAULT, OLLAMA, bare_name
 from antiphon.wire.ollama.write import Durations, OllamaHead
 
 
@@ -61,11 +62,11 @@ def own_name(source: ModelSource, name: str | None) -> str:
     """
     if not name:
         raise refused("model", "it must be named.", code="missing_required_parameter")
-    known = {alias: one for one in source.names for alias in (*source.aliases(one), one)}
-    if name in known:
-        return known[name]
-    bare = {bare_name(alias): one for alias, one in known.items()}
-    return bare.get(bare_name(name), name[: -len(":latest")] if name.lower().endswith(":latest") else name)
+    known = {one: (one, *source.aliases(one)) for one in source.names}
+    exact = next((one for one, names in known.items() if name in names), None)
+    bare = {one: [bare_name(alias) for alias in names] for one, names in known.items()}
+    tagless = name[: -len(DEFAULT)] if name.lower().endswith(DEFAULT) else name
+    return exact or named_by(bare_name(name), bare) or tagless
 
 
 def not_found(name: str, hint: str | None = None) -> NotFoundError:
