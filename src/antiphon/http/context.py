@@ -104,6 +104,8 @@ class Context:
                 return await asyncio.shield(load)
         except TimeoutError:
             raise OverloadedError(f"The model {name!r} is loading.", code="loading", retry_after=5.0) from None
+        finally:
+            del load  # Its error would refer to itself, by way of this frame, with all of the request.
 
     async def _load(self, name: str) -> Model:
         try:

@@ -89,7 +89,8 @@ def _described() -> Described:
     rerank["responses"]["200"]["content"]["application/json"] = either
     score = operation("How well texts fit, pair by pair.", ScoreList, body=ScoreRequest)
     kinds = (RerankRequest, RerankAnswer, TextRank, ScoreRequest, ScoreList)
-    return Described(kinds, {"/v1/rerank": {"post": rerank}, "/v1/score": {"post": score}})
+    paths = {"/v1/rerank": rerank, "/v1/reranking": rerank, "/v1/score": score}
+    return Described(kinds, {path: {"post": described} for path, described in paths.items()})
 
 
 RERANK = Wire(name="rerank", routes=_routes, described=_described())
