@@ -58,50 +58,50 @@ class ServerTool(Generic[Input]):
         return msgspec.json.decode(msgspec.json.encode(result))  # what cannot be written fails here
 
 
-def rendered(wanted: Render) -> Rendered:
-    body = {"messages": wanted.messages} | ({"tools": wanted.tools} if wanted.tools else {})
-    prompt = render(read_chat(msgspec.json.encode(body)), wanted.format, reply=wanted.reply)
+def rendered(request: Render) -> Rendered:
+    body = {"messages": request.messages} | ({"tools": request.tools} if request.tools else {})
+    prompt = render(read_chat(msgspec.json.encode(body)), request.format, reply=request.reply)
     pieces = [{"control": one.spelling} if isinstance(one, Control) else {"text": str(one)} for one in prompt.pieces]
     return Rendered(text=prompt.text, pieces=pieces, ids=None if prompt.ids is None else list(prompt.ids))
 
 
-def parsed(wanted: Parse) -> ParsedReply:
-    if (wanted.reply is None) == (wanted.ids is None):
+def parsed(request: Parse) -> ParsedReply:
+    if (request.reply is None) == (request.ids is None):
         raise RequestError("reply or ids must be there, one of them", code="invalid_value")
-    reply = wanted.reply if wanted.reply is not None else wanted.ids or []
-    found = parse(reply, wanted.format, whole=wanted.whole, strict=wanted.strict)
+    reply = request.reply if request.reply is not None else request.ids or []
+    found = parse(reply, request.format, whole=request.whole, strict=request.strict)
     return ParsedReply(
         messages=[msgspec.to_builtins(message_json(message)) for message in found.messages],
         incidents=[ParseIncident(code=one.code, position=one.position, text=one.text) for one in found.incidents],
     )
 
 
-def converted(wanted: Convert) -> ConvertedText:
-    result = convert(wanted.source, wanted.to, form=wanted.form, lenient=wanted.lenient)
+def converted(request: Convert) -> ConvertedText:
+    result = convert(request.source, request.to, form=request.form, lenient=request.lenient)
     losses = [LostPart(path=one.path, what=one.what, becomes=one.becomes, kind=one.kind) for one in result.losses]
     return ConvertedText(text=result.text, losses=losses, warnings=list(result.warnings))
 
 
-def validated(wanted: Validate) -> Validity:
-    problems = [_problem(finding) for finding in findings_of(wanted.transcript, fragment=wanted.fragment)]
+def validated(request: Validate) -> Validity:
+    problems = [_problem(finding) for finding in findings_of(request.transcript, fragment=request.fragment)]
     valid = all(problem.level != "error" for problem in problems)
     return Validity(valid=valid, findings=problems[:MAX_FINDINGS])
 
 
-def formatted(wanted: FormatTranscript) -> FormattedTranscript:
-    text = format_transcript(wanted.transcript, fragment=wanted.fragment)
-    return FormattedTranscript(text=text, changed=text != wanted.transcript)
+def formatted(request: FormatTranscript) -> FormattedTranscript:
+    text = format_transcript(request.transcript, fragment=request.fragment)
+    return FormattedTranscript(text=text, changed=text != request.transcript)
 
 
-def linted(wanted: Lint) -> LintReport:
-    text = mended(wanted.transcript, fragment=wanted.fragment) if wanted.fix else wanted.transcript
-    found = [_diagnosed(one) for one in findings(text, fragment=wanted.fragment)[:MAX_FINDINGS]]
-    return LintReport(findings=found, text=text if wanted.fix else None)
+def linted(request: Lint) -> LintReport:
+    text = mended(request.transcript, fragment=request.fragment) if request.fix else request.transcript
+    found = [_diagnosed(one) for one in findings(text, fragment=request.fragment)[:MAX_FINDINGS]]
+    return LintReport(findings=found, text=text if request.fix else None)
 
 
-def template_checked(wanted: CheckTemplate) -> CheckedTemplate:
+def template_checked(request: CheckTemplate) -> CheckedTemplate:
     return checked_template(
-        TemplateCheckRequest(template=wanted.template, special_tokens=wanted.special_tokens or None), None
+        TemplateCheckRequest(template=request.template, special_tokens=request.special_tokens or None), None
     )
 
 

@@ -107,13 +107,13 @@ async def _progress(pull: Pull | None) -> AsyncIterator[OllamaProgress]:
     yield MANIFEST
     if pull is None:
         return
-    said: OllamaProgress | None = None
+    last: OllamaProgress | None = None
     while True:
         await asyncio.wait([pull.done], timeout=LOOKS)
         if pull.done.done():
             break
-        if (now := _now(pull)) != said:
-            said = now
+        if (now := _now(pull)) != last:
+            last = now
             yield now
     yield OllamaProgress(status="verifying sha256 digest", digest=f"sha256:{await _done(pull)}")
     yield OllamaProgress(status="writing manifest")

@@ -160,7 +160,7 @@ def _images(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities
 
     for type in ("image", "image_url"):
         texts = [written(type, count) for count in range(3)]
-        said = all(_USER.content in text and not _PRINTED_PART.search(text) for text in texts)
-        if said and len(set(texts)) == len(texts):
+        printed = all(_USER.content in text and not _PRINTED_PART.search(text) for text in texts)
+        if printed and len(set(texts)) == len(texts):
             return replace(takes, image_type=type)
     return takes

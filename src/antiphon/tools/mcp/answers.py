@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import jsonschema_rs
@@ -36,14 +37,14 @@ class Requests:
         self._left = MAX_REQUESTS
         self._turn = asyncio.Lock()
 
-    async def __aenter__(self) -> bool:
-        """Whether this one is within the limit."""
-        await self._turn.acquire()
-        self._left -= 1
-        return self._left >= 0
-
-    async def __aexit__(self, *_: object) -> None:
-        self._turn.release()
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """When it is this one's turn. Raises ValueError for one too many."""
+        async with self._turn:
+            self._left -= 1
+            if self._left < 0:
+                raise ValueError(f"no more than {MAX_REQUESTS} requests are answered in a session")
+            yield
 
 
 class ElicitationCallback:
@@ -57,13 +58,11 @@ class ElicitationCallback:
     async def __call__(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
-        async with self._requests as allowed:
-            try:
-                if not allowed:
-                    raise ValueError(f"no more than {MAX_REQUESTS} requests are answered in a session")
+        try:
+            async with self._requests.one():
                 return _result(*await self._answered(_read_elicitation(self._server, params)))
-            except ValueError as refusal:
-                return _error(types.INVALID_PARAMS, str(refusal))
+        except ValueError as refusal:
+            return _error(types.INVALID_PARAMS, str(refusal))
 
     async def _answered(self, elicitation: Elicitation) -> tuple[Action, dict[str, Any] | None]:
         """What the host answered, checked against the form. Raises ValueError."""
@@ -86,15 +85,13 @@ class SamplingCallback:
     async def __call__(
         self, context: ClientRequestContext, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
-        async with self._requests as allowed:
-            try:
-                if not allowed:
-                    raise ValueError(f"no more than {MAX_REQUESTS} requests are answered in a session")
+        try:
+            async with self._requests.one():
                 answer = await self._sample(_read_sampling(self._server, params))
-            except ValueError as refusal:
-                return _error(types.INVALID_PARAMS, str(refusal))
-            except AntiphonError as error:
-                return _error(types.INTERNAL_ERROR, f"{error.code}: {error.message}")
+        except ValueError as refusal:
+            return _error(types.INVALID_PARAMS, str(refusal))
+        except AntiphonError as error:
+            return _error(types.INTERNAL_ERROR, f"{error.code}: {error.message}")
         return types.CreateMessageResult(
             role="assistant",
             content=types.TextContent(type="text", text=answer.text),

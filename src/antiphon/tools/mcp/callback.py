@@ -45,8 +45,8 @@ class Callback:
         method, _, rest = head.decode("latin-1").partition(" ")
         target = rest.split(" ", 1)[0]
         values = _parameters(target)
-        wanted = method == "GET" and urlsplit(target).path == PATH and bool(self._state)
-        if not wanted or values.get("state") != self._state:
+        answers = method == "GET" and urlsplit(target).path == PATH and bool(self._state)
+        if not answers or values.get("state") != self._state:
             return _page("404 Not Found", "There is nothing here.")
         if not self._answer.done():
             self._answer.set_result(values)

@@ -224,9 +224,9 @@ def _answer(recipient: str, call_id: str, parts: tuple[TextPart, ...]) -> Messag
 
 def _failed(result: Message) -> Message:
     """A result that the model can tell from one that is good."""
-    said = result.text.lstrip().lower().startswith("error")
-    text = result.text if said else FAILED + result.text
-    parts = result.parts if said or not result.parts else (TextPart(FAILED), *result.parts)
+    marked = result.text.lstrip().lower().startswith("error")
+    text = result.text if marked else FAILED + result.text
+    parts = result.parts if marked or not result.parts else (TextPart(FAILED), *result.parts)
     return replace(result, text=text, parts=parts, extra={"is_error": True})
 
 

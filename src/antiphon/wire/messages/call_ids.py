@@ -13,7 +13,7 @@ import secrets
 
 from antiphon.generation.call_ids import is_random
 
-OURS, THEIRS = "call_", "toolu_"
+OWN, ANTHROPIC = "call_", "toolu_"
 _WRAPPED = re.compile(r"toolu_[0-9a-f]{16}_([A-Za-z0-9_-]+)")
 _RANDOM_BYTES = 8
 
@@ -21,16 +21,16 @@ _RANDOM_BYTES = 8
 def to_client(call_id: str) -> str:
     """The id under which the client sees the call."""
     if is_random(call_id):
-        return THEIRS + call_id.removeprefix(OURS)
+        return ANTHROPIC + call_id.removeprefix(OWN)
     own = base64.urlsafe_b64encode(call_id.encode("utf-8", "replace")).decode().rstrip("=")
-    return f"{THEIRS}{secrets.token_hex(_RANDOM_BYTES)}_{own}"
+    return f"{ANTHROPIC}{secrets.token_hex(_RANDOM_BYTES)}_{own}"
 
 
 def from_client(id: str) -> str:
     """The call's own id again; an id of another server's stays as it is."""
-    ours = OURS + id.removeprefix(THEIRS)
-    if id.startswith(THEIRS) and is_random(ours):
-        return ours
+    random = OWN + id.removeprefix(ANTHROPIC)
+    if id.startswith(ANTHROPIC) and is_random(random):
+        return random
     wrapped = _WRAPPED.fullmatch(id)
     if wrapped is None:
         return id

@@ -95,7 +95,7 @@ def model_info(name: str, facts: ModelFacts) -> dict[str, Any]:
     """What the file says; ``context_length`` is what prompt and answer may have together here, as clients read it."""
     file = file_of(facts)
     architecture = file.architecture or UNNAMED
-    said: dict[str, Any] = {
+    info: dict[str, Any] = {
         "general.architecture": architecture,
         "general.basename": name,
         "general.parameter_count": file.parameters or 0,
@@ -103,8 +103,8 @@ def model_info(name: str, facts: ModelFacts) -> dict[str, Any]:
         f"{architecture}.context_length": facts.context or 0,
     }
     if facts.embedding:
-        said.setdefault(f"{architecture}.embedding_length", facts.embedding)
-    return said
+        info.setdefault(f"{architecture}.embedding_length", facts.embedding)
+    return info
 
 
 def file_of(facts: ModelFacts) -> FileFacts:

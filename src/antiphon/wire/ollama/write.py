@@ -82,10 +82,10 @@ class OllamaHead:
         return msgspec.structs.replace(self.line(LinePart()), done=True, done_reason=reason)
 
     def _said(self, part: LinePart) -> OllamaAnswer:
-        said = OllamaAnswerMessage(
+        message = OllamaAnswerMessage(
             role="assistant", content=part.text, thinking=part.thinking, tool_calls=list(part.calls)
         )
-        return OllamaChatAnswer(model=self.model, created_at=self.now(), done=False, message=said)
+        return OllamaChatAnswer(model=self.model, created_at=self.now(), done=False, message=message)
 
     def _generated(self, part: LinePart) -> OllamaAnswer:
         return OllamaGenerateAnswer(
