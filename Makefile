@@ -13,6 +13,7 @@ CORPORA ?=
 BIN := .venv/bin
 READY := .venv/.ready
 ORACLES := .oracles/.ready
+PEERS := .peers/smg/.ready
 # The tests start hundreds of processes; where byte code is not written, each of them compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -66,6 +67,15 @@ house: setup     ## the figures of the source that must hold: import circles, si
 
 bench-%: setup   ## one comparison of bench/, e.g. make bench-engine
 	$(BIN)/python bench/$*.py
+
+.PHONY: bench-gateway
+bench-gateway: model $(PEERS) ## Antiphon beside SMG in front of one engine, in turns (GATEWAY="--loads paced,whole --rounds 5")
+	$(BIN)/python bench/gateway.py --smg .peers/smg/bin/python $(GATEWAY)
+
+$(PEERS): $(READY)
+	$(PYTHON) -m venv .peers/smg
+	.peers/smg/bin/pip install --quiet --disable-pip-version-check smg==1.13.0 smg-grpc-proto==0.4.28 tokenizers uvloop
+	@touch $@
 
 oracles: $(ORACLES)  ## both Harmony references, each in a folder of its own (they install one module name), gpt-oss's own templates, JSON Schema's suite
 

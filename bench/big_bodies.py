@@ -71,6 +71,7 @@ BODIES: dict[str, Made] = {
 VALUE = "@"
 """Stands for the value in the bodies below."""
 CHAT = '{"max_tokens":1,"messages":[{"role":"user","content":"a"}],'
+MESSAGES = '{"model":"smollm2","max_tokens":1,'
 USER = '"messages":[{"role":"user","content":@}]'
 SCHEMA = '"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"const":@}}}}'
 ROUTES: dict[str, tuple[str, str]] = {
@@ -103,6 +104,33 @@ ROUTES: dict[str, tuple[str, str]] = {
     "parse ids": ("/v1/parse", '{"ids":@}'),
     "invocations": ("/serving-endpoints/MODEL/invocations", '{"max_tokens":1,' + USER + "}"),
     "openchatml": ("/v1/openchatml", 'version: "2.2"\n<|start|>user<|message|>@<|end|>\n'),
+    "compact": ("/v1/responses/compact", '{"model":"smollm2","max_output_tokens":1,"input":@}'),
+    "messages": ("/v1/messages", MESSAGES + USER + "}"),
+    "messages system": ("/v1/messages", MESSAGES + '"system":@,"messages":[{"role":"user","content":"a"}]}'),
+    "messages tools": (
+        "/v1/messages",
+        MESSAGES
+        + '"messages":[{"role":"user","content":"a"}],"tools":[{"name":"f","description":@,"input_schema":{}}]}',
+    ),
+    "messages call": (
+        "/v1/messages",
+        MESSAGES
+        + '"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"a",'
+        '"name":"f","input":{"x":@}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}',
+    ),
+    "count_tokens": ("/v1/messages/count_tokens", '{"model":"smollm2",' + USER + "}"),
+    "rerank": ("/v1/rerank", '{"query":"a","documents":["b",@]}'),
+    "rerank query": ("/v1/rerank", '{"query":@,"documents":["b","c"]}'),
+    "rerank cut": ("/v1/rerank", '{"query":"a","documents":[@],"truncate_prompt_tokens":16}'),
+    "score": ("/v1/score", '{"text_1":"a","text_2":@}'),
+    "ollama": ("/api/chat", '{"model":"smollm2","stream":false,"options":{"num_predict":1},' + USER + "}"),
+    "ollama cut": ("/api/chat", '{"model":"smollm2","stream":false,"truncate":true,' + USER + "}"),
+    "ollama text": ("/api/generate", '{"model":"smollm2","stream":false,"prompt":@}'),
+    "ollama raw": ("/api/generate", '{"model":"smollm2","stream":false,"raw":true,"prompt":@}'),
+    "ollama embed": ("/api/embed", '{"model":"all-minilm-l6-v2","input":@}'),
+    "ollama model": ("/api/show", '{"model":@}'),
+    "batch": ("/v1/batches", '{"input_file_id":@,"endpoint":"/v1/responses","completion_window":"24h"}'),
+    "moderations": ("/v1/moderations", '{"input":@}'),
     "malformed": ("/v1/chat/completions", '{"messages":[{"role":"user","content":@}'),
     "bare": ("/v1/chat/completions", "@"),
 }

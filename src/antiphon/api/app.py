@@ -38,6 +38,7 @@ from antiphon.wire.encrypted import ReasoningCipher
 
 from .lifespan import lifespan_of
 from .routes.builtin import BUILT_IN
+from .routes.router import PathRouter
 from .routes.table import all_routes
 from .settings import AppOptions, AppSettings
 from .wires import Wire
@@ -61,16 +62,14 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
         marked={(wire.mark, place): wire.errors for wire in wires for place in wire.shared_places},
     )
     app = Starlette(
-        routes=routes,
         middleware=[
             *cors(settings.origins),
             envelope,
             Middleware(Access, keys=context.keys, rates=context.rates, rules=context.rules, origins=settings.origins),
         ],
         exception_handlers={AntiphonError: _antiphon_error, HTTPException: _http_error},
-        lifespan=lifespan_of(context, preload=settings.preload),
     )
-    app.router.redirect_slashes = False
+    app.router = PathRouter(routes, redirect_slashes=False, lifespan=lifespan_of(context, preload=settings.preload))
     app.state.context = context
     return app
 
