@@ -1,15 +1,20 @@
 """Storage of conversations between requests: records and their entries, in SQLite or in memory."""
 
 from .codec import pack, unpack
+from .leases import Leases
+from .memory import MemoryLeases, MemoryStore
 from .opening import MEMORY, StoreFactory, store_at, store_name
 from .sessions import OpenSession, SessionLimits, Sessions
 from .sqlite import SqliteStore
-from .store import Key, MemoryStore, Record, Store, Write
+from .store import Key, Lease, Record, Store, Write
 from .turns import TurnLimits, UnfinishedTurns
 
 __all__ = [
     "MEMORY",
     "Key",
+    "Lease",
+    "Leases",
+    "MemoryLeases",
     "MemoryStore",
     "OpenSession",
     "Record",

@@ -10,8 +10,9 @@ from types import MappingProxyType
 from antiphon.errors import ConfigError, near
 from antiphon.plugins import STORES, load_plugin, plugin_names
 
+from .memory import MemoryStore
 from .sqlite import SqliteStore
-from .store import MemoryStore, Store
+from .store import Store
 
 MEMORY = "memory"
 """The address of the store that is no file."""

@@ -1,10 +1,13 @@
-"""Storage between requests: named records, and the entries that were appended to each, in order."""
+"""Storage between requests: named records, the entries that were appended to each, and who may work on which."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from antiphon.errors import ConflictError
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,108 +21,127 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``created`` and ``expires`` are Unix times in seconds; ``expires`` None: never."""
+    """``created`` and ``expires`` are Unix times in seconds; ``expires`` None: never.
+
+    ``version`` is the store's: every write gives the record another one, which no earlier write of it had. Of a record
+    that is to be written it is not read.
+    """
 
     value: bytes
     created: float
     expires: float | None = None
+    version: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One holder's right to work on what a key names, for a while; there need be no record under the key.
+
+    ``fence`` is greater than that of every lease which the store gave before, of any key. ``signal`` is what another
+    process wants of the holder, "" for nothing.
+    """
+
+    key: Key
+    holder: str
+    fence: int
+    signal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A record to create or replace, and entries to append to it."""
+    """A record to create or replace, and entries to append to it.
+
+    ``expected``: the version that the record must still have, 0 for none there; None: whichever. ``lease``: it is
+    written only while no other lease of the lease's key was given since, and that one was not released.
+    """
 
     key: Key
     record: Record
     entries: Sequence[bytes] = ()
+    expected: int | None = None
+    lease: Lease | None = None
 
 
 class Store(Protocol):
-    """A durable store: once a call returned, what it wrote survives a crash of the process (memory stores aside)."""
+    """A durable store: once a call returned, what it wrote survives a crash of the process (memory stores aside).
 
-    async def put(self, key: Key, record: Record, *entries: bytes) -> None:
-        """Create or replace the record and append ``entries`` to it, in one transaction."""
+    Its calls raise `StoreError`. Several processes may share it, unless it is in memory.
+    """
+
+    async def put(
+        self, key: Key, record: Record, *entries: bytes, expected: int | None = None, lease: Lease | None = None
+    ) -> None:
+        """Create or replace the record and append ``entries`` to it, in one transaction, on `Write`'s conditions."""
 
     async def put_all(self, *writes: Write) -> None:
-        """Do all of the writes, in order, in one transaction: all are there afterwards, or none."""
+        """Do all of the writes, in order, in one transaction: all are there afterwards, or none.
+
+        Raises `ConflictError`, ``write_conflict`` where one has not the expected version, ``lease_lost`` where a lease
+        is not its holder's any more.
+        """
 
     async def get(self, key: Key) -> Record | None: ...
 
-    async def entries(self, key: Key) -> list[bytes]:
-        """The entries of the record, in the order in which they were appended; none where there is no record."""
+    async def entries(self, key: Key, *, after: int = 0) -> list[bytes]:
+        """The entries of the record, in the order in which they were appended; none where there is no record.
 
-    async def delete(self, key: Key) -> bool:
-        """Delete the record with its entries. False: there was none."""
+        ``after``: without the first so many.
+        """
+
+    async def delete(self, key: Key, *, lease: Lease | None = None) -> bool:
+        """Delete the record with its entries; ``lease`` as in `Write`. False: there was none."""
 
     async def names(self, kind: str, owner: str) -> list[str]: ...
 
     async def expire(self, now: float) -> int:
-        """Delete the records that expired by ``now`` (Unix time in seconds), and return how many."""
+        """Delete the records that expired by ``now`` (Unix time in seconds), and return how many.
+
+        Of several processes that do so at once, one deletes and counts each record.
+        """
+
+    async def claim(self, key: Key, holder: str, seconds: float) -> Lease | None:
+        """A lease of ``key`` for ``holder``, which ends ``seconds`` from now by the store's own clock.
+
+        None while another lease of the key lasts, be it of the same holder.
+        """
+
+    async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
+        """Those that are still their holders', with their signals as they are now; each ends ``seconds`` from now.
+
+        One whose time was over is renewed as long as nobody claimed its key since.
+        """
+
+    async def release(self, lease: Lease) -> None:
+        """End the lease; nothing happens where it is not its holder's any more."""
+
+    async def lease(self, key: Key) -> Lease | None:
+        """The lease of the key, while it lasts."""
+
+    async def signal(self, key: Key, signal: str) -> bool:
+        """Leave word for whoever has the key's lease, read when it is renewed. False: nobody has it."""
+
+    async def abandoned(self, kind: str, *, limit: int = 100) -> list[Key]:
+        """Keys of a kind whose leases ran out and were not released: their holders died, or are cut off."""
 
     async def aclose(self) -> None: ...
 
 
-@dataclass(slots=True)
-class MemoryStore:
-    """A store that ends with the process: for tests, and for servers that want no history on disk.
-
-    Above ``limit`` bytes it evicts the records that were written longest ago.
-    """
-
-    limit: int = 256 << 20
-    _size: int = 0
-    _records: dict[Key, tuple[Record, list[bytes]]] = field(default_factory=dict)
-
-    async def put(self, key: Key, record: Record, *entries: bytes) -> None:
-        self._put(key, record, entries)
-
-    async def put_all(self, *writes: Write) -> None:
-        for write in writes:
-            self._put(write.key, write.record, write.entries)
-
-    def _put(self, key: Key, record: Record, entries: Sequence[bytes]) -> None:
-        known = self._take(key)
-        created = known[0].created if known else record.created
-        self._records[key] = (replace(record, created=created), [*(known[1] if known else []), *entries])
-        self._size += _bytes(self._records[key])
-        while self._size > self.limit and len(self._records) > 1:
-            self._take(next(iter(self._records)))
-
-    async def get(self, key: Key) -> Record | None:
-        known = self._records.get(key)
-        return known[0] if known else None
-
-    async def entries(self, key: Key) -> list[bytes]:
-        known = self._records.get(key)
-        return list(known[1]) if known else []
-
-    async def delete(self, key: Key) -> bool:
-        return self._take(key) is not None
-
-    async def names(self, kind: str, owner: str) -> list[str]:
-        return sorted(key.name for key in self._records if (key.kind, key.owner) == (kind, owner))
-
-    async def expire(self, now: float) -> int:
-        gone = [
-            key for key, (record, _) in self._records.items() if record.expires is not None and record.expires <= now
-        ]
-        for key in gone:
-            self._take(key)
-        return len(gone)
-
-    async def aclose(self) -> None:
-        self._records.clear()
-        self._size = 0
-
-    def _take(self, key: Key) -> tuple[Record, list[bytes]] | None:
-        known = self._records.pop(key, None)
-        if known is not None:
-            self._size -= _bytes(known)
-        return known
+def new_version() -> int:
+    """A version that no other write has, of 63 bits and never 0."""
+    return secrets.randbits(62) + 1
 
 
-def _bytes(stored: tuple[Record, list[bytes]]) -> int:
-    return len(stored[0].value) + total(stored[1])
+def check_version(known: int, expected: int | None) -> None:
+    """``known``: the version of what is there, 0 for nothing. Raises `ConflictError` where another is expected."""
+    if expected is not None and known != expected:
+        raise ConflictError(
+            "Another request changed this at the same moment.", code="write_conflict", hint="Try again."
+        )
+
+
+def lease_lost() -> ConflictError:
+    """The holder was silent for too long, and another works on it."""
+    return ConflictError("Another server took this over.", code="lease_lost", hint="Ask for what became of it.")
 
 
 def total(entries: Sequence[bytes]) -> int:
