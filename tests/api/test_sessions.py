@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
-from antiphon.store import Key, MemoryStore, Record, SessionLimits, SqliteStore
+from antiphon.store import Key, Lease, MemoryStore, Record, SessionLimits, SqliteStore
 from antiphon.store.clock import GRACE
 from antiphon.tokens import decode
 from kit.api import END, TOKENIZER, Got, app, call, ids, in_process, scripted, serving
@@ -211,9 +211,11 @@ async def test_the_end_of_an_answer_is_reported_only_when_the_turn_is_stored(str
     order: list[bytes] = []
 
     class Watched(MemoryStore):
-        async def put(self, key: Key, record: Record, *entries: bytes) -> None:
+        async def put(
+            self, key: Key, record: Record, *entries: bytes, expected: int | None = None, lease: Lease | None = None
+        ) -> None:
             order.append(b"kept")
-            await super().put(key, record, *entries)
+            await super().put(key, record, *entries, expected=expected, lease=lease)
 
     application = app(echo, store=Watched())
 

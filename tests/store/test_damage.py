@@ -221,7 +221,7 @@ async def test_a_store_that_cannot_be_written_is_read_and_says_why(tmp_path: Pat
     """SQLite's own refusal: file modes do not stop a superuser, who tests may be."""
     store, key = SqliteStore(tmp_path / "sessions.db"), Key("k", "", "a")
     await store.put(key, Record(b"value", 1.0))
-    await store._do(lambda connection: connection.execute("PRAGMA query_only = ON"))
+    await store._read(lambda connection: connection.execute("PRAGMA query_only = ON"))
     assert await store.get(key) == Record(b"value", 1.0)
     with pytest.raises(StoreError) as caught:
         await store.put(key, Record(b"other", 1.0))

@@ -75,9 +75,9 @@ def test_another_process_is_waited_for_for_half_a_minute_and_the_pages_are_check
 def test_a_file_of_another_version_is_closed_again_and_named(tmp_path: Path) -> None:
     path = tmp_path / "later.db"
     later = sqlite3.connect(path)
-    later.execute("PRAGMA user_version = 3")
+    later.execute("PRAGMA user_version = 4")
     later.close()
-    with pytest.raises(ConfigError, match="version 3; this program knows 2") as caught:
+    with pytest.raises(ConfigError, match="version 4; this program knows 3") as caught:
         open_file(path, check=True)
     assert caught.value.code == "store_unusable"
     assert [file.name for file in tmp_path.iterdir()] == ["later.db"], "SQLite's other files go with the connection"
@@ -139,7 +139,8 @@ def test_damaged_pages_are_looked_for_when_the_server_starts_and_not_each_time_t
     connection = open_file(path, check=True)
     connection.execute("PRAGMA foreign_keys = OFF")
     with connection:
-        connection.executemany("INSERT INTO entry VALUES (1, ?, zeroblob(900))", [(number,) for number in range(100)])
+        entries = "INSERT INTO entry (record, number, value) VALUES (1, ?, zeroblob(900))"
+        connection.executemany(entries, [(number,) for number in range(100)])
     connection.close()
     with path.open("r+b") as file:
         file.seek(-2048, 2)

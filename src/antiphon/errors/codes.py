@@ -100,7 +100,9 @@ REQUESTS = {
     "conversation_locked": error(409, "Another response is being added to the conversation.", ConflictError),
     "idempotency_in_progress": error(409, "A request with this `idempotency-key` is still running.", ConflictError),
     "response_cancelled": error(409, "The background response was cancelled.", ConflictError),
-    "lease_lost": error(409, "Another server took the work over, because this one was silent for too long.", ConflictError),
+    "lease_lost": error(
+        409, "Another server took the work over, because this one was silent for too long.", ConflictError
+    ),
     "session_busy": error(409, "Another turn of this session is running.", ConflictError),
     "session_cancelled": error(409, "Another request cancelled this turn of the session.", ConflictError),
     "write_conflict": error(409, "Another request changed the same thing at the same moment.", ConflictError),

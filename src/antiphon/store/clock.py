@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 GRACE = 3600.0
 """Seconds for which a clock that jumped ahead, or one that was found at the start, must stand before it counts."""
@@ -15,6 +16,14 @@ JUMP = 60.0
 def steady_time() -> float:
     """Seconds since some moment; nobody can set it, and on Linux it goes on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
+
+
+def boot() -> str:
+    """Names this start of the system, since which `steady_time` counts; "" where the system has no name for it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
 
 
 class ConfirmedClock:

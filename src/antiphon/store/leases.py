@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from antiphon.errors import StoreError
@@ -20,8 +20,8 @@ SECONDS = 15.0
 """How long a lease lasts of which nothing is heard."""
 EVERY = 1.0
 """Seconds between two renewals, and so until a signal is read."""
-LOOKS = 0.05
-"""Seconds between two looks at whether another's lease has ended."""
+LOOKS, LONGEST_LOOK = 0.05, 0.5
+"""Seconds between the first two looks at whether another's lease has ended, and later, when it has not."""
 
 
 def _nothing() -> None: ...
@@ -47,6 +47,7 @@ class Leases:
     every: float = EVERY
     _held: dict[Key, _Held] = field(default_factory=dict)
     _renewing: asyncio.Task[None] | None = None
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
 
     @asynccontextmanager
     async def hold(
@@ -68,20 +69,28 @@ class Leases:
         ``signalled`` gets what `signal` left, once; ``lost`` is called when the lease is another's, or may be, because
         the store was out of reach for as long as it lasts.
         """
-        lease = await self.store.claim(key, self.holder, self.seconds)
+        claiming = asyncio.ensure_future(self.store.claim(key, self.holder, self.seconds))
+        try:
+            lease = await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            self._let_go(self._given_back(claiming))
+            raise
         if lease is None:
             return None
+        self._lose(self._held.get(key))  # Its time was over: nobody has renewed it, and now nobody will.
         self._held[key] = _Held(lease, signalled, lost)
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.ensure_future(self._renew())
         return lease
 
     async def release(self, lease: Lease) -> None:
-        """Others may have it now."""
+        """Others may have it now; where the store is out of reach, in as long as the lease lasts."""
         held = self._held.get(lease.key)
         if held is not None and held.lease.fence == lease.fence:
             del self._held[lease.key]
-        await self.store.release(lease)
+        if not self._held:
+            self._stop()
+        await asyncio.shield(self._let_go(self._released(lease)))
 
     async def signal(self, key: Key, signal: str) -> bool:
         """Tells whoever has the key's lease; at once where that is this process. False: nobody has it."""
@@ -93,34 +102,73 @@ class Leases:
 
     async def until_free(self, key: Key) -> None:
         """Returns once the lease that the key has now is over; at once where there is none."""
-        now = await self.store.lease(key)
-        while now is not None and (later := await self.store.lease(key)) is not None and later.fence == now.fence:
-            await asyncio.sleep(LOOKS)
+        known = await self.store.lease(key)
+        pause = LOOKS
+        while known is not None:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_LOOK)
+            later = await self.store.lease(key)
+            known = later if later is not None and later.fence == known.fence else None
 
     async def aclose(self) -> None:
         """Releases all of them."""
-        if self._renewing is not None:
-            self._renewing.cancel()
         for held in tuple(self._held.values()):
             await self.release(held.lease)
+        while self._ending:
+            await asyncio.wait(self._ending)
+
+    def _stop(self) -> None:
+        renewing, self._renewing = self._renewing, None
+        if renewing is not None:
+            renewing.cancel()
+
+    def _let_go(self, ending: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Ends a lease even where the request that had it is cancelled."""
+        task = asyncio.ensure_future(ending)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
+
+    async def _released(self, lease: Lease) -> None:
+        try:
+            await self.store.release(lease)
+        except StoreError as error:
+            log.warning("a lease was not released, and ends by itself: %s", error.code)
+
+    async def _given_back(self, claiming: asyncio.Future[Lease | None]) -> None:
+        with suppress(StoreError):
+            lease = await claiming
+            if lease is not None:
+                await self._released(lease)
 
     async def _renew(self) -> None:
-        heard = steady_time()
-        while self._held:
-            await asyncio.sleep(self.every)
-            before = {held.lease.fence: held for held in self._held.values()}
-            began = steady_time()
-            try:
+        """Until it is cancelled, when the last is released. Whatever ends it otherwise, none is thought to be held."""
+        try:
+            heard = steady_time()
+            while self._held:
+                await asyncio.sleep(self.every)
+                heard = await self._renewed(heard)
+        except Exception:
+            log.exception("leases are not renewed any more")
+            self._lose(*self._held.values())
+            raise
+
+    async def _renewed(self, heard: float) -> float:
+        """``heard``: when the store was last asked and answered; when it was now."""
+        before = {held.lease.fence: held for held in self._held.values()}
+        began = steady_time()
+        try:
+            async with asyncio.timeout(max(0.0, heard + self.seconds - began)):
                 renewed = await self.store.renew([held.lease for held in before.values()], self.seconds)
-            except StoreError as error:
-                log.warning("leases were not renewed: %s", error.code)
-                if steady_time() - heard >= self.seconds:
-                    self._lose(before)
-                continue
-            heard = began
-            for lease in renewed:
-                self._hear(before.pop(lease.fence), lease)
-            self._lose(before)
+        except (StoreError, TimeoutError) as error:
+            log.warning("leases were not renewed: %s", getattr(error, "code", "no answer"))
+            if steady_time() - heard >= self.seconds:
+                self._lose(*before.values())
+            return heard
+        for lease in renewed:
+            self._hear(before.pop(lease.fence), lease)
+        self._lose(*before.values())
+        return began
 
     def _hear(self, held: _Held, lease: Lease) -> None:
         """One that is still this holder's."""
@@ -128,9 +176,9 @@ class Leases:
         if signal and self._held.get(lease.key) is held:
             held.signalled(signal)
 
-    def _lose(self, gone: dict[int, _Held]) -> None:
+    def _lose(self, *gone: _Held | None) -> None:
         """Those that are not; what was released meanwhile is nobody's concern."""
-        for held in gone.values():
-            if self._held.get(held.lease.key) is held:
+        for held in gone:
+            if held is not None and self._held.get(held.lease.key) is held:
                 del self._held[held.lease.key]
                 held.lost()

@@ -14,7 +14,7 @@ from .store import Key, Record
 
 log = logging.getLogger("antiphon.store")
 
-VERSION = 2
+VERSION = 3
 CHECK_SECONDS = 2.0
 """How long the pages may be checked when the file is opened; a larger file is checked as far as that goes."""
 _STEPS = 10_000
@@ -44,6 +44,19 @@ _CHECKSUMS = (
     "CREATE INDEX record_mark ON record (mark)",
 )
 """What version 2 adds. ``mark`` is `key_number`, ``chain`` and ``entries`` are of the record's entries."""
+_CLAIMS = (
+    "ALTER TABLE record ADD COLUMN version INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE entry ADD COLUMN chain BLOB",
+    """
+    CREATE TABLE lease (
+        fence INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, owner TEXT NOT NULL, name TEXT NOT NULL,
+        holder TEXT NOT NULL, signal TEXT NOT NULL DEFAULT '', boot TEXT NOT NULL, since REAL NOT NULL,
+        ends REAL NOT NULL, UNIQUE (kind, owner, name)
+    )
+    """,
+)
+"""What version 3 adds. An entry's ``chain`` is that of the entries up to it, NULL for those of earlier versions; the
+times of a lease are seconds since the start of the system that ``boot`` names."""
 
 
 def open_file(path: Path, *, check: bool) -> sqlite3.Connection:
@@ -78,15 +91,22 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         version = _version(connection)  # Another process may have been faster.
         if version == VERSION:
             return
-        if version not in (0, 1):
+        if not 0 <= version < VERSION:
             raise ConfigError(
                 f"{path} is a store of version {version}; this program knows {VERSION}", code="store_unusable"
             )
-        for statement in (*_TABLES, *_CHECKSUMS):
+        if version < 2:
+            _add_checksums(connection)
+        for statement in _CLAIMS:
             connection.execute(statement)
-        for (id,) in connection.execute("SELECT id FROM record").fetchall():
-            _add_checksum(connection, id)
         connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    for statement in (*_TABLES, *_CHECKSUMS):
+        connection.execute(statement)
+    for (id,) in connection.execute("SELECT id FROM record").fetchall():
+        _add_checksum(connection, id)
 
 
 def _version(connection: sqlite3.Connection) -> int:

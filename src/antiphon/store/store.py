@@ -76,8 +76,8 @@ class Store(Protocol):
     async def put_all(self, *writes: Write) -> None:
         """Do all of the writes, in order, in one transaction: all are there afterwards, or none.
 
-        Raises `ConflictError`, ``write_conflict`` where one has not the expected version, ``lease_lost`` where a lease
-        is not its holder's any more.
+        Conditions are about what was there before the first of them. Raises `ConflictError`, ``write_conflict`` where
+        one has not the expected version, ``lease_lost`` where a lease is not its holder's any more.
         """
 
     async def get(self, key: Key) -> Record | None: ...

@@ -6,13 +6,16 @@ Its address is ``journal:PATH``. What the lines amount to is in memory; they are
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.store import Key, Record, Store, Write
+from antiphon.store import Key, Lease, MemoryLeases, Record, Store, Write
+from antiphon.store.store import check_version, new_version
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -24,28 +27,39 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class JournalStore:
-    """Every call that returned is on disk."""
+    """Every call that returned is on disk. One process has the file, so its leases are in memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._records: dict[Key, tuple[Record, list[bytes]]] = {}
+        self._leases = MemoryLeases()
         file.seek(0)
         for line in file:
             self._apply(msgspec.json.decode(line, type=tuple[Change, ...]))
 
-    async def put(self, key: Key, record: Record, *entries: bytes) -> None:
-        self._write(Change(key, record, entries))
+    async def put(
+        self, key: Key, record: Record, *entries: bytes, expected: int | None = None, lease: Lease | None = None
+    ) -> None:
+        await self.put_all(Write(key, record, entries, expected, lease))
 
     async def put_all(self, *writes: Write) -> None:
-        self._write(*(Change(write.key, write.record, tuple(write.entries)) for write in writes))
+        for write in writes:
+            self._leases.check(write.lease)
+            known = self._records.get(write.key)
+            check_version(known[0].version if known else 0, write.expected)
+        records = [replace(write.record, version=new_version()) for write in writes]
+        self._write(
+            *(Change(write.key, record, tuple(write.entries)) for write, record in zip(writes, records, strict=True))
+        )
 
     async def get(self, key: Key) -> Record | None:
         return self._records[key][0] if key in self._records else None
 
-    async def entries(self, key: Key) -> list[bytes]:
-        return list(self._records[key][1]) if key in self._records else []
+    async def entries(self, key: Key, *, after: int = 0) -> list[bytes]:
+        return self._records[key][1][after:] if key in self._records else []
 
-    async def delete(self, key: Key) -> bool:
+    async def delete(self, key: Key, *, lease: Lease | None = None) -> bool:
+        self._leases.check(lease)
         known = key in self._records
         self._write(Change(key))
         return known
@@ -60,6 +74,24 @@ class JournalStore:
         for key in expired:
             self._write(Change(key))
         return len(expired)
+
+    async def claim(self, key: Key, holder: str, seconds: float) -> Lease | None:
+        return self._leases.claim(key, holder, seconds)
+
+    async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
+        return self._leases.renew(leases, seconds)
+
+    async def release(self, lease: Lease) -> None:
+        self._leases.release(lease)
+
+    async def lease(self, key: Key) -> Lease | None:
+        return self._leases.lease(key)
+
+    async def signal(self, key: Key, signal: str) -> bool:
+        return self._leases.signal(key, signal)
+
+    async def abandoned(self, kind: str, *, limit: int = 100) -> list[Key]:
+        return self._leases.abandoned(kind, limit)
 
     async def aclose(self) -> None:
         self._file.close()
@@ -76,7 +108,7 @@ class JournalStore:
                 self._records.pop(change.key, None)
                 continue
             first, entries = self._records.get(change.key, (change.record, []))
-            record = Record(change.record.value, first.created, change.record.expires)
+            record = replace(change.record, created=first.created)
             self._records[change.key] = (record, [*entries, *change.entries])
 
 

@@ -1,0 +1,187 @@
+"""Records and their entries as rows of the SQLite store. Each function is called within one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from antiphon.errors import StoreError
+
+from .checksum import NO_ENTRIES, chained, checksum, key_number
+from .faults import damaged
+from .store import Key, Record, check_version, new_version
+
+_COLUMNS = "id, value, created, expires, version, entries, chain, checksum"
+_AT = "kind = ? AND owner = ? AND name = ?"
+_FIND = f"SELECT {_COLUMNS} FROM record WHERE {_AT}"  # noqa: S608 - constants, as below
+_DELETE = f"DELETE FROM record WHERE {_AT}"  # noqa: S608
+_VERSION = f"SELECT version FROM record WHERE {_AT}"  # noqa: S608
+_NAMES = f"SELECT name, {_COLUMNS} FROM record WHERE kind = ? AND owner = ? ORDER BY name"  # noqa: S608
+_MARKED = "SELECT 1 FROM record INDEXED BY record_mark WHERE mark = ?"
+_INSERT = """
+INSERT INTO record (value, created, expires, version, entries, chain, checksum, kind, owner, name, mark)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_UPDATE = """
+UPDATE record SET value = ?, created = ?, expires = ?, version = ?, entries = ?, chain = ?, checksum = ? WHERE id = ?
+"""
+_APPEND = "INSERT INTO entry (record, number, value, chain) VALUES (?, ?, ?, ?)"
+_ENTRIES = "SELECT value FROM entry WHERE record = ? AND number > ? ORDER BY number"
+_CHAIN = "SELECT chain FROM entry WHERE record = ? AND number = ?"
+_EXPIRED = "SELECT id FROM record WHERE expires <= ?"
+_BY_ID = f"SELECT kind, owner, name, {_COLUMNS} FROM record WHERE id = ?"  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record that fits its checksum, with its row's id and what its entries must amount to."""
+
+    id: int
+    record: Record
+    count: int
+    chain: bytes
+
+
+def names_of(key: Key) -> tuple[str, str, str]:
+    """The columns by which a row is found."""
+    return key.kind, key.owner, key.name
+
+
+def find(connection: sqlite3.Connection, key: Key) -> Row | None:
+    """The record's row. Raises `StoreError` where it is damaged."""
+    columns = connection.execute(_FIND, names_of(key)).fetchone()
+    if columns is not None:
+        return _checked(key, columns)
+    _must_be_absent(connection, key)
+    return None
+
+
+def entries_of(connection: sqlite3.Connection, row: Row, after: int) -> list[bytes]:
+    """The entries after the first so many, which with the chain of those must amount to what the record says."""
+    if after >= row.count:
+        return []
+    before = _chain(connection, row, after)
+    if before is None:
+        return entries_of(connection, row, 0)[after:]
+    entries = [value for (value,) in connection.execute(_ENTRIES, (row.id, after))]
+    whole = len(entries) == row.count - after and all(isinstance(entry, bytes) for entry in entries)
+    if not whole or chained(before, entries) != row.chain:
+        raise damaged()
+    return entries
+
+
+def put(connection: sqlite3.Connection, key: Key, record: Record, entries: Sequence[bytes]) -> None:
+    """Create or replace the record, and append to it. Raises `StoreError` where what is there is damaged."""
+    known = find(connection, key)
+    written = Record(
+        record.value,
+        known.record.created if known else float(record.created),
+        None if record.expires is None else float(record.expires),
+        new_version(),
+    )
+    before, chain = (known.count, known.chain) if known else (0, NO_ENTRIES)
+    appended: list[tuple[int, bytes, bytes]] = []
+    for entry in entries:
+        chain = chained(chain, [entry])
+        appended.append((before + len(appended) + 1, entry, chain))
+    count = before + len(appended)
+    proof = checksum(key, written, count, chain)
+    values = (written.value, written.created, written.expires, written.version, count, chain, proof)
+    if known:
+        connection.execute(_UPDATE, (*values, known.id))
+    id = known.id if known else connection.execute(_INSERT, (*values, *names_of(key), key_number(key))).lastrowid
+    connection.executemany(_APPEND, [(id, *one) for one in appended])
+
+
+def check(connection: sqlite3.Connection, key: Key, expected: int | None) -> None:
+    """Raises `ConflictError` where the record has not the version that is expected of it."""
+    if expected is None:
+        return
+    found = connection.execute(_VERSION, names_of(key)).fetchone()
+    if found is None:
+        _must_be_absent(connection, key)
+    check_version(found[0] if found else 0, expected)
+
+
+def delete(connection: sqlite3.Connection, key: Key) -> bool:
+    """Deletes a damaged record too; `StoreError` where that is not possible any more."""
+    deleted = connection.execute(_DELETE, names_of(key)).rowcount > 0
+    if not deleted:
+        _must_be_absent(connection, key)
+    return deleted
+
+
+def names(connection: sqlite3.Connection, kind: str, owner: str) -> list[str]:
+    """Sorted. Raises `StoreError` where one of the records is damaged."""
+    keys = []
+    for name, *columns in connection.execute(_NAMES, (kind, owner)):
+        keys.append(key_of(kind.encode(), owner.encode(), name))
+        _checked(keys[-1], columns)
+    return [key.name for key in keys]
+
+
+def expired(connection: sqlite3.Connection, now: float) -> list[int]:
+    """The ids of rows that say that they expired."""
+    return [id for (id,) in connection.execute(_EXPIRED, (now,))]
+
+
+def sweep(connection: sqlite3.Connection, ids: Sequence[int], now: float) -> int:
+    """Deletes those that are whole and expired, and returns how many."""
+    gone = [(id,) for id in ids if _expired(connection, id, now)]
+    connection.executemany("DELETE FROM record WHERE id = ?", gone)
+    return len(gone)
+
+
+def key_of(kind: object, owner: object, name: object) -> Key:
+    """Raises `StoreError` for names that are no text any more."""
+    try:
+        return Key(text(kind), text(owner), text(name))
+    except UnicodeDecodeError:
+        raise damaged() from None
+
+
+def text(column: object) -> str:
+    """The text of a column. Raises `StoreError` for one that has none, `UnicodeDecodeError` where it is damaged."""
+    if not isinstance(column, bytes):
+        raise damaged()
+    return column.decode()
+
+
+def _must_be_absent(connection: sqlite3.Connection, key: Key) -> None:
+    """An index that lost a record must not pass for a record that never was."""
+    if connection.execute(_MARKED, (key_number(key),)).fetchone() is not None:
+        raise damaged()
+
+
+def _checked(key: Key, columns: Sequence[object]) -> Row:
+    """Raises `StoreError` unless the columns are just what was written under ``key``.
+
+    A version is in no checksum: it is compared with itself alone.
+    """
+    match columns:
+        case [
+            int(id), bytes(value), float(created), float() | None as expires, int(version),
+            int(count), bytes(chain), bytes(proof),
+        ]:  # fmt: skip
+            record = Record(value, created, expires, version)
+            if version and checksum(key, record, count, chain) == proof:
+                return Row(id, record, count, chain)
+    raise damaged()
+
+
+def _chain(connection: sqlite3.Connection, row: Row, number: int) -> bytes | None:
+    """That of the entries up to this number; None for one that an earlier version of the store wrote."""
+    if not number:
+        return NO_ENTRIES
+    found = connection.execute(_CHAIN, (row.id, number)).fetchone()
+    return found[0] if found and isinstance(found[0], bytes) else None
+
+
+def _expired(connection: sqlite3.Connection, id: int, now: float) -> bool:
+    try:
+        found = connection.execute(_BY_ID, (id,)).fetchone()
+        expires = _checked(key_of(*found[:3]), found[3:]).record.expires if found else None
+    except (StoreError, sqlite3.DatabaseError):
+        return False
+    return expires is not None and expires <= now
