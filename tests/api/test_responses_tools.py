@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from antiphon.conversation import PYTHON, JsonSchema, ToolNamespace, ToolSpec
 from antiphon.http.gate.keys import new_key
 from antiphon.tokens import Piece, decode
-from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
-from antiphon.tools.browser import Browser, Corpus
+from antiphon.tools import Toolbox, ToolCall, ToolOutput
 from kit.api import END as CHATML_END
 from kit.api import call, ids, running, scripted
 from kit.responses import (
@@ -37,44 +34,12 @@ from kit.responses import (
     text_of,
     turns,
 )
-
-
-class Python:
-    """A tool called ``python`` that answers with the code's length: no sandbox is needed to see its events."""
-
-    recipient = "python"
-    parameters: JsonSchema | None = None
-
-    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
-        return ToolOutput(content=f"{len(call.body)} characters", plain=True)
-
-
-@dataclass
-class Set:
-    tools: tuple[Python, ...] = (Python(),)
-    specs: tuple[ToolSpec, ...] = ()
-    builtins: tuple[ToolNamespace, ...] = (PYTHON,)
-
-    async def aclose(self) -> None:
-        pass
-
-
-def docs__size(page: str) -> int:
-    """The size of a page.
-
-    Args:
-        page: its name.
-    """
-    if page == "missing":
-        raise ValueError("no such page")
-    return len(page)
+from kit.toolbox import CountingPython, PythonSet, server_toolbox
 
 
 @pytest.fixture
 def toolbox(tmp_path: Path) -> Toolbox:
-    """What a server has: the browser over a folder, ``python``, and a function of the MCP server ``docs``."""
-    (tmp_path / "bern.md").write_text("# Bern\n\nThe capital of Switzerland has bears.\n")
-    return Toolbox([Browser(Corpus(tmp_path)), Set(), FunctionToolSet([docs__size])])
+    return server_toolbox(tmp_path)
 
 
 def to(recipient: str, body: str) -> tuple[Piece, ...]:
@@ -217,7 +182,7 @@ def test_code_is_interpreted_and_its_output_included_where_requested(toolbox: To
     assert included["output"][0]["outputs"] == [{"type": "logs", "logs": "8 characters"}]
 
 
-class OwnersPython(Python):
+class OwnersPython(CountingPython):
     """Answers whose call it is."""
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
@@ -228,7 +193,7 @@ def test_a_tool_knows_whose_request_it_serves() -> None:
     secret, alice = new_key("alice")
     code = (START, "assistant to=python", CHANNEL, "analysis ", "code", MESSAGE, "print(1)", CALL)
     body = {"tools": [{"type": "code_interpreter"}], "include": ["code_interpreter_call.outputs"]}
-    application = oss_app(turns(begun(*code), ANSWER), tools=Toolbox([Set((OwnersPython(),))]), keys=[alice])
+    application = oss_app(turns(begun(*code), ANSWER), tools=Toolbox([PythonSet((OwnersPython(),))]), keys=[alice])
     with running(application) as base:
         response = respond(base, body, authorization=f"Bearer {secret}").json
     assert response["output"][0]["outputs"] == [{"type": "logs", "logs": "a call of alice"}]

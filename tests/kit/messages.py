@@ -76,7 +76,7 @@ def accumulated(events: list[Any]) -> Any:
     assert not open
     for block in message["content"]:
         arguments = block.pop("arguments")
-        if block["type"] == "tool_use":
+        if block["type"] in ("tool_use", "server_tool_use"):
             block["input"] = json.loads(arguments or "{}")
     return message | delta["delta"] | {"usage": delta["usage"]}
 
@@ -89,7 +89,7 @@ def _grow(block: Any, delta: Any) -> None:
             block["thinking"] += delta["thinking"]
         case "thinking", "signature_delta":
             block["signature"] = delta["signature"]
-        case "tool_use", "input_json_delta":
+        case "tool_use" | "server_tool_use", "input_json_delta":
             block["arguments"] += delta["partial_json"]
         case kinds:
             raise AssertionError(kinds)
@@ -97,5 +97,5 @@ def _grow(block: Any, delta: Any) -> None:
 
 def without_ids(value: Any) -> Any:
     """Two answers differ in their ids and signatures, and in nothing else."""
-    text = re.sub(r'"(msg|toolu)_[A-Za-z0-9_-]+"', r'"\1_…"', json.dumps(value))
-    return json.loads(re.sub(r'"signature": "[^"]+"', '"signature": "…"', text))
+    text = re.sub(r'"(msg|toolu|srvtoolu)_[A-Za-z0-9_-]+"', r'"\1_…"', json.dumps(value))
+    return json.loads(re.sub(r'"(signature|encrypted_content)": "[^"]+"', r'"\1": "…"', text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -78,6 +78,7 @@ class Router:
         self._results = ResultMemory(self.limits.remembered)
         self._pending: dict[tuple[str, str], list[PendingCall]] = {}
         self._calls_left: int | None = None
+        self._uses_left: dict[str, int] = {}
         for tool in tools:
             if tool.recipient in self._tools:
                 raise ValueError(f"two tools are called {tool.recipient!r}")
@@ -92,16 +93,21 @@ class Router:
         """How many calls were given up whose tools have not ended."""
         return sum(len(tool.abandoned) for tool in self._tools.values())
 
-    def only(self, recipients: Collection[str], *, most: int | None = None) -> Router:
+    def only(
+        self, recipients: Collection[str], *, most: int | None = None, uses: Mapping[str, int] | None = None
+    ) -> Router:
         """A router of those tools alone, for one request. ``most``: calls beyond so many are answered with an error.
 
+        ``uses`` limits single recipients so; such an error has ``max_uses`` among its details.
+
         It shares the tools and their compiled schemas with this one, and the results of earlier calls: a call that was
-        answered here is not run again there. The count of calls is its own, and so are the calls that `cancel` finds.
+        answered here is not run again there. The counts of calls are its own, and so are the calls that `cancel` finds.
         """
         narrowed = Router((), self.limits, clock=self.clock)
         narrowed._tools = {name: tool for name, tool in self._tools.items() if name in recipients}
         narrowed._results = self._results
         narrowed._calls_left = most
+        narrowed._uses_left = dict(uses or {})
         return narrowed
 
     def serves(self, recipient: str) -> bool:
@@ -216,7 +222,16 @@ class Router:
             raise ToolFailure(ToolError(TOOL_FAILED, "no more tool calls are allowed: answer with what you know"))
         if self._calls_left is not None:
             self._calls_left -= 1
+        self._use(call.recipient)
         return tool
+
+    def _use(self, recipient: str) -> None:
+        left = self._uses_left.get(recipient)
+        if left == 0:
+            message = f"no more calls of {recipient!r} are allowed: answer with what you know"
+            raise ToolFailure(ToolError(TOOL_FAILED, message, details={"max_uses": 0}))
+        if left is not None:
+            self._uses_left[recipient] = left - 1
 
     def _deadline(self, arguments: Arguments) -> float:
         """Seconds from the call's arrival."""

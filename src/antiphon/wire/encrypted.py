@@ -17,6 +17,8 @@ from antiphon.store import pack, unpack
 _NONCE = 12
 Purpose = Literal["reasoning", "compaction"]
 """What a message is encrypted as; it is decrypted as nothing else."""
+SEPARATOR = "."
+"""Between a call that ran here and its answer, each encrypted."""
 
 
 class ReasoningCipher:

@@ -11,26 +11,27 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
+from antiphon.api.messages.make import MessageMaker
 from antiphon.api.openapi.messages import messages_routes
 from antiphon.api.wires import Wire
 from antiphon.config import named_by
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.formats.template import takes_later_system
-from antiphon.generation import Model, ModelFacts, plan_turn
+from antiphon.generation import Model, ModelFacts, constrain, plan_turn
 from antiphon.http.context import Context
 from antiphon.http.error_shapes import ANTHROPIC_ERRORS
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.gate.access import PREFIXES
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.server_tools import ServerToolUse
 from antiphon.wire.dialect import OPENAI
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
 from antiphon.wire.messages.answer_schema import MessageAnswer, MessageTokens, MessageUsage
+from antiphon.wire.messages.block_writers import MessageView
 from antiphon.wire.messages.models import MessagesModel, messages_model, page_of
 from antiphon.wire.messages.read import MessagesReading, RequestedMessage, read_request, thinks
 from antiphon.wire.messages.schema import MessagesRequest, MessageTokensRequest
-from antiphon.wire.messages.write import MessagesWriter, MessageView
+from antiphon.wire.messages.write import MessagesWriter
 from antiphon.wire.sse import named_event
 
 VERSION = "anthropic-version"
@@ -54,14 +55,7 @@ class MessagesRoute(PostRoute):
                 error.hint = f"Set ANTHROPIC_MODEL to a model of this server, or give one the alias {name[:100]!r}."
             raise
 
-    def offer(self, model: Model, id: str) -> ServerToolUse | None:
-        """The tools of this server, where its owner offers them with every request."""
-        context = self._context
-        if context.tools is None or not context.offer_tools:
-            return None
-        return ServerToolUse(context.tools.offered(builtins=model.format.framed), id)
-
-    def reading(self, post: Post, model: Model, tools: ServerToolUse | None) -> MessagesReading:
+    def reading(self, post: Post, model: Model) -> MessagesReading:
         context, owner = self._context, post.exchange.owner
         return MessagesReading(
             limits=context.limits,
@@ -70,14 +64,14 @@ class MessagesRoute(PostRoute):
             tenant=post.tenant.asking(affinity=post.exchange.headers.get(SESSION)),
             in_place=takes_later_system(model.format),
             bounds=model.compiler is not None and model.engine.info.grammar,
-            server=tools.offer if tools else None,
+            server=context.tools.offered(builtins=model.format.framed) if context.tools else None,
+            always=context.offer_tools,
+            framed=model.format.framed,
         )
 
-    async def requested(
-        self, post: Post, wire: MessageTokensRequest, model: Model, tools: ServerToolUse | None
-    ) -> RequestedMessage:
+    async def requested(self, post: Post, wire: MessageTokensRequest, model: Model) -> RequestedMessage:
         """The turn that the body asks for; what is ignored of it is noted."""
-        reading = self.reading(post, model, tools)
+        reading = self.reading(post, model)
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
         return requested
@@ -91,8 +85,7 @@ class CreateMessage(MessagesRoute):
         post.exchange.stream = wire.stream is True
         model = await self.model(post, wire.model)
         id = f"msg_{secrets.token_hex(12)}"
-        tools = self.offer(model, id)
-        requested = await self.requested(post, wire, model, tools)
+        requested = await self.requested(post, wire, model)
         draft = await post.off_loop(lambda: plan_turn(model, requested.turn))
         usage = MessageUsage(input_tokens=len(draft.prompt_ids), output_tokens=0)
         head = MessageAnswer(id=id, model=wire.model, content=[], usage=usage)
@@ -101,16 +94,19 @@ class CreateMessage(MessagesRoute):
             return named_event("error", post.error_body(error))
 
         writer = MessagesWriter(head, self._view(post, wire, requested), broken)
-        await post.answer([draft], writer, tools=tools)
+        await MessageMaker(post, await constrain(draft), requested.tools.server, id).answer(writer)
 
     def _view(self, post: Post, wire: MessagesRequest, requested: RequestedMessage) -> MessageView:
         cipher, owner = self._context.cipher, post.exchange.owner
         omitted = wire.thinking is not None and wire.thinking.display == "omitted"
+        tools = requested.tools
         return MessageView(
             encrypt=lambda message: cipher.encrypt(message, owner),
             thinking=thinks(wire),
             exposed=post.reveals and not omitted,
             stops=frozenset(requested.turn.stop),
+            served=frozenset(tools.server.router.recipients if tools.server else ()),
+            shown=tools.shown,
         )
 
 
@@ -120,7 +116,7 @@ class CountMessageTokens(MessagesRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(MessageTokensRequest)
         model = await self.model(post, wire.model)
-        requested = await self.requested(post, wire, model, self.offer(model, ""))
+        requested = await self.requested(post, wire, model)
         draft = await post.off_loop(lambda: plan_turn(model, requested.turn))
         await post.send_json(MessageTokens(input_tokens=len(draft.prompt_ids)))
 

@@ -103,7 +103,8 @@ class Browser:
         topn = max(1, min(int(arguments.get("topn", 10)), MAX_TOPN))
         hits = await self._backend.search(query, topn)
         shown = self.history(call.session).show(_results(query, hits))
-        return replace(shown, provenance={**shown.provenance, "links": [hit.url for hit in hits]})
+        found = {"links": [hit.url for hit in hits], "titles": [hit.title for hit in hits]}
+        return replace(shown, provenance={**shown.provenance, **found})
 
     async def _open(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
         history = self.history(call.session)

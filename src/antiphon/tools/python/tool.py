@@ -75,7 +75,8 @@ class PythonTool:
         left_out = cell.bytes - self._output
         cut = f"\n[cut: {left_out:,} of {cell.bytes:,} bytes left out]" if left_out > 0 else ""
         media = tuple(OpaquePart("image", {"mime": "image/png", "base64": image}) for image in cell.images)
-        return ToolOutput(content=note + cell.text + cut, media=media, plain=True)
+        ended = {"return_code": 0 if cell.ok else 1}
+        return ToolOutput(content=note + cell.text + cut, media=media, provenance=ended, plain=True)
 
     async def end(self, session: str, owner: str = "") -> None:
         """Ends a session's interpreter; its variables are gone."""

@@ -7,7 +7,14 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "model_context_window_exceeded"]
+StopReason = Literal[
+    "end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "model_context_window_exceeded"
+]
+ServerToolName = Literal["web_search", "web_fetch", "code_execution"]
+ServerToolErrorCode = Literal[
+    "invalid_tool_input", "unavailable", "max_uses_exceeded", "too_many_requests", "execution_time_exceeded",
+    "url_not_accessible",
+]  # fmt: skip
 
 
 class TextBlock(msgspec.Struct, tag="text", kw_only=True):
@@ -27,11 +34,90 @@ class ToolUseBlock(msgspec.Struct, tag="tool_use", kw_only=True):
     input: dict[str, Any]
 
 
-AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock
+class ServerToolUseBlock(msgspec.Struct, tag="server_tool_use", kw_only=True):
+    """A call that runs here. Pages that are opened, or searched for a text, are ``web_fetch``."""
+
+    id: str
+    name: ServerToolName
+    input: dict[str, Any]
+
+
+class WebSearchResult(msgspec.Struct, tag="web_search_result", kw_only=True):
+    """A page that was found. The first one's ``encrypted_content`` is all that the model read of the search."""
+
+    url: str
+    title: str
+    encrypted_content: str
+    page_age: str | None = None
+
+
+class WebSearchError(msgspec.Struct, tag="web_search_tool_result_error"):
+    error_code: ServerToolErrorCode
+
+
+class WebSearchToolResultBlock(msgspec.Struct, tag="web_search_tool_result", kw_only=True):
+    tool_use_id: str
+    content: list[WebSearchResult] | WebSearchError
+
+
+class PlainTextSource(msgspec.Struct, tag="text", kw_only=True):
+    media_type: Literal["text/plain"] = "text/plain"
+    data: str
+
+
+class DocumentBlock(msgspec.Struct, tag="document", kw_only=True):
+    source: PlainTextSource
+    title: str | None = None
+
+
+class WebFetchResult(msgspec.Struct, tag="web_fetch_result", kw_only=True):
+    """The part of a page that the model read."""
+
+    url: str
+    content: DocumentBlock
+    retrieved_at: str | None = None
+
+
+class WebFetchError(msgspec.Struct, tag="web_fetch_tool_result_error"):
+    error_code: ServerToolErrorCode
+
+
+class WebFetchToolResultBlock(msgspec.Struct, tag="web_fetch_tool_result", kw_only=True):
+    tool_use_id: str
+    content: WebFetchResult | WebFetchError
+
+
+class CodeExecutionResult(msgspec.Struct, tag="code_execution_result", kw_only=True):
+    """``stdout`` is all that the code printed, errors too; ``return_code`` is 1 where one ended it."""
+
+    stdout: str
+    stderr: str = ""
+    return_code: int
+    content: list[Any] = []
+
+
+class CodeExecutionError(msgspec.Struct, tag="code_execution_tool_result_error"):
+    error_code: ServerToolErrorCode
+
+
+class CodeExecutionToolResultBlock(msgspec.Struct, tag="code_execution_tool_result", kw_only=True):
+    tool_use_id: str
+    content: CodeExecutionResult | CodeExecutionError
+
+
+ServerToolResultBlock = WebSearchToolResultBlock | WebFetchToolResultBlock | CodeExecutionToolResultBlock
+AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock | ServerToolUseBlock | ServerToolResultBlock
 
 
 class OutputTokensDetails(msgspec.Struct, frozen=True):
     thinking_tokens: int
+
+
+class ServerToolUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """How many searches and pages there were."""
+
+    web_search_requests: int
+    web_fetch_requests: int
 
 
 class MessageUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +128,7 @@ class MessageUsage(msgspec.Struct, frozen=True, kw_only=True):
     cache_read_input_tokens: int | UnsetType = UNSET
     output_tokens: int
     output_tokens_details: OutputTokensDetails | UnsetType = UNSET
+    server_tool_use: ServerToolUsage | UnsetType = UNSET
     service_tier: Literal["standard"] = "standard"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -14,13 +14,14 @@ from antiphon.wire.errors import refused
 
 from .call_ids import from_client
 from .schema import InputBlock, MessageParam
+from .server_history import SERVER_RESULTS, SERVER_USE, Decrypt, ServerHistory
 
-Decrypt = Callable[[str, str], Message]
-"""The reasoning of a signature that stands at a path; `RequestError` for what this server did not write."""
 BILLING = "x-anthropic-billing-header:"
 """How the text begins that Claude Code puts first and changes with each request; it is no part of a prompt."""
 FAILED = "Error: "
-KINDS = ("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "tool_reference")
+KINDS = (
+    "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "tool_reference", SERVER_USE, *SERVER_RESULTS
+)  # fmt: skip
 """The blocks that are read, each in its place."""
 _THOUGHTS = ("thinking", "redacted_thinking")
 _TEXTLESS = ("image", "document", "search_result", "container_upload", "audio", "video")
@@ -28,9 +29,13 @@ _TEXTLESS = ("image", "document", "search_result", "container_upload", "audio", 
 
 @dataclass(slots=True)
 class BlockReader:
-    """Reads one message after the other. ``ignored`` are the paths of what no frame has."""
+    """Reads one message after the other. ``ignored`` are the paths of what no frame has.
+
+    ``framed``: the model's format has built-in tools.
+    """
 
     decrypt: Decrypt
+    framed: bool = True
     ignored: list[str] = field(default_factory=list)
     _open: dict[str, str] = field(default_factory=dict)
     """The calls that wait for a result: id → recipient."""
@@ -44,7 +49,8 @@ class BlockReader:
         """Its frames. Calls before it that nobody answered get an empty result, the same each time."""
         yield from self._unanswered()
         blocks = _blocks(message)
-        calls = [i for i, block in enumerate(blocks) if block.type == "tool_use"]
+        calls = [i for i, block in enumerate(blocks) if block.type in ("tool_use", SERVER_USE)]
+        searches = ServerHistory(self.decrypt, self.framed).searches(blocks, path)
         texts: list[TextPart] = []
         for i, block in enumerate(blocks):
             at = f"{path}.content[{i}]"
@@ -53,14 +59,28 @@ class BlockReader:
                 continue
             yield from _said(texts, calls, i)
             texts = []
-            if block.type in _THOUGHTS:
-                yield from self._thought(block, at)
-            elif block.type == "tool_use":
-                yield self._call(block, at)
-            else:
-                raise _unreadable(block, at, "text, thinking, redacted_thinking, tool_use")
+            yield from self._assistants(block, at, searches)
         if texts or not blocks:
             yield from _said(texts or [TextPart("")], calls, len(blocks))
+
+    def _assistants(
+        self, block: InputBlock, path: str, searches: Mapping[str, tuple[Message, Message]]
+    ) -> Iterator[Message]:
+        """The frames of a block that is no text. ``searches``: those that ran here, as they were."""
+        if block.type in _THOUGHTS:
+            yield from self._thought(block, path)
+        elif block.type == "tool_use":
+            yield self._call(block, path)
+        elif block.type == SERVER_USE:
+            call = ServerHistory(self.decrypt, self.framed).call(block, path)
+            self._wait(call.call_id or "", call.recipient or "", block, path)
+            yield searches[block.id or ""][0] if block.id in searches else call
+        elif block.type in SERVER_RESULTS:
+            id, recipient = self._answered(block, path)
+            read = ServerHistory(self.decrypt, self.framed).result(block, recipient, id, path)
+            yield searches[block.tool_use_id or ""][1] if block.tool_use_id in searches else read
+        else:
+            raise _unreadable(block, path, f"text, thinking, redacted_thinking, tool_use, {SERVER_USE} and its results")
 
     def user(self, message: MessageParam, path: str) -> Iterator[Message]:
         """The results first, wherever they stand, then the text. No text beside results is no frame."""
@@ -118,9 +138,7 @@ class BlockReader:
             if not getattr(block, name):
                 raise refused(f"{path}.{name}", "a tool_use needs it.", code="missing_required_parameter")
         id, recipient = from_client(block.id or ""), recipient_of(block.name or "")
-        if id in self._open:
-            raise refused(f"{path}.id", f"another call {(block.id or '')[:80]!r} waits for its result.", hint=OWN_ID)
-        self._open[id] = recipient
+        self._wait(id, recipient, block, path)
         return Message(
             role=Role.ASSISTANT,
             channel=Channel.COMMENTARY,
@@ -132,16 +150,28 @@ class BlockReader:
             end=End.CALL,
         )
 
-    def _result(self, block: InputBlock, path: str) -> Message:
+    def _wait(self, id: str, recipient: str, block: InputBlock, path: str) -> None:
+        if id in self._open:
+            raise refused(f"{path}.id", f"another call {(block.id or '')[:80]!r} waits for its result.", hint=OWN_ID)
+        self._open[id] = recipient
+
+    def _answered(self, block: InputBlock, path: str) -> tuple[str, str]:
+        """The call that a result answers: its id, and its recipient."""
         if not block.tool_use_id:
-            raise refused(f"{path}.tool_use_id", "a tool_result needs it.", code="missing_required_parameter")
+            raise refused(f"{path}.tool_use_id", f"a {block.type} needs it.", code="missing_required_parameter")
         id = from_client(block.tool_use_id)
         recipient = self._open.pop(id, None)
         if recipient is None:
             raise refused(
                 f"{path}.tool_use_id", f"no tool_use {block.tool_use_id[:80]!r} before this message waits for a result."
             )
+        return id, recipient
+
+    def _result(self, block: InputBlock, path: str) -> Message:
+        id, recipient = self._answered(block, path)
         content = [InputBlock(type="text", text=block.content)] if isinstance(block.content, str) else block.content
+        if isinstance(content, InputBlock):
+            raise refused(f"{path}.content", "must be a text, or blocks.", code="invalid_type")
         parts = tuple(_result_part(part, f"{path}.content[{i}]") for i, part in enumerate(content or ()))
         return _failed(_answer(recipient, id, parts)) if block.is_error else _answer(recipient, id, parts)
 

@@ -13,7 +13,7 @@ import secrets
 
 from antiphon.generation.call_ids import is_random
 
-OWN, ANTHROPIC = "call_", "toolu_"
+OWN, ANTHROPIC, SERVER = "call_", "toolu_", "srv"
 _WRAPPED = re.compile(r"toolu_[0-9a-f]{16}_([A-Za-z0-9_-]+)")
 _RANDOM_BYTES = 8
 
@@ -28,6 +28,7 @@ def to_client(call_id: str) -> str:
 
 def from_client(id: str) -> str:
     """The call's own id again; an id of another server's stays as it is."""
+    id = id.removeprefix(SERVER) if id.startswith(SERVER + ANTHROPIC) else id
     random = OWN + id.removeprefix(ANTHROPIC)
     if id.startswith(ANTHROPIC) and is_random(random):
         return random
@@ -39,3 +40,8 @@ def from_client(id: str) -> str:
         return base64.b64decode(own + "=" * (-len(own) % 4), altchars=b"-_", validate=True).decode() or id
     except (binascii.Error, UnicodeDecodeError):
         return id
+
+
+def to_server_client(call_id: str) -> str:
+    """The id of a call that runs here."""
+    return SERVER + to_client(call_id)

@@ -16,10 +16,11 @@ from antiphon.wire.chat.tools import read_format
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import output_limit, sampled
 
-from .blocks import BlockReader, Decrypt
+from .blocks import BlockReader
 from .messages import read_messages
 from .schema import MessageTokensRequest, ThinkingConfig
-from .tools import read_choice, read_tools
+from .server_history import Decrypt
+from .tools import MessageTools, read_choice, read_tools
 
 CHARACTERS_A_TOKEN = 4
 """Grammars bound thoughts in characters: so many stand for one token of ``thinking.budget_tokens``."""
@@ -36,7 +37,8 @@ class MessagesReading:
     """How a request is read: within which limits, on which day, for whom, and what the model can do.
 
     ``in_place``: its prompts can have the operator's texts between messages. ``bounds``: its thoughts can be bounded.
-    ``server``: the server's tools that are offered beside the client's.
+    ``server``: the server's tools, which a request may list; ``always``: all are offered beside the client's own.
+    ``framed``: its format has built-in tools, else they are called as functions.
     """
 
     limits: Limits
@@ -46,28 +48,32 @@ class MessagesReading:
     in_place: bool = True
     bounds: bool = False
     server: Offer | None = None
+    always: bool = False
+    framed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedMessage:
-    """A request that was read: its turn, and the paths of what was ignored in it."""
+    """A request that was read: its turn, its tools, and the paths of what was ignored in it."""
 
     turn: TurnRequest
+    tools: MessageTools
     ignored: tuple[str, ...] = field(default=())
 
 
 def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> RequestedMessage:
     """The turn that is requested. Raises `RequestError` naming the field; the plan checks ranges."""
     check_possible(wire, reading.limits)
-    reader = BlockReader(reading.decrypt)
+    reader = BlockReader(reading.decrypt, reading.framed)
     messages = read_messages(wire.system, wire.messages, reader, in_place=reading.in_place)
-    own, server = read_tools(wire.tools or [], reading.server), reading.server
-    choice, parallel = read_choice(wire.tool_choice, own, server)
+    tools = read_tools(wire.tools or [], reading.server, always=reading.always)
+    server = tools.server
+    choice, parallel = read_choice(wire.tool_choice, tools)
     nothing = choice.mode == "none"
     turn = TurnRequest(
         conversation=Conversation(
             messages=messages,
-            tools=() if nothing else (*own, *(server.specs if server else ())),
+            tools=() if nothing else (*tools.own, *(server.specs if server else ())),
             builtins=() if nothing or server is None else server.builtins,
             settings=_settings(wire, reading),
             response_format=_format(wire),
@@ -80,7 +86,7 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
         max_reasoning=_bound(wire.thinking) if reading.bounds else None,
         reword=reworded,
     )
-    return RequestedMessage(sampled(turn, wire), tuple(reader.ignored))
+    return RequestedMessage(sampled(turn, wire), tools, (*reader.ignored, *tools.ignored))
 
 
 def check_possible(wire: MessageTokensRequest, limits: Limits) -> None:

@@ -23,7 +23,7 @@ class InputBlock(msgspec.Struct, kw_only=True):
     input: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     tool_use_id: str | None = None
     tool_name: str | None = None
-    content: str | list[InputBlock] | None = None
+    content: str | list[InputBlock] | InputBlock | None = None
     is_error: bool | None = None
     citations: Any = None
     cache_control: Any = None
@@ -31,6 +31,15 @@ class InputBlock(msgspec.Struct, kw_only=True):
     source: Any = None
     title: Any = None
     context: Any = None
+    # Of results of the server's own tools.
+    url: str | None = None
+    page_age: str | None = None
+    retrieved_at: str | None = None
+    encrypted_content: str | None = None
+    error_code: str | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    return_code: int | None = None
 
 
 class TextInput(msgspec.Struct, kw_only=True):
@@ -50,7 +59,7 @@ class MessageParam(msgspec.Struct, kw_only=True):
 
 
 class MessageTool(msgspec.Struct, kw_only=True):
-    """A tool; without ``type``, or with ``custom``, it is the client's own."""
+    """A tool; without ``type``, or with ``custom``, it is the client's own, else one that runs in the server."""
 
     name: str | None = None
     description: str | None = None
@@ -60,11 +69,11 @@ class MessageTool(msgspec.Struct, kw_only=True):
     input_examples: Any = None
     defer_loading: Any = None
     eager_input_streaming: Any = None
-    allowed_callers: Any = None
+    allowed_callers: list[str] | None = None
     cache_control: Any = None
-    max_uses: Any = None
-    allowed_domains: Any = None
-    blocked_domains: Any = None
+    max_uses: int | None = None
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
     user_location: Any = None
 
 

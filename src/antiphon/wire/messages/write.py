@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import assert_never
 
 import msgspec
@@ -11,8 +10,6 @@ from msgspec import UNSET
 
 from antiphon.conversation import (
     Channel,
-    End,
-    Event,
     FinishReason,
     Incident,
     Message,
@@ -24,19 +21,16 @@ from antiphon.conversation import (
     visible_to_user,
 )
 from antiphon.errors import AntiphonError, EngineError
-from antiphon.generation import StepEvents
-from antiphon.tokens import utf8
+from antiphon.generation import RoundEvent, StepEvents
+from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.json import encode
-from antiphon.wire.projection import chat_name
 from antiphon.wire.sse import named_event
 from antiphon.wire.writer import JSON, StreamForm
 
 from .answer_schema import (
     AnswerBlock,
-    ContentBlockDelta,
     ContentBlockStart,
     ContentBlockStop,
-    InputJsonDelta,
     MessageAnswer,
     MessageDelta,
     MessageEvent,
@@ -45,17 +39,12 @@ from .answer_schema import (
     MessageUsage,
     OutputTokensDetails,
     Ping,
-    SignatureDelta,
     StopChange,
     StopDetails,
     StopReason,
-    TextBlock,
-    TextBlockDelta,
-    ThinkingBlock,
-    ThinkingBlockDelta,
-    ToolUseBlock,
 )
-from .call_ids import to_client
+from .block_writers import BlockWriter, MessageView, TextWriter, ThinkingWriter, ToolUseWriter
+from .server_blocks import ServerCalls, ServerUseWriter
 
 STOP_REASONS: Mapping[FinishReason, StopReason] = {
     FinishReason.STOP_EOS: "end_turn",
@@ -66,108 +55,8 @@ STOP_REASONS: Mapping[FinishReason, StopReason] = {
     FinishReason.CONTENT_FILTER: "refusal",
 }
 """Resolution X-02, in this API's words; a turn that ends otherwise is an error."""
-INVALID = "INVALID_JSON"
-"""Where a whole answer has arguments that are no object, which only a model that no grammar constrains can write."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageView:
-    """What of a turn the client sees. ``thinking``: it requested thinking blocks; ``exposed``: with their text.
-
-    ``encrypt`` makes the signature of one; ``stops`` are the strings that it named.
-    """
-
-    encrypt: Callable[[Message], str]
-    thinking: bool = False
-    exposed: bool = False
-    stops: frozenset[str] = field(default_factory=frozenset)
-
-
-class TextWriter:
-    """A block of text, which begins with its first character."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self._text: list[str] = []
-
-    def begin(self) -> list[MessageEvent]:
-        return []
-
-    def add(self, text: str) -> list[MessageEvent]:
-        started = [] if self._text else [ContentBlockStart(self.index, TextBlock(text=""))]
-        self._text.append(text)
-        return [*started, ContentBlockDelta(self.index, TextBlockDelta(text))]
-
-    def end(self, message: Message) -> list[MessageEvent]:
-        return [ContentBlockStop(self.index)] if self._text else []
-
-    def block(self, message: Message) -> AnswerBlock | None:
-        return TextBlock(text="".join(self._text)) if self._text else None
-
-
-class ThinkingWriter:
-    """A block of thinking, with its text where that is shown, and always with the reasoning itself, encrypted."""
-
-    def __init__(self, index: int, view: MessageView) -> None:
-        self.index = index
-        self._view = view
-        self._begun = False
-        self._text: list[str] = []
-        self._signature = ""
-
-    def begin(self) -> list[MessageEvent]:
-        return []
-
-    def add(self, text: str) -> list[MessageEvent]:
-        events: list[MessageEvent] = []
-        if not self._begun:
-            self._begun = True
-            events.append(ContentBlockStart(self.index, ThinkingBlock(thinking="", signature="")))
-        if self._view.exposed:
-            self._text.append(text)
-            events.append(ContentBlockDelta(self.index, ThinkingBlockDelta(text)))
-        return events
-
-    def end(self, message: Message) -> list[MessageEvent]:
-        if not self._begun:
-            return []
-        self._signature = self._view.encrypt(message)
-        return [ContentBlockDelta(self.index, SignatureDelta(self._signature)), ContentBlockStop(self.index)]
-
-    def block(self, message: Message) -> AnswerBlock | None:
-        if not self._begun:
-            return None
-        return ThinkingBlock(thinking="".join(self._text), signature=self._signature)
-
-
-class ToolUseWriter:
-    """A call, its arguments as the model writes them. One that was cut is no block of a whole answer."""
-
-    def __init__(self, index: int, call: Message) -> None:
-        self.index = index
-        self._call = ToolUseBlock(id=to_client(call.call_id or f"call_{index}"), name=chat_name(call), input={})
-
-    def begin(self) -> list[MessageEvent]:
-        return [ContentBlockStart(self.index, self._call)]
-
-    def add(self, text: str) -> list[MessageEvent]:
-        return [ContentBlockDelta(self.index, InputJsonDelta(text))]
-
-    def end(self, message: Message) -> list[MessageEvent]:
-        return [ContentBlockStop(self.index)]
-
-    def block(self, message: Message) -> AnswerBlock | None:
-        if message.end is End.NONE:
-            return None
-        return ToolUseBlock(id=self._call.id, name=self._call.name, input=arguments_object(message.text))
-
-
-def arguments_object(text: str) -> dict[str, object]:
-    """A call's arguments as the object that they are."""
-    try:
-        return msgspec.json.decode(utf8(text.strip() or "{}"), type=dict[str, object])
-    except (msgspec.DecodeError, RecursionError):
-        return {INVALID: text}
+PAUSED = "tool_rounds_exceeded"
+"""The incident after which the client may send the answer back, for the model to go on with its calls."""
 
 
 class MessagesWriter:
@@ -185,18 +74,20 @@ class MessagesWriter:
         self._view = view
         self._prompt_tokens = head.usage.input_tokens
         self._begun = False
-        self._open: TextWriter | ThinkingWriter | ToolUseWriter | None = None
+        self._open: BlockWriter | None = None
+        self._calls = ServerCalls(view)
+        self._paused = False
         self._index = 0
         self._content: list[AnswerBlock] = []
         self._last: MessageDelta | None = None
 
-    def change(self, step: StepEvents[Event]) -> bytes:
+    def change(self, step: StepEvents[RoundEvent]) -> bytes:
         return b"".join(map(event_bytes, [*self._begin(step.cached_tokens), *self._events(step)]))
 
     def end(self) -> bytes:
         return event_bytes(MessageStop())
 
-    def add(self, step: StepEvents[Event]) -> None:
+    def add(self, step: StepEvents[RoundEvent]) -> None:
         self._events(step)
 
     def whole(self) -> bytes:
@@ -224,10 +115,10 @@ class MessagesWriter:
         usage = msgspec.structs.replace(usage, output_tokens_details=UNSET)
         return [MessageStart(msgspec.structs.replace(self._head, usage=usage))]
 
-    def _events(self, step: StepEvents[Event]) -> list[MessageEvent]:
+    def _events(self, step: StepEvents[RoundEvent]) -> list[MessageEvent]:
         return [event for happened in step.events for event in self._feed(happened)]
 
-    def _feed(self, event: Event) -> list[MessageEvent]:
+    def _feed(self, event: RoundEvent) -> list[MessageEvent]:
         match event:
             case TextDelta(text):
                 return self._open.add(text) if self._open is not None and text else []
@@ -239,20 +130,39 @@ class MessagesWriter:
             case TurnEnded():
                 self._last = self._finished(event)
                 return [self._last]
-            case Incident():
+            case ToolEnded():
+                return self._answered(event)
+            case Incident(kind):
+                self._paused = self._paused or kind == PAUSED
+                return []
+            case ToolStarted() | ToolCancelled():
                 return []
             case _:
                 assert_never(event)
 
-    def _block(self, message: Message) -> TextWriter | ThinkingWriter | ToolUseWriter | None:
+    def _block(self, message: Message) -> BlockWriter | None:
         """The block that a message becomes; None for what this client does not see."""
         if message.is_call:
-            return ToolUseWriter(self._index, message)
+            return self._call(message)
         if visible_to_user(message):
             return TextWriter(self._index)
         if message.channel == Channel.ANALYSIS and self._view.thinking:
             return ThinkingWriter(self._index, self._view)
         return None
+
+    def _call(self, message: Message) -> BlockWriter | None:
+        if message.recipient in self._view.shown:
+            return ServerUseWriter(self._index, message, self._calls)
+        return None if message.recipient in self._view.served else ToolUseWriter(self._index, message)
+
+    def _answered(self, event: ToolEnded) -> list[MessageEvent]:
+        """The result of a call that ran here is a block in one piece, where the client sees the call."""
+        block = self._calls.result(event.result)
+        if block is None:
+            return []
+        self._content.append(block)
+        self._index += 1
+        return [ContentBlockStart(self._index - 1, block), ContentBlockStop(self._index - 1)]
 
     def _ended(self, message: Message) -> list[MessageEvent]:
         writer, self._open = self._open, None
@@ -266,7 +176,7 @@ class MessagesWriter:
         return events
 
     def _finished(self, end: TurnEnded) -> MessageDelta:
-        reason = STOP_REASONS.get(end.reason)
+        reason = "pause_turn" if self._paused else STOP_REASONS.get(end.reason)
         if reason is None:
             raise EngineError("The answer was not finished.", hint="Try again.")
         matched = end.matched if end.matched in self._view.stops else None
@@ -278,7 +188,7 @@ class MessagesWriter:
                 stop_sequence=matched if reason == "stop_sequence" else None,
                 stop_details=StopDetails() if reason == "refusal" else UNSET,
             ),
-            message_usage(end.usage),
+            msgspec.structs.replace(message_usage(end.usage), server_tool_use=self._calls.usage),
         )
 
 

@@ -13,12 +13,12 @@ from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
 from antiphon.errors import Position, UnsupportedError
 from antiphon.wire.chat.messages import OWN_ID, recipient_of
 from antiphon.wire.chat.unfinished import canonical
-from antiphon.wire.encrypted import Purpose
+from antiphon.wire.encrypted import SEPARATOR, Purpose
 from antiphon.wire.errors import refused, unreadable
 
 from .item_schema import Content, InputItem, InputPart
 from .known import CALLS, is_as_run, is_as_written, is_preamble
-from .open_items import CUSTOM_INPUT, ENCRYPTED, custom_input
+from .open_items import CUSTOM_INPUT, custom_input
 
 TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 ANSWERS = ("function_call_output", "custom_tool_call_output")
@@ -164,7 +164,7 @@ class ItemReader:
         given = () if item.type in UNREAD else tuple(_past_call(item, path))
         if not item.encrypted_content:
             return given
-        parts = item.encrypted_content.split(ENCRYPTED)
+        parts = item.encrypted_content.split(SEPARATOR)
         written = [self.decrypt(part, f"{path}.encrypted_content", "reasoning") for part in parts]
         return written if is_as_run(item, written) else given
 

@@ -43,8 +43,6 @@ from .item_schema import (
 
 Encrypt = Callable[[Message], str]
 """Makes ``encrypted_content`` of a message."""
-ENCRYPTED = "."
-"""Between a call that ran here and its answer in ``encrypted_content``."""
 Phase = Literal["commentary", "final_answer"]
 CUSTOM_INPUT = "input"
 """The one argument of a custom tool, which is free text: models call it as a function."""

@@ -22,12 +22,13 @@ from antiphon.conversation import (
 )
 from antiphon.generation.rounds import RoundEvent
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
+from antiphon.wire.built_in import built_in
+from antiphon.wire.encrypted import SEPARATOR
 
 from .ending import ENDINGS
 from .event_schema import OutputItemDone, StreamEvent
 from .item_schema import Annotation, OutputItem, Status
 from .open_items import (
-    ENCRYPTED,
     ClientTool,
     OpenCompaction,
     OpenCustomCall,
@@ -172,24 +173,21 @@ class Output:
         return self._new(lambda place: kind(place, message.call_id or "", offer, encrypt), kind)
 
     def _server_call(self, recipient: str) -> OpenItem:
-        view = self._view
-        namespace, _, function = recipient.rpartition(".")
-        name = recipient.removeprefix(f"{FUNCTIONS}.")
-        label, _, tool = name.partition("__")
-        if namespace == "browser" or label == "browser":
+        view, tool = self._view, built_in(recipient)
+        if tool is None:
+            name = recipient.removeprefix(f"{FUNCTIONS}.")
+            label, _, function = name.partition("__") if "__" in name else (FUNCTIONS, "", name)
+            return self._new(lambda place: OpenMcpCall(place, label, function), OpenMcpCall)
+        if tool.name == "browser":
             return self._new(
-                lambda place: OpenWebSearch(place, tool or function, sources=view.search_sources), OpenWebSearch
+                lambda place: OpenWebSearch(place, tool.function, sources=view.search_sources), OpenWebSearch
             )
-        if label == "python":
-            return self._new(
-                lambda place: OpenCodeInterpreter(
-                    place, view.container_id, outputs=view.code_outputs, wrapped=name != recipient
-                ),
-                OpenCodeInterpreter,
-            )
-        if not tool:
-            label, tool = FUNCTIONS, name
-        return self._new(lambda place: OpenMcpCall(place, label, tool), OpenMcpCall)
+        return self._new(
+            lambda place: OpenCodeInterpreter(
+                place, view.container_id, outputs=view.code_outputs, wrapped=tool.wrapped
+            ),
+            OpenCodeInterpreter,
+        )
 
     def _new(self, make: Callable[[Place], OpenItem], kind: type[OpenItem]) -> OpenItem:
         index = len(self._items)
@@ -231,7 +229,7 @@ class Output:
         entry.messages.append(event.result.message())
         events = item.answered(event.result)
         if self._view.encrypt is not None:
-            encrypted = ENCRYPTED.join(map(self._view.encrypt, entry.messages))
+            encrypted = SEPARATOR.join(map(self._view.encrypt, entry.messages))
             for done in events:
                 if isinstance(done, OutputItemDone):
                     done.item = replace(done.item, encrypted_content=encrypted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from antiphon.conversation import ToolSpec
-from antiphon.errors import RequestError
+from antiphon.wire.built_in import DOMAINS, impossible
 from antiphon.wire.errors import refused
 
 from .schema import McpFilter, ResponsesTool
@@ -14,16 +14,16 @@ from .schema import McpFilter, ResponsesTool
 def check_settings(tool: ResponsesTool, path: str) -> list[str]:
     """The paths of settings that change nothing. Raises `RequestError` at one that would, and cannot be had."""
     if tool.filters and any(tool.filters.values()):
-        raise _impossible(f"{path}.filters", "pages are not searched by their domain.")
+        raise impossible(f"{path}.filters", DOMAINS)
     ignored = [name for name in ("search_context_size", "user_location") if getattr(tool, name) is not None]
     container = tool.container
     if isinstance(container, str):
-        raise _impossible(f"{path}.container", 'a container is that of its responses; send {"type": "auto"}.')
+        raise impossible(f"{path}.container", 'a container is that of its responses; send {"type": "auto"}.')
     if container is not None:
         if container.file_ids:
-            raise _impossible(f"{path}.container.file_ids", "code here reads no files of the client.")
+            raise impossible(f"{path}.container.file_ids", "code here reads no files of the client.")
         if container.network_policy and container.network_policy.get("type") != "disabled":
-            raise _impossible(f"{path}.container.network_policy", "code here has no network.")
+            raise impossible(f"{path}.container.network_policy", "code here has no network.")
         ignored += ["container.memory_limit"] if container.memory_limit is not None else []
     return [f"{path}.{name}" for name in ignored]
 
@@ -36,10 +36,10 @@ def check_own_server(tool: ResponsesTool, path: str) -> None:
     }  # fmt: skip
     for name, given in own.items():
         if given:
-            raise _impossible(f"{path}.{name}", "this server connects to its own MCP servers alone, by server_label.")
+            raise impossible(f"{path}.{name}", "this server connects to its own MCP servers alone, by server_label.")
     if tool.require_approval not in (None, "never"):
         message = 'calls run when the model makes them; send "never".'
-        raise _impossible(f"{path}.require_approval", message)
+        raise impossible(f"{path}.require_approval", message)
 
 
 def allowed_of(tool: ResponsesTool, specs: Sequence[ToolSpec], path: str) -> list[ToolSpec]:
@@ -47,7 +47,7 @@ def allowed_of(tool: ResponsesTool, specs: Sequence[ToolSpec], path: str) -> lis
     allowed, path = tool.allowed_tools, f"{path}.allowed_tools"
     if isinstance(allowed, McpFilter):
         if allowed.read_only:
-            raise _impossible(f"{path}.read_only", "it is not known which tools only read.")
+            raise impossible(f"{path}.read_only", "it is not known which tools only read.")
         allowed, path = allowed.tool_names, f"{path}.tool_names"
     if allowed is None:
         return list(specs)
@@ -56,7 +56,3 @@ def allowed_of(tool: ResponsesTool, specs: Sequence[ToolSpec], path: str) -> lis
         if name not in by_name:
             raise refused(f"{path}[{i}]", f"the server has no tool {name[:64]!r}.")
     return [spec for name, spec in by_name.items() if name in allowed]
-
-
-def _impossible(path: str, message: str) -> RequestError:
-    return refused(path, message, code="unsupported_parameter")
