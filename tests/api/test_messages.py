@@ -11,6 +11,7 @@ import pytest
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.http.gate.keys import Scope, new_key
+from antiphon.store import MemoryStore, SessionLimits, TurnLimits
 from antiphon.tokens import Piece
 from kit.api import END as CHATML_END
 from kit.api import Got, exchange, ids, model, running, scripted
@@ -29,6 +30,8 @@ from kit.responses import (
 )
 from kit.responses import WEATHER as CALL_WEATHER
 
+FORGETS = SessionLimits(turns=TurnLimits(lifetime=0))
+"""No unfinished turn is stored, so that blocks speak for themselves."""
 USAGE = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "service_tier": "standard"}
 
 
@@ -97,7 +100,7 @@ async def test_the_events_of_a_call_are_these() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_hidden_reasoning_is_a_block_without_text_that_goes_on_where_it_ended(stream: bool) -> None:
-    application = oss(*THOUGHT, *CALL_WEATHER)
+    application = oss(*THOUGHT, *CALL_WEATHER, store=MemoryStore(), session_limits=FORGETS)
     fields: Fields = {"model": "oss", "tools": [WEATHER], "thinking": THINKING}
     got = await asked(application, **fields, stream=stream)
     answer = accumulated(events_of(got)) if stream else checked(got.json)
@@ -207,9 +210,16 @@ async def test_arguments_that_are_no_object_are_told_as_what_they_are() -> None:
     assert answer["content"][0]["input"] == {"INVALID_JSON": "[1"}
 
 
-async def test_a_limit_of_nothing_is_an_answer_of_nothing() -> None:
-    answer = checked((await asked(small("Hi", CHATML_END), model="small", max_tokens=0)).json)
-    assert (answer["content"], answer["stop_reason"]) == ([], "max_tokens")
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_limit_of_nothing_reads_the_prompt_and_answers_nothing(stream: bool) -> None:
+    engine = scripted(ids("Hi", CHATML_END))
+    got = await asked(responses_app(engine), model="small", max_tokens=0, stream=stream)
+    answer = accumulated(events_of(got)) if stream else got.json
+    assert checked(answer)["content"] == []
+    assert (answer["stop_reason"], answer["usage"]["output_tokens"]) == ("max_tokens", 0)
+    assert answer["usage"]["input_tokens"] > 0
+    ((_, sampling, _),) = engine.requests
+    assert sampling.max_tokens == 1, "an engine has read a prompt when it samples"
 
 
 async def test_ids_of_calls_are_unique_over_all_answers_also_where_the_model_gives_its_own(base: str) -> None:

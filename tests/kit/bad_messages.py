@@ -100,6 +100,9 @@ TOOLS: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{**TOOL, "input_schema": "{}"}]}, "tools[0].input_schema"),
     ({"tools": [{**TOOL, "description": 3}]}, "tools[0].description"),
     ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools[0].type"),
+    ({"tools": [{"type": "code_execution_20250522", "name": "code_execution"}]}, "tools[0].type"),
+    ({"tools": [{"type": "web_search_20250305", "max_uses": "1"}]}, "tools[0].max_uses"),
+    ({"tools": [{"type": "web_search_20250305", "allowed_domains": "x"}]}, "tools[0].allowed_domains"),
     ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools[0].type"),
     ({"tools": [{"type": "mcp_toolset", "mcp_server_name": "x"}]}, "tools[0].type"),
     ({"tool_choice": "auto"}, "tool_choice"),
@@ -137,20 +140,26 @@ SAID: list[tuple[Any, str]] = [
     ({**USE, "input": "{}"}, ".input"),
     ({**USE, "input": [1]}, ".input"),
     (RESULT, ""),
-    ({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}, ""),
-    ({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}, ""),
+    ({"type": "server_tool_use", "id": "srvtoolu_1", "name": "bash_code_execution", "input": {}}, ".name"),
+    ({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": [1]}, ".input"),
+    ({"type": "server_tool_use", "name": "web_search", "input": {}}, ".id"),
+    ({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}, ".tool_use_id"),
+    ({"type": "code_execution_tool_result", "content": {"type": "code_execution_result"}}, ".tool_use_id"),
+    ({"type": "web_fetch_tool_result", "tool_use_id": "x", "content": {"type": "web_fetch_result", "url": 1}},
+     ".content.url"),
+    ({"type": "bash_code_execution_tool_result", "tool_use_id": "x", "content": {"type": "x"}}, ""),
     ({"type": "thinking", "thinking": 3, "signature": ""}, ".thinking"),
     ({"type": "image"}, ""),
-]
+]  # fmt: skip
 """The assistant's."""
 
 MALFORMED = {"type": "json_schema", "schema": {"type": "strin"}}
-OF_ANSWERS: list[tuple[dict[str, Any], str]] = [
-    *(({"max_tokens": value}, "max_tokens") for value in (-1, 10**30, "9", 1.5, None)),
+SHAPES: list[tuple[dict[str, Any], str]] = [
+    *(({"max_tokens": value}, "max_tokens") for value in (-1, 10**30, "9", 1.5)),
     ({"output_format": MALFORMED}, "output_format.schema.type"),
     ({"output_config": {"format": MALFORMED}}, "output_config.format.schema.type"),
+    ({"tools": [{"name": "f", "strict": True, "input_schema": {"type": "strin"}}]}, "tools[0].input_schema.type"),
 ]
-"""What matters where there is to be an answer."""
 BAD_MODELS = (
     "/anthropic/v1/models/nothing",
     *(
@@ -162,7 +171,7 @@ BAD_MODELS = (
 
 def bad_fields() -> Iterator[tuple[dict[str, Any], str]]:
     """All of them, blocks in the messages that they stand in."""
-    yield from (*FIELDS, *TOOLS)
+    yield from (*FIELDS, *TOOLS, *SHAPES)
     for block, place in BLOCKS:
         yield {"messages": [{"role": "user", "content": [block]}]}, f"messages[0].content[0]{place}"
     for block, place in SAID:
@@ -174,8 +183,7 @@ def bad_messages() -> Iterator[Bad]:
     for name in GOOD[MESSAGES]:
         body = {key: value for key, value in GOOD[MESSAGES].items() if key != name}
         yield Bad(f"no {name}", MESSAGES, json.dumps(body).encode(), name)
-    for fields, param in OF_ANSWERS:
-        yield wrong(MESSAGES, param, **fields)
+    yield wrong(MESSAGES, "max_tokens", max_tokens=None)
     for path in (MESSAGES, MESSAGE_TOKENS):
         for fields, param in bad_fields():
             yield wrong(path, param, **fields)

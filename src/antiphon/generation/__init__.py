@@ -17,6 +17,7 @@ from .request import Overflow, TurnRequest
 from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds, turns_of
 from .turn import run_turn
 from .visibility import check_visible
+from .warm import prompt_read
 
 __all__ = [
     "BIAS",
@@ -66,6 +67,7 @@ __all__ = [
     "plan_ranking",
     "plan_turn",
     "prepare_turn",
+    "prompt_read",
     "rank",
     "reasons",
     "reply_of",

@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from functools import partial
 
-from antiphon.generation import Plan, RoundEvent
+from antiphon.conversation import FinishReason, Message
+from antiphon.generation import Plan, RoundEvent, StepEvents, prompt_read
+from antiphon.generation.meter import Deadline
 from antiphon.generation.rounds import Rounds
 from antiphon.generation.turn import Source, steps
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
-from antiphon.tools import Offer
+from antiphon.wire.messages.read import RequestedMessage
+from antiphon.wire.messages.unfinished import MessageMemory
 from antiphon.wire.messages.write import MessagesWriter
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedMessage:
+    """A request that can be answered. ``memory`` is where its turn is stored while calls of it wait for results."""
+
+    requested: RequestedMessage
+    plan: Plan
+    memory: MessageMemory
+
+
+@dataclass(slots=True)
 class MessageMaker:
-    """One message of a plan. ``server``: the tools that run here; ``id`` names the state that they keep meanwhile."""
+    """One message. ``id`` names the state that tools of this server keep while it is made."""
 
     post: Post
-    plan: Plan
-    server: Offer | None
+    planned: PlannedMessage
     id: str
+    _all: Sequence[Message] | None = field(default=None, init=False)
 
     async def answer(self, writer: MessagesWriter) -> None:
         """Runs the turns when it is this request's turn, and sends what ``writer`` makes of them."""
-        run = self.post.driver([self._source()])
+        keep = self._keep if self.planned.plan.request.calls else None
+        run = self.post.driver([self._source()], keep=keep)
         async with self.post.admitted():
             await self.post.deliver(run, writer, Work())
 
     def _source(self) -> Source[RoundEvent]:
-        meter = self.post.meter()
-        if self.server is None:
-            return partial(steps, self.plan, meter)
-        return Rounds(self.plan, self.server.router, session=self.id, meter=meter).steps
+        """A limit of no tokens reads the prompt, for a next request to go on from."""
+        plan, server, meter = self.planned.plan, self.planned.requested.tools.server, self.post.meter()
+        if plan.sampling.max_tokens == 0:
+            return partial(prompt_read, plan, meter, reason=FinishReason.LENGTH_OUTPUT)
+        if server is None:
+            return partial(steps, plan, meter)
+        return partial(self._rounds, Rounds(plan, server.router, session=self.id, meter=meter))
+
+    async def _rounds(self, rounds: Rounds, deadline: Deadline) -> AsyncGenerator[StepEvents[RoundEvent], None]:
+        before = len(rounds.request.conversation.messages)
+        async with aclosing(rounds.steps(deadline)) as steps:
+            async for step in steps:
+                self._all = rounds.request.conversation.messages[before:]
+                yield step
+
+    async def _keep(self, messages: Sequence[Message]) -> None:
+        """Stores all that the message became, results of our tools too."""
+        await self.planned.memory.keep(messages if self._all is None else self._all)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 
 import msgspec
 
 from antiphon.archive.responses import Archive, StoredResponse
-from antiphon.conversation import FinishReason, Message, TurnEnded
+from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
-from antiphon.generation import Meter, Plan, RoundEvent, StepEvents, turns_of
-from antiphon.generation.meter import Deadline
-from antiphon.generation.turn import Send, Source, Written, steps
+from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
+from antiphon.generation.turn import Send, Source, Written
 from antiphon.http.exchange import FAULTS
 from antiphon.http.post import Post
 from antiphon.http.runs import EventsResponse, Run, json_response
@@ -102,18 +100,8 @@ class ResponseMaker:
         if tools.served and tools.router is not None:
             router = tools.router.only(tools.served, most=plan.head.max_tool_calls)
         if plan.socket is not None and not plan.socket.generate:
-            return partial(_unanswered, plan.first, self._post.meter())
+            return partial(prompt_read, plan.first, self._post.meter())
         return turns_of(plan.first, router, session=plan.session, meter=self._post.meter())
-
-
-async def _unanswered(plan: Plan, meter: Meter, deadline: Deadline) -> AsyncGenerator[StepEvents[RoundEvent], None]:
-    """The end of a turn whose prompt the engine has read, so that a next one goes on from it; of one token at most."""
-    one = replace(plan, sampling=replace(plan.sampling, max_tokens=1))
-    async with aclosing(steps(one, meter, deadline)) as sampled:
-        async for step in sampled:
-            if isinstance(end := step.events[-1], TurnEnded):
-                usage = replace(end.usage, completion_tokens=0, reasoning_tokens=0)
-                yield StepEvents(0, (TurnEnded(FinishReason.STOP_EOS, usage),), 0)
 
 
 class ResponseRecord:

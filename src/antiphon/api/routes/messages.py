@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from antiphon.api.messages.make import MessageMaker
+from antiphon.api.messages.make import MessageMaker, PlannedMessage
 from antiphon.api.openapi.messages import messages_routes
 from antiphon.api.wires import Wire
 from antiphon.config import named_by
@@ -23,6 +23,8 @@ from antiphon.http.error_shapes import ANTHROPIC_ERRORS
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.gate.access import PREFIXES
 from antiphon.http.post import Post, PostRoute
+from antiphon.wire.chat.messages import Recalled
+from antiphon.wire.chat.unfinished import TurnMemory
 from antiphon.wire.dialect import OPENAI
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
@@ -31,6 +33,7 @@ from antiphon.wire.messages.block_writers import MessageView
 from antiphon.wire.messages.models import MessagesModel, messages_model, page_of
 from antiphon.wire.messages.read import MessagesReading, RequestedMessage, read_request, thinks
 from antiphon.wire.messages.schema import MessagesRequest, MessageTokensRequest
+from antiphon.wire.messages.unfinished import MessageMemory, as_chat
 from antiphon.wire.messages.write import MessagesWriter
 from antiphon.wire.sse import named_event
 
@@ -55,7 +58,7 @@ class MessagesRoute(PostRoute):
                 error.hint = f"Set ANTHROPIC_MODEL to a model of this server, or give one the alias {name[:100]!r}."
             raise
 
-    def reading(self, post: Post, model: Model) -> MessagesReading:
+    def reading(self, post: Post, model: Model, recalled: Recalled) -> MessagesReading:
         context, owner = self._context, post.exchange.owner
         return MessagesReading(
             limits=context.limits,
@@ -67,14 +70,18 @@ class MessagesRoute(PostRoute):
             server=context.tools.offered(builtins=model.format.framed) if context.tools else None,
             always=context.offer_tools,
             framed=model.format.framed,
+            recalled=recalled,
         )
 
-    async def requested(self, post: Post, wire: MessageTokensRequest, model: Model) -> RequestedMessage:
-        """The turn that the body asks for; what is ignored of it is noted."""
-        reading = self.reading(post, model)
+    async def planned(self, post: Post, wire: MessageTokensRequest, model: Model) -> PlannedMessage:
+        """The turn that the body asks for, with all that can be refused of it; what is ignored is noted."""
+        turns = TurnMemory(self._context.turns, post.exchange.owner, model.name, post.off_loop)
+        memory = MessageMemory(turns, await post.off_loop(lambda: as_chat(wire)))
+        reading = self.reading(post, model, await memory.recall())
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
-        return requested
+        draft = await post.off_loop(lambda: plan_turn(model, requested.turn))
+        return PlannedMessage(requested, await constrain(draft), memory)
 
 
 class CreateMessage(MessagesRoute):
@@ -85,16 +92,15 @@ class CreateMessage(MessagesRoute):
         post.exchange.stream = wire.stream is True
         model = await self.model(post, wire.model)
         id = f"msg_{secrets.token_hex(12)}"
-        requested = await self.requested(post, wire, model)
-        draft = await post.off_loop(lambda: plan_turn(model, requested.turn))
-        usage = MessageUsage(input_tokens=len(draft.prompt_ids), output_tokens=0)
+        planned = await self.planned(post, wire, model)
+        usage = MessageUsage(input_tokens=len(planned.plan.prompt_ids), output_tokens=0)
         head = MessageAnswer(id=id, model=wire.model, content=[], usage=usage)
 
         def broken(error: AntiphonError) -> bytes:
             return named_event("error", post.error_body(error))
 
-        writer = MessagesWriter(head, self._view(post, wire, requested), broken)
-        await MessageMaker(post, await constrain(draft), requested.tools.server, id).answer(writer)
+        writer = MessagesWriter(head, self._view(post, wire, planned.requested), broken)
+        await MessageMaker(post, planned, id).answer(writer)
 
     def _view(self, post: Post, wire: MessagesRequest, requested: RequestedMessage) -> MessageView:
         cipher, owner = self._context.cipher, post.exchange.owner
@@ -111,14 +117,13 @@ class CreateMessage(MessagesRoute):
 
 
 class CountMessageTokens(MessagesRoute):
-    """POST /v1/messages/count_tokens: how many tokens the prompt of such a message has."""
+    """POST /v1/messages/count_tokens: how many tokens the prompt of such a message has, if it is none to refuse."""
 
     async def answer(self, post: Post) -> None:
         wire = await post.read(MessageTokensRequest)
         model = await self.model(post, wire.model)
-        requested = await self.requested(post, wire, model)
-        draft = await post.off_loop(lambda: plan_turn(model, requested.turn))
-        await post.send_json(MessageTokens(input_tokens=len(draft.prompt_ids)))
+        planned = await self.planned(post, wire, model)
+        await post.send_json(MessageTokens(input_tokens=len(planned.plan.prompt_ids)))
 
 
 class MessagesModels:

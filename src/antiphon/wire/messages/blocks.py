@@ -45,6 +45,16 @@ class BlockReader:
         """Whether calls have no result yet."""
         return bool(self._open)
 
+    def recalled(self, turn: Sequence[Message]) -> Iterator[Message]:
+        """What the model wrote in place of a message's blocks; its calls that were not answered wait for results."""
+        if turn:
+            yield from self._unanswered()
+        answered = {one.call_id for one in turn if one.role is Role.TOOL}
+        for one in turn:
+            if one.is_call and one.call_id and one.call_id not in answered:
+                self._open[one.call_id] = one.recipient or ""
+            yield one
+
     def assistant(self, message: MessageParam, path: str) -> Iterator[Message]:
         """Its frames. Calls before it that nobody answered get an empty result, the same each time."""
         yield from self._unanswered()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from antiphon.conversation import End, Message, Part, Role, TextPart
+from antiphon.wire.chat.messages import NOTHING, Recalled
 from antiphon.wire.errors import refused
 
 from .blocks import BILLING, BlockReader, without_billing
@@ -18,16 +19,22 @@ _USERS = ("user", "ctx", "msg")
 
 
 def read_messages(
-    system: str | list[TextInput] | None, messages: Sequence[MessageParam], reader: BlockReader, *, in_place: bool
+    system: str | list[TextInput] | None,
+    messages: Sequence[MessageParam],
+    reader: BlockReader,
+    *,
+    in_place: bool,
+    recalled: Recalled = NOTHING,
 ) -> tuple[Message, ...]:
     """The frames. An assistant's text at the end is left open, for the model to go on with.
 
     ``in_place``: the prompt can have the operator's texts between messages; else each is folded into the text before
-    it, so that what comes before it stays as it was. Raises `RequestError` at the message that cannot be read.
+    it, so that what comes before it stays as it was. ``recalled``: what the model wrote for some of the messages; it
+    stands in their place. Raises `RequestError` at the message that cannot be read.
     """
     if not messages:
         raise refused("messages", "there must be at least one message.")
-    frames = list(_frames(messages, reader))
+    frames = list(_frames(messages, reader, recalled))
     leading = next((i for i, frame in enumerate(frames) if frame.role is not Role.DEVELOPER), len(frames))
     texts = [text for text in (system_text(system), *(frame.text for frame in frames[:leading])) if text]
     rest = frames[leading:] if in_place else folded(frames[leading:])
@@ -52,7 +59,7 @@ def _system_block(block: TextInput, path: str) -> str:
     return "" if block.text.startswith(BILLING) else block.text
 
 
-def _frames(messages: Sequence[MessageParam], reader: BlockReader) -> Iterator[Message]:
+def _frames(messages: Sequence[MessageParam], reader: BlockReader, recalled: Recalled) -> Iterator[Message]:
     """All frames; a text of the operator's that parts a call from its result comes behind the result."""
     waiting: list[Message] = []
     for i, message in enumerate(messages):
@@ -63,7 +70,7 @@ def _frames(messages: Sequence[MessageParam], reader: BlockReader) -> Iterator[M
         elif message.role == "assistant":
             yield from waiting
             waiting.clear()
-            yield from reader.assistant(message, path)
+            yield from reader.recalled(recalled[i]) if i in recalled else reader.assistant(message, path)
         elif message.role in _USERS:
             yield from _after_results(list(reader.user(message, path)), waiting)
         else:

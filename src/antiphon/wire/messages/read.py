@@ -12,6 +12,7 @@ from antiphon.errors import ContextError, Position, RequestError, UnsupportedErr
 from antiphon.generation import TurnRequest
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import Offer
+from antiphon.wire.chat.messages import NOTHING, Recalled
 from antiphon.wire.chat.tools import read_format
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import output_limit, sampled
@@ -38,7 +39,8 @@ class MessagesReading:
 
     ``in_place``: its prompts can have the operator's texts between messages. ``bounds``: its thoughts can be bounded.
     ``server``: the server's tools, which a request may list; ``always``: all are offered beside the client's own.
-    ``framed``: its format has built-in tools, else they are called as functions.
+    ``framed``: its format has built-in tools, else they are called as functions. ``recalled``: what the model wrote for
+    some of the messages.
     """
 
     limits: Limits
@@ -50,6 +52,7 @@ class MessagesReading:
     server: Offer | None = None
     always: bool = False
     framed: bool = True
+    recalled: Recalled = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
     """The turn that is requested. Raises `RequestError` naming the field; the plan checks ranges."""
     check_possible(wire, reading.limits)
     reader = BlockReader(reading.decrypt, reading.framed)
-    messages = read_messages(wire.system, wire.messages, reader, in_place=reading.in_place)
+    messages = read_messages(wire.system, wire.messages, reader, in_place=reading.in_place, recalled=reading.recalled)
     tools = read_tools(wire.tools or [], reading.server, always=reading.always)
     server = tools.server
     choice, parallel = read_choice(wire.tool_choice, tools)
