@@ -52,7 +52,8 @@ def plan_embedding(
     """
     spec = model.embedding
     if spec is None:
-        hint = "Name a model that does, or leave model out."
+        instead = "Request /v1/rerank of it, or name" if model.ranking else "Name"
+        hint = f"{instead} a model that does, or leave model out."
         raise UnsupportedError(f"{model.name!r} makes no embeddings", position=Position(path="model"), hint=hint)
     if dimensions is not None and not spec.has(dimensions):
         raise UnsupportedError(_other_size(model.name, spec), position=Position(path="dimensions"))
