@@ -37,10 +37,11 @@ RESULT = re.compile(
 
 
 def order(prompt: str) -> tuple[str, str]:
-    """What the model is to do: the last result is reported, else the last order is followed."""
+    """What the model is to do: the last result is reported, where it came after the last order; else that is followed."""
     order_found = max(ORDER.finditer(prompt), key=lambda found: found.start(), default=None)
     result = max(RESULT.finditer(prompt), key=lambda found: found.start(), default=None)
-    if result is not None and (order_found is None or order_found[1] == "call"):
+    start = -1 if order_found is None or order_found[1] != "call" else order_found.start()
+    if result is not None and (order_found is None or -1 < start < result.start()):
         return "say", f"it said: {result[1] or result[2]}"
     return (order_found[1], order_found[2]) if order_found else ("say", "Hello!")
 

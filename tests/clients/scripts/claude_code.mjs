@@ -17,13 +17,19 @@ const environment = {
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
 };
 
-async function claude(model, prompt, ...options) {
-  const running = promisify(execFile)(program, ["-p", prompt, "--model", model, ...options], {
-    cwd: home, env: environment, timeout: 240_000,
-  });
-  running.child.stdin.end();
+async function run(input, ...options) {
+  const running = promisify(execFile)(program, ["-p", ...options], { cwd: home, env: environment, timeout: 240_000 });
+  running.child.stdin.end(input);
   return (await running).stdout;
 }
+
+const claude = (model, prompt, ...options) => run("", prompt, "--model", model, ...options);
+
+/** One session in which the user says one thing after the other. */
+const session = (model, prompts, ...options) => run(
+  prompts.map((content) => JSON.stringify({ type: "user", message: { role: "user", content } }) + "\n").join(""),
+  "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--model", model, ...options,
+);
 
 const note = join(home, "note.txt");
 const steps = {
@@ -46,6 +52,15 @@ if (obedient) {
     await claude(chat, `call: Write {"file_path": "${made}", "content": "made"}`, "--allowedTools", "Write");
     assert.equal(readFileSync(made, "utf8"), "made");
   };
+  for (const model of [chat, thinker]) {
+    steps[`messages_edit_${model}`] = async () => {
+      writeFileSync(note, "The word is marzipan.\n");
+      const change = { file_path: note, old_string: "marzipan", new_string: "nougat" };
+      const orders = [`call: Read {"file_path": "${note}"}`, `call: Edit ${JSON.stringify(change)}`];
+      const events = await session(model, orders, "--allowedTools", "Read,Edit");
+      assert.equal(readFileSync(note, "utf8"), "The word is nougat.\n", events);
+    };
+  }
 }
 
 for (const [name, step] of Object.entries(steps)) {
