@@ -96,10 +96,10 @@ def test_models_come_in_pages(base: str) -> None:
 def test_errors_are_in_its_words_below_its_places_and_in_openai_s_elsewhere(base: str) -> None:
     for place in ("/v1/messages", "/anthropic/v1/messages"):
         assert error_of(request(base, "GET", place), 405)["type"] == "invalid_request_error"
-        unknown = error_of(request(base, "POST", f"{place}/batches/none", b"{}"), 404)
+        unknown = error_of(request(base, "POST", f"{place}/nothing/here", b"{}"), 404)
         assert unknown == {
             "type": "not_found_error",
-            "message": f"Unknown URL: POST {place}/batches/none.",
+            "message": f"Unknown URL: POST {place}/nothing/here.",
             "details": {"error_code": "unknown_url"},
         }
         assert error_of(post(base, place, **{**GOOD, "model": "none"}), 404)["type"] == "not_found_error"

@@ -160,6 +160,30 @@ SHAPES: list[tuple[dict[str, Any], str]] = [
     ({"output_config": {"format": MALFORMED}}, "output_config.format.schema.type"),
     ({"tools": [{"name": "f", "strict": True, "input_schema": {"type": "strin"}}]}, "tools[0].input_schema.type"),
 ]
+ONE: dict[str, Any] = {"custom_id": "a", "params": {"model": "smollm2", "max_tokens": 9, "messages": [USER]}}
+BATCHED: list[tuple[Any, str]] = [
+    (None, "requests"),
+    ([], "requests"),
+    ({}, "requests"),
+    ("x", "requests"),
+    ([None], "requests[0]"),
+    ([[]], "requests[0]"),
+    (["x"], "requests[0]"),
+    ([{**ONE, "custom_id": None}], "requests[0].custom_id"),
+    ([{**ONE, "custom_id": 7}], "requests[0].custom_id"),
+    ([{**ONE, "custom_id": ""}], "requests[0].custom_id"),
+    ([{**ONE, "custom_id": "../x"}], "requests[0].custom_id"),
+    ([{**ONE, "custom_id": "x" * 65}], "requests[0].custom_id"),
+    ([{**ONE, "custom_id": "é"}], "requests[0].custom_id"),
+    ([{**ONE, "params": None}], "requests[0].params"),
+    ([{**ONE, "params": []}], "requests[0].params"),
+    ([{**ONE, "params": "x"}], "requests[0].params"),
+    ([{"params": {}}], "requests[0].custom_id"),
+    ([{"custom_id": "a"}], "requests[0].params"),
+    ([ONE, ONE], "requests[1].custom_id"),
+    ([{**ONE, "params": {**ONE["params"], "stream": True}}], "requests[0].params.stream"),
+]
+MESSAGE_BATCHES = f"{MESSAGES}/batches"
 BAD_MODELS = (
     "/anthropic/v1/models/nothing",
     *(
@@ -189,5 +213,14 @@ def bad_messages() -> Iterator[Bad]:
             yield wrong(path, param, **fields)
         yield Bad("PUT", path, b"{}", method="PUT")
     yield Bad("no such message", "/v1/messages/msg_1", None, method="GET")
+    for requests, param in BATCHED:
+        data = json.dumps({"requests": requests}).encode()
+        yield Bad(f"a batch of {str(requests)[:40]}", MESSAGE_BATCHES, data, param)
+    for path in ("msgbatch_0", "msgbatch_0/results", "..%2f..%2fetc", "%00"):
+        yield Bad("no such batch of messages", f"{MESSAGE_BATCHES}/{path}", None, method="GET", headers={})
+    for query in ("limit=0", "limit=1001", "limit=x", "after_id=no", "before_id=../x", "after_id=a&before_id=b"):
+        yield Bad("no such page of batches", f"{MESSAGE_BATCHES}?{query}", None, method="GET", headers={})
+    yield Bad("no such batch to cancel", f"{MESSAGE_BATCHES}/msgbatch_0/cancel", b"")
+    yield Bad("no such batch to delete", f"{MESSAGE_BATCHES}/msgbatch_0", None, method="DELETE", headers={})
     for path in BAD_MODELS:
         yield Bad("no such model, or page", path, None, method="GET", headers={})

@@ -37,7 +37,7 @@ RESULT = re.compile(
 
 
 def order(prompt: str) -> tuple[str, str]:
-    """What the model is to do: the last result is reported, where it came after the last order; else that is followed."""
+    """What the model is to do: the last order is followed, until its result is there, which is reported."""
     order_found = max(ORDER.finditer(prompt), key=lambda found: found.start(), default=None)
     result = max(RESULT.finditer(prompt), key=lambda found: found.start(), default=None)
     start = -1 if order_found is None or order_found[1] != "call" else order_found.start()

@@ -1,7 +1,9 @@
 # /// script
 # dependencies = ["anthropic>=2.12"]
 # ///
-"""Anthropic's Python client: messages whole and streamed with its helper, tools, tokens, models, errors."""
+"""Anthropic's Python client: messages whole and streamed with its helper, tools, tokens, models, batches, errors."""
+
+import time
 
 import anthropic
 from steps import BASE, CHAT, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, finish, step
@@ -108,6 +110,18 @@ def errors():
             assert error.body["error"]["type"] in ("not_found_error", "invalid_request_error")
         else:
             raise AssertionError(fields)
+
+
+@step
+def batches():
+    params = {"model": CHAT, "max_tokens": 100, "messages": morning}
+    made = client.messages.batches.create(requests=[{"custom_id": "a", "params": params}])
+    while made.processing_status != "ended":
+        time.sleep(0.2)
+        made = client.messages.batches.retrieve(made.id)
+    (one,) = client.messages.batches.results(made.id)
+    expect_text(one.result.message.content[0].text, "Good morning.")
+    assert client.messages.batches.delete(made.id).type == "message_batch_deleted"
 
 
 if OBEDIENT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
@@ -97,10 +97,30 @@ class BatchService:
             raise NotFoundError(f"There is no batch {id[:80]!r}.", position=Position(path="batch_id"))
         return found.batch
 
+    async def find(self, owner: str, id: str) -> Batch | None:
+        """None where this owner has no such batch (any more)."""
+        found = await self._found(owner, id)
+        return found.batch if found else None
+
+    async def ids(self, owner: str) -> list[str]:
+        """Of all its batches, those that expired included."""
+        return await self.files.store.names(KIND, owner)
+
+    async def delete(self, owner: str, batch: Batch) -> None:
+        """Deletes a batch that has ended, with its files. Raises `ConflictError` for one that has not."""
+        if (owner, batch.id) in self._runs:
+            raise ConflictError("The batch has not ended.", hint="Cancel it, and wait for its end.")
+        await self.files.store.delete(Key(KIND, owner, batch.id))
+        for id in filter(None, (batch.input_file_id, batch.output_file_id, batch.error_file_id)):
+            with suppress(NotFoundError):
+                file = await self.files.file(owner, id)
+                self.check_unused(owner, file)
+                await self.files.delete(owner, file)
+
     async def page(self, owner: str, query: Mapping[str, str]) -> BatchList:
         """The owner's batches, the newest first."""
         most = page_size(query, usual=20, most=100)
-        ids = ids_of_page(await self.files.store.names(KIND, owner), query, PREFIX, newest_first=True)
+        ids = ids_of_page(await self.ids(owner), query, PREFIX, newest_first=True)
         found: list[Batch] = []
         more = False
         for id in ids:

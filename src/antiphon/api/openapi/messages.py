@@ -15,10 +15,18 @@ from antiphon.wire.messages.answer_schema import (
     MessageTokens,
     Ping,
 )
+from antiphon.wire.messages.batch_schema import (
+    DeletedMessageBatch,
+    MessageBatch,
+    MessageBatchCreate,
+    MessageBatchList,
+    MessageResult,
+)
+from antiphon.wire.messages.batches import MOST
 from antiphon.wire.messages.errors import MessagesError
 from antiphon.wire.messages.schema import MessagesRequest, MessageTokensRequest
 
-from .parts import Described, schema
+from .parts import Described, named, schema
 
 _EVENTS = (
     MessageStart, ContentBlockStart, ContentBlockDelta, ContentBlockStop, MessageDelta, MessageStop, Ping,
@@ -45,12 +53,41 @@ def messages_routes() -> Described:
     )
 
 
-def _operation(summary: str, answer: type, body: type) -> dict[str, Any]:
-    return {
+def message_batch_paths() -> Described:
+    """Batches of messages, where files and batches are on."""
+    one, base = [named("id")], "/v1/messages/batches"
+    listed = _operation("The batches of messages.", MessageBatchList)
+    kinds = {"limit": {"type": "integer", "minimum": 1, "maximum": MOST}}
+    listed["parameters"] = [
+        {"name": name, "in": "query", "schema": kinds.get(name, {"type": "string"})}
+        for name in ("limit", "after_id", "before_id")
+    ]
+    results = _operation("A line for each request of a batch that has ended.", MessageResult)
+    content = results["responses"]["200"]["content"]
+    content["application/x-jsonl"] = content.pop("application/json")
+    return Described(
+        (MessageBatchCreate, MessageBatch, MessageBatchList, DeletedMessageBatch, MessageResult, MessagesError),
+        {
+            base: {"get": listed, "post": _operation("Makes a batch.", MessageBatch, MessageBatchCreate)},
+            f"{base}/{{id}}": {
+                "parameters": one,
+                "get": _operation("One batch.", MessageBatch),
+                "delete": _operation("Deletes a batch that has ended.", DeletedMessageBatch),
+            },
+            f"{base}/{{id}}/cancel": {"parameters": one, "post": _operation("Cancels a batch.", MessageBatch)},
+            f"{base}/{{id}}/results": {"parameters": one, "get": results},
+        },
+    )
+
+
+def _operation(summary: str, answer: type, body: type | None = None) -> dict[str, Any]:
+    operation: dict[str, Any] = {
         "summary": summary,
-        "requestBody": {"required": True, "content": {"application/json": schema(body)}},
         "responses": {
             "200": {"description": "The answer.", "content": {"application/json": schema(answer)}},
             "default": {"description": "An error.", "content": {"application/json": schema(MessagesError)}},
         },
     }
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": {"application/json": schema(body)}}
+    return operation

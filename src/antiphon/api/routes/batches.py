@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from starlette.requests import Request
@@ -11,6 +12,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from antiphon.api.batches.service import BatchService
+from antiphon.api.openapi.messages import message_batch_paths
 from antiphon.api.openapi.parts import Described, named, operation
 from antiphon.api.wires import Wire
 from antiphon.http.context import Context
@@ -25,7 +27,11 @@ from antiphon.store.files import StoredFile
 from antiphon.wire.batches.pages import ids_of_page, page_size
 from antiphon.wire.batches.schema import KEPT, Batch, BatchCreate, BatchList, DeletedFile, File, FileList, Purpose
 from antiphon.wire.batches.state import described
+from antiphon.wire.dialect import OPENAI
 from antiphon.wire.responses.listing import newest_is_first
+
+from .message_batches import message_batch_routes
+from .messages import PLACE
 
 PAGE = {"after", "limit", "order", "purpose"}
 MOST_FILES = 10_000
@@ -148,7 +154,12 @@ def _routes(context: Context) -> Sequence[Route]:
         return []
     service = BatchService(context)
     context.beside.append(service.running)
-    return [route for prefix in PREFIXES for route in _at(prefix, context, service)]
+    of_messages = replace(context, dialect=OPENAI)  # Another dialect's rules are not that API's.
+    placed = (*PREFIXES, *(f"{PLACE}{prefix}" for prefix in PREFIXES))
+    return [
+        *(route for prefix in PREFIXES for route in _at(prefix, context, service)),
+        *(route for prefix in placed for route in message_batch_routes(prefix, of_messages, service)),
+    ]
 
 
 def _at(prefix: str, context: Context, service: BatchService) -> Iterable[Route]:
@@ -191,9 +202,11 @@ def _described() -> Described:
     binary = {"schema": {"type": "string", "format": "binary"}}
     content["responses"]["200"]["content"] = {BYTES: binary}
     listed = {**operation("The files.", FileList), "parameters": _queries("after", "limit", "order", "purpose")}
+    of_messages = message_batch_paths()
     return Described(
-        (File, FileList, DeletedFile, BatchCreate, Batch, BatchList),
+        (File, FileList, DeletedFile, BatchCreate, Batch, BatchList, *of_messages.kinds),
         {
+            **of_messages.paths,
             "/v1/files": {"get": listed, "post": upload},
             "/v1/files/{id}": {
                 "parameters": one,

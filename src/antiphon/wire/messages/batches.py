@@ -1,0 +1,138 @@
+"""Batches of messages ⇄ batches as they are stored: lines of a file, and the files that they write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from antiphon.wire.batches.schema import ENDED, Batch, OutputLine
+from antiphon.wire.batches.state import PREFIX
+from antiphon.wire.errors import refused
+from antiphon.wire.json import encode
+
+from .batch_schema import (
+    BatchedMessage,
+    MessageBatch,
+    MessageBatchCounts,
+    MessageCanceled,
+    MessageErrored,
+    MessageExpired,
+    MessageResult,
+    MessageSucceeded,
+)
+
+ENDPOINT = "/v1/messages"
+NAMED = "msgbatch_"
+"""How the ids of batches begin for clients of this API."""
+USUAL, MOST = 20, 1000
+_CUSTOM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_STATUSES: Mapping[str, Literal["in_progress", "canceling"]] = {"cancelling": "canceling"}
+_ENDS = ("completed_at", "failed_at", "expired_at", "cancelled_at")
+_NOT_RUN: Mapping[str, MessageCanceled | MessageExpired] = {
+    "batch_cancelled": MessageCanceled(),
+    "batch_expired": MessageExpired(),
+}
+
+
+class _Streamed(msgspec.Struct, frozen=True):
+    stream: bool | None = None
+
+
+def lines_of(requests: Sequence[BatchedMessage], *, most: int) -> Iterator[bytes]:
+    """The lines of the file that a batch reads. Raises `RequestError` at the request that cannot be one."""
+    if not 0 < len(requests) <= most:
+        raise refused("requests", f"there are {len(requests)} requests; 1 to {most} are possible.")
+    taken: set[str] = set()
+    for i, request in enumerate(requests):
+        path = f"requests[{i}]"
+        if not _CUSTOM_ID.fullmatch(request.custom_id):
+            raise refused(f"{path}.custom_id", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -.")
+        if request.custom_id in taken:
+            raise refused(f"{path}.custom_id", f"another request has the custom_id {request.custom_id!r}.")
+        taken.add(request.custom_id)
+        yield _line(request, f"{path}.params")
+
+
+def _line(request: BatchedMessage, path: str) -> bytes:
+    body = bytes(request.params).replace(b"\n", b" ").replace(b"\r", b" ")  # Blanks between tokens, as JSON has it.
+    if not body.startswith(b"{"):
+        raise refused(path, "must be an object.", code="invalid_type")
+    try:
+        streamed = msgspec.json.decode(body, type=_Streamed).stream
+    except (msgspec.DecodeError, RecursionError):
+        streamed = None  # Of another type, which the answer to the request says.
+    if streamed:
+        raise refused(f"{path}.stream", "is not possible in a batch.")
+    line = {"custom_id": request.custom_id, "method": "POST", "url": ENDPOINT, "body": msgspec.Raw(body)}
+    return encode(line) + b"\n"
+
+
+def batch_id(id: str) -> str:
+    """The id under which a batch is stored."""
+    return PREFIX + id.removeprefix(NAMED) if id.startswith(NAMED) else id
+
+
+def message_batch(batch: Batch, *, total: int, not_run: int) -> MessageBatch:
+    """The batch of ``total`` requests, of which ``not_run`` had no answer when it ended before them."""
+    ended = batch.status in ENDED
+    id = NAMED + batch.id.removeprefix(PREFIX)
+    return MessageBatch(
+        id=id,
+        processing_status="ended" if ended else _STATUSES.get(batch.status, "in_progress"),
+        request_counts=_counts(batch, total, not_run) if ended else MessageBatchCounts(processing=total),
+        created_at=_time(batch.created_at),
+        expires_at=_time(batch.expires_at),
+        ended_at=next((_time(at) for name in _ENDS if (at := getattr(batch, name)) is not None), None),
+        cancel_initiated_at=None if batch.cancelling_at is None else _time(batch.cancelling_at),
+        results_url=f"{ENDPOINT}/batches/{id}/results" if ended else None,
+    )
+
+
+def _counts(batch: Batch, total: int, not_run: int) -> MessageBatchCounts:
+    succeeded = batch.request_counts.completed
+    return MessageBatchCounts(
+        succeeded=succeeded,
+        errored=total - succeeded - not_run,
+        canceled=not_run if batch.status == "cancelled" else 0,
+        expired=not_run if batch.status == "expired" else 0,
+    )
+
+
+def result_of(line: OutputLine) -> MessageResult:
+    """The result that a line of an output file or an error file is."""
+    if line.response is None:
+        not_run = _NOT_RUN.get(line.error.code if line.error else "", MessageCanceled())
+        return MessageResult(custom_id=line.custom_id, result=not_run)
+    body, ok = line.response.body, line.response.status == 200
+    return MessageResult(custom_id=line.custom_id, result=MessageSucceeded(body) if ok else MessageErrored(body))
+
+
+def page_of_batches(ids: Sequence[str], query: Mapping[str, str]) -> tuple[list[str], int, bool]:
+    """The ids from which a page is filled, its size, and whether they come the other way round (``before_id``).
+
+    Raises `RequestError`.
+    """
+    given = query.get("limit", str(USUAL))
+    if not (given.isascii() and given.isdecimal() and len(given) < 5 and 1 <= int(given) <= MOST):
+        raise refused("limit", f"must be a number from 1 to {MOST}.")
+    after, before = query.get("after_id"), query.get("before_id")
+    if after is not None and before is not None:
+        raise refused("before_id", "cannot be together with after_id.")
+    name, mark = ("after_id", after) if before is None else ("before_id", before)
+    place = batch_id(mark) if mark is not None else None
+    if place is not None and place not in ids:
+        raise refused(name, f"there is no batch {(mark or '')[:80]!r}.")
+    newest = sorted(ids, reverse=True)
+    if place is None:
+        return newest, int(given), False
+    if before is not None:
+        return sorted(id for id in ids if id > place), int(given), True
+    return [id for id in newest if id < place], int(given), False
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
