@@ -17,9 +17,10 @@ import msgspec
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from antiphon.tools.network import Network
 from antiphon.tools.tool import ToolFailure
 
-from .address import Network, PublicResolver, checked_url
+from .address import PublicResolver, checked_url
 from .backend import Hit, refused, unreachable
 from .page import Page, html_page, text_page
 

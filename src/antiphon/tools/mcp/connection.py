@@ -8,15 +8,16 @@ from contextlib import asynccontextmanager
 from mcp import Client, StdioServerParameters
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import Implementation
+from mcp.types import CallToolResult, Implementation
 
 from antiphon.version import __version__
 
 from .answers import ElicitationCallback, Requests, SamplingCallback
 from .config import McpServer
 from .host import McpHost
-from .http import LARGEST_BODY, McpHttpClient
+from .http import McpHttpClient
 from .oauth import Credentials, McpAuth
+from .reach import OPERATOR, Reach
 from .tokens import TokenStore
 
 CALL_SECONDS = 300.0
@@ -25,8 +26,11 @@ CALL_SECONDS = 300.0
 class Connector:
     """Makes connections with one server; they share its credentials, so that a token is refreshed once."""
 
-    def __init__(self, name: str, server: McpServer, host: McpHost, tokens: TokenStore | None) -> None:
+    def __init__(
+        self, name: str, server: McpServer, host: McpHost, tokens: TokenStore | None, reach: Reach = OPERATOR
+    ) -> None:
         self._name = name
+        self._reach = reach
         self._server = server
         self._host = host
         self._credentials = _credentials(name, server, host, tokens)
@@ -41,7 +45,7 @@ class Connector:
         if self._server.url is None:
             return None
         auth = McpAuth(self._credentials) if self._credentials else None
-        return McpHttpClient(self._name, headers=dict(self._server.headers), auth=auth)
+        return McpHttpClient(self._name, headers=dict(self._server.headers), auth=auth, reach=self._reach)
 
     @asynccontextmanager
     async def connected(self, http: McpHttpClient | None) -> AsyncGenerator[Client, None]:
@@ -50,8 +54,11 @@ class Connector:
             async with self._client(self._process()) as client:
                 yield client
             return
-        transport = streamable_http_client(self._server.url or "", http_client=http, max_sse_event_size=LARGEST_BODY)
+        url, largest = self._server.url or "", self._reach.body
+        transport = streamable_http_client(url, http_client=http, max_sse_event_size=largest)
         async with http, self._client(transport) as client:
+            if not self._reach.checked:
+                vars(client.session)["validate_tool_result"] = _unchecked
             yield client
 
     def _client(self, target: Transport | StdioServerParameters) -> Client:
@@ -71,6 +78,10 @@ class Connector:
         return StdioServerParameters(
             command=server.command or "", args=list(server.args), env=dict(server.env) or None, cwd=server.cwd
         )
+
+
+async def _unchecked(name: str, result: CallToolResult) -> None:
+    """In place of the SDK's comparison, in which a server's own patterns would be searched for as long as it likes."""
 
 
 def _credentials(name: str, server: McpServer, host: McpHost, tokens: TokenStore | None) -> Credentials | None:

@@ -8,11 +8,11 @@ from typing import Any
 import httpx2
 
 from .fault import McpFault, fault_of_error, fault_of_status
+from .public import PublicTransport
+from .reach import OPERATOR, Reach
 
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 300.0
-LARGEST_BODY = 32 << 20
-"""Bytes of a body that is no stream of events, and of one event."""
 PLAIN = "identity"
 SESSION = "mcp-session-id"
 
@@ -23,14 +23,23 @@ class McpHttpClient(httpx2.AsyncClient):
     Bodies come without compression, so that their size is what is received.
     """
 
-    def __init__(self, name: str, *, headers: dict[str, str] | None = None, auth: httpx2.Auth | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        headers: dict[str, str] | None = None,
+        auth: httpx2.Auth | None = None,
+        reach: Reach = OPERATOR,
+    ) -> None:
         timeout = httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS)
         super().__init__(
             headers={"accept-encoding": PLAIN, **(headers or {})},
             timeout=timeout,
             auth=auth,
             event_hooks={"response": [self._watch]},
+            transport=PublicTransport(reach.networks) if reach.public else None,
         )
+        self._reach = reach
         self._name = name
         self.fault: McpFault | None = None
 
@@ -49,7 +58,8 @@ class McpHttpClient(httpx2.AsyncClient):
         if response.headers.get("content-encoding", PLAIN) != PLAIN:
             raise httpx2.RemoteProtocolError("the body is compressed, though that was not requested")
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Watched(response.stream, 0 if _is_events(response) else LARGEST_BODY, self._failed)
+            most = self._reach.stream if _is_events(response) else self._reach.body
+            response.stream = _Watched(response.stream, most, self._failed)
 
     def _failed(self, error: Exception) -> None:
         self.fault = fault_of_error(self._name, error)
@@ -73,7 +83,7 @@ def _is_events(response: httpx2.Response) -> bool:
 
 
 class _Watched(httpx2.AsyncByteStream):
-    """A body of at most ``most`` bytes (0: any number); what ends it early is told to ``failed``."""
+    """A body of at most ``most`` bytes (0: any number); ``failed`` is called with what ends it early."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, most: int, failed: Callable[[Exception], None]) -> None:
         self._stream = stream

@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from .fault import McpFault
+from .reach import START_SECONDS
 
 if TYPE_CHECKING:  # it needs the SDK, which is an optional extra
     from .connection import Connector
 
-START_SECONDS = 30.0
 END_SECONDS = 10.0
 SIGN_IN_SECONDS = 300.0
 """For connecting, where a person is there who may have to sign in meanwhile."""

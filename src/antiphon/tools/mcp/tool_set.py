@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,15 +20,13 @@ from antiphon.tools.tool import DescribedTool, DescribedToolSet, ToolFailure
 from .config import McpServer
 from .fault import McpFault, causes, fault_of_error, first_line
 from .host import NOBODY, McpHost
-from .session import SIGN_IN_SECONDS, START_SECONDS, McpSession
+from .reach import OPERATOR, Reach
+from .session import SIGN_IN_SECONDS, McpSession
 from .tokens import TokenStore
 
 if TYPE_CHECKING:
     from .connection import Connector
 
-MAX_TOOLS = 256
-MAX_LISTING = 2_000_000
-"""Bytes of the names, descriptions and schemas of a server's tools."""
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated", "Connection closed"})
 """What the SDK says where the server said nothing."""
@@ -52,6 +50,20 @@ class McpLimits:
         return PoolSize(total=self.sessions, per_owner=1, wait=self.wait, users=1024, idle=self.idle)
 
 
+class ListedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool as its server lists it."""
+
+    name: str
+    input_schema: dict[str, Any]
+    description: str | None = None
+    annotations: dict[str, Any] | None = None
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether the server says that the tool changes nothing."""
+        return (self.annotations or {}).get("readOnlyHint") is True
+
+
 class McpToolSet(DescribedToolSet):
     """One server's tools, as functions called ``server__tool``; made by `connect`.
 
@@ -67,8 +79,10 @@ class McpToolSet(DescribedToolSet):
         *,
         host: McpHost = NOBODY,
         tokens: TokenStore | None = None,
+        reach: Reach = OPERATOR,
     ) -> None:
         super().__init__()
+        self._reach = reach
         self._label = name
         self._name = _ODD.sub("_", name)
         self._server = server
@@ -93,7 +107,7 @@ class McpToolSet(DescribedToolSet):
         """
         tools = cls(name, server, limits, host=host, tokens=tokens)
         try:
-            await tools._list()
+            tools.offer(await tools.listed())
         except BaseException:
             await tools.aclose()
             raise
@@ -106,23 +120,28 @@ class McpToolSet(DescribedToolSet):
         except Exception as error:
             raise self._failed(fault_of_error(self._label, error), "cannot be signed in to") from error
 
-    async def _list(self) -> None:
+    async def listed(self) -> tuple[ListedTool, ...]:
+        """The tools that the server has now. Raises `ConfigError`."""
         session = None
         try:
             async with self.session(_OPERATOR) as borrowed:
                 session = borrowed.content
-                listed = await session.list_tools(MAX_TOOLS)
+                tools = tuple(_listed(tool) for tool in await session.list_tools(self._reach.tools))
+                size = sum(len(msgspec.json.encode((one.name, one.description, one.input_schema))) for one in tools)
         except Exception as error:
-            raise self._failed(_fault(session, self._label, error), "did not list its tools") from error
-        self._check_size(listed)
+            raise self._failed(self.fault(session, error), "did not list its tools") from error
+        if size > self._reach.listing:  # every description is a part of prompts
+            hint = f"At most {self._reach.listing} are taken; have it offer fewer tools."
+            raise self._failed(McpFault(f"they take {size} bytes", hint), "has tools that are too long")
+        return tools
+
+    def offer(self, listed: Iterable[ListedTool]) -> None:
+        """From now on these are the tools."""
         self._tools = tuple(McpTool(self, tool.name, self._spec(tool)) for tool in listed)
 
-    def _check_size(self, listed: Sequence[Any]) -> None:
-        """Raises `ConfigError`: every description is a part of prompts."""
-        size = sum(len(msgspec.json.encode((tool.name, tool.description, tool.input_schema))) for tool in listed)
-        if size > MAX_LISTING:
-            hint = f"At most {MAX_LISTING} are taken; have it offer fewer tools."
-            raise self._failed(McpFault(f"they take {size} bytes", hint), "has tools that are too long")
+    def fault(self, session: McpSession | None, error: Exception) -> McpFault:
+        """Why a request failed: what HTTP says of it, and what the server says, where it says anything."""
+        return _fault(session, self._label, error)
 
     def _failed(self, fault: McpFault, what: str) -> ConfigError:
         return ConfigError(
@@ -138,20 +157,20 @@ class McpToolSet(DescribedToolSet):
         """The owner's session, for one call. Raises `ToolFailure` (``E-TOOL-BUSY``) without room in time."""
         return self._pool.borrow(Session(_OPERATOR if self._server.stateless else owner, self._name))
 
-    def _spec(self, tool: Any) -> ToolSpec:
+    def _spec(self, tool: ListedTool) -> ToolSpec:
         name = _ODD.sub("_", f"{self._name}__{tool.name}")[:64]
         return ToolSpec(name, tool.description or "", tool.input_schema, namespace=FUNCTIONS)
 
     async def _start(self) -> McpSession:
         return McpSession(
-            self._name, self._connector, start_seconds=SIGN_IN_SECONDS if self._host.sign_in else START_SECONDS
+            self._name, self._connector, start_seconds=SIGN_IN_SECONDS if self._host.sign_in else self._reach.start
         )
 
     @cached_property
     def _connector(self) -> Connector:
         from .connection import Connector  # it needs the SDK, which is an optional extra
 
-        return Connector(self._label, self._server, self._host, self._tokens)
+        return Connector(self._label, self._server, self._host, self._tokens, self._reach)
 
     async def aclose(self) -> None:
         """Ends all sessions."""
@@ -171,7 +190,7 @@ class McpTool(DescribedTool):
             try:
                 result = await borrowed.content.call(self.name, arguments)
             except Exception as error:
-                raise _gone(self.name, _fault(borrowed.content, self.server.label, error)) from error
+                raise _gone(self.name, self.server.fault(borrowed.content, error)) from error
         text = "\n".join(block.text for block in result.content if block.type == "text")
         if result.is_error:
             raise ToolFailure(ToolError(TOOL_FAILED, text or "the tool failed and gave no reason"))
@@ -180,6 +199,14 @@ class McpTool(DescribedTool):
         if borrowed.lost is not None:
             provenance["session"] = f"a fresh one: {borrowed.lost}. What the server remembered is lost"
         return ToolOutput(content=content, media=_media(result.content), provenance=provenance)
+
+
+def _listed(tool: Any) -> ListedTool:
+    """The SDK's value, without what nobody here reads."""
+    annotations = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else None
+    return ListedTool(
+        name=tool.name, input_schema=tool.input_schema, description=tool.description, annotations=annotations
+    )
 
 
 def _media(blocks: Sequence[Any]) -> tuple[OpaquePart, ...]:
@@ -195,7 +222,6 @@ def _gone(name: str, fault: McpFault) -> ToolFailure:
 
 
 def _fault(session: McpSession | None, name: str, error: Exception) -> McpFault:
-    """Why a request failed: what HTTP says of it, and what the server says, where it says anything."""
     fault = session.fault if session is not None else None
     if fault is None:
         return fault_of_error(name, error)
