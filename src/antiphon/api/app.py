@@ -104,6 +104,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         cipher=ReasoningCipher(settings.reasoning_key or os.urandom(KEY_BYTES)),
         tools=settings.tools,
         offer_tools=settings.offer_tools,
+        client_mcp=settings.client_mcp,
         clock=settings.clock,
     )
 

@@ -12,6 +12,7 @@ from antiphon.http.gate.keys import Key
 from antiphon.http.source import ServerTools
 from antiphon.observe import Tracing
 from antiphon.store import SessionLimits, Store
+from antiphon.tools.mcp import ClientServers
 from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.dialects import DIALECTS
 
@@ -37,6 +38,7 @@ class AppOptions(TypedDict, total=False):
     reasoning_key: bytes | None
     tools: ServerTools | None
     offer_tools: bool
+    client_mcp: ClientServers | None
     clock: Callable[[], float]
 
 
@@ -51,7 +53,8 @@ class AppSettings:
     conversations are stored (None: in memory); the application closes it. ``batches`` bounds files and batches (None:
     as the configuration does by itself). ``reasoning_key``: 32 bytes that encrypt
     reasoning which clients store; servers that share it read each other's. ``tools`` run on this side, in requests
-    that list them, or in all with ``offer_tools``; the caller closes them. ``clock`` gives Unix time in seconds; the
+    that list them, or in all with ``offer_tools``; the caller closes them. ``client_mcp``: requests of the
+    Responses API may name MCP servers of their own (None: they may not). ``clock`` gives Unix time in seconds; the
     system's own is not followed into a jump at once.
     """
 
@@ -71,4 +74,5 @@ class AppSettings:
     reasoning_key: bytes | None = None
     tools: ServerTools | None = None
     offer_tools: bool = False
+    client_mcp: ClientServers | None = None
     clock: Callable[[], float] = time.time

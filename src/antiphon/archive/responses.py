@@ -16,6 +16,7 @@ from antiphon.errors import ConflictError, NotFoundError, Position, RequestError
 from antiphon.store import Key, Record, Store, Write, pack, unpack
 from antiphon.store.clock import ConfirmedClock, steady_time
 from antiphon.wire.json import encode
+from antiphon.wire.responses.approvals import with_results
 from antiphon.wire.responses.compaction import standing
 from antiphon.wire.responses.item_schema import InputItem
 from antiphon.wire.responses.items import Entry, by_id
@@ -62,7 +63,7 @@ class History:
     @property
     def messages(self) -> tuple[Message, ...]:
         """What the model gets: a compaction stands for what it replaced."""
-        return tuple(message for entry in standing(self.entries) for message in entry.messages)
+        return with_results(message for entry in standing(self.entries) for message in entry.messages)
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,16 @@ from antiphon.config import ToolsConfig
 from antiphon.errors import ConfigError, near
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
 from antiphon.tools.browser import Backend, Browser, Corpus, SearxNG, Web
-from antiphon.tools.mcp import NOBODY, McpHost, McpLimits, McpServer, McpToolSet, TokenStore, read_mcp_config
+from antiphon.tools.mcp import (
+    NOBODY,
+    ClientServers,
+    McpHost,
+    McpLimits,
+    McpServer,
+    McpToolSet,
+    TokenStore,
+    read_mcp_config,
+)
 from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
 from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
 
@@ -56,6 +66,21 @@ def tool_settings(config: ToolsConfig) -> ToolSettings:
         searxng=config.search or None,
         python_packages=path(config.packages),
     )
+
+
+def client_servers(config: ToolsConfig) -> ClientServers | None:
+    """The MCP servers that clients may name; None where they may name none. Raises `ConfigError`."""
+    words = [word.strip() for word in config.client_mcp_networks.split(",") if word.strip()]
+    try:
+        networks = tuple(ipaddress.ip_network(word) for word in words)
+    except ValueError as error:
+        raise ConfigError(f"tools.client_mcp_networks: {error}", code="mcp_config") from error
+    if not config.client_mcp:
+        return None
+    if importlib.util.find_spec("mcp") is None:
+        hint = "Install antiphon[mcp]."
+        raise ConfigError("tools.client_mcp needs a package that is not here", code="mcp_config", hint=hint)
+    return ClientServers(networks)
 
 
 @asynccontextmanager

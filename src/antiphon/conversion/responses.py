@@ -20,8 +20,9 @@ from antiphon.errors import ParseError, RenderError
 from antiphon.wire.chat.bundle import CallIds, function_json, own_functions, refuse_content
 from antiphon.wire.definitions import read_function
 from antiphon.wire.encrypted import Purpose
+from antiphon.wire.responses.approvals import REQUEST, RESPONSE
 from antiphon.wire.responses.item_schema import InputItem
-from antiphon.wire.responses.items import ItemReader
+from antiphon.wire.responses.items import Entry, ItemReader
 from antiphon.wire.responses.known import CALLS
 from antiphon.wire.responses.schema import NamespacedTool
 
@@ -88,20 +89,28 @@ class Items:
         self._path = path
         self._number = 0
         self._waiting: dict[str, Message] = {}
+        self._requests: dict[str | None, Entry] = {}
 
     def read(self, item: InputItem, follower: InputItem | None = None) -> tuple[Message, ...]:
         """What the item says. Raises `ParseError` with its path."""
-        call = self._waiting.get(item.call_id or "")
+        if item.type == RESPONSE and item.approve:
+            return ()  # What came of the call stands in its own item.
+        before = [self._requests[id] for id in (item.approval_request_id,) if id in self._requests]
+        if call := self._waiting.get(item.call_id or ""):
+            before.append(Entry(None, (call,)))
         reader = ItemReader(
             token="convert",  # noqa: S106 - a part of ids
             decrypt=_encrypted,
-            before=(call,) if call else (),
+            before=before,
             path=self._path,
             first=self._number,
         )
         called = follower is not None and follower.type in CALLS
         with as_parse_errors():
-            messages = reader.read([item, follower] if called and follower else [item])[0].messages
+            entry = reader.read([item, follower] if called and follower else [item])[0]
+        messages = entry.messages
+        if item.type == REQUEST:
+            self._requests[entry.id] = entry
         self._number += 1
         for message in messages:
             if message.is_call and message.call_id:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from antiphon.conversation import (
+    Conversation,
     End,
     Event,
     FinishReason,
     Incident,
     Message,
     MessageEnded,
+    Role,
     ToolChoice,
     TurnEnded,
     Usage,
@@ -71,6 +73,8 @@ class Turn:
 class Rounds:
     """One request with server-side tools, from the ``plan`` of its first turn on.
 
+    ``approved`` are calls of the conversation that run before the first turn: their results take the place of what
+    answers them there. Calls to recipients that are ``gated`` go back to the caller, for its user to approve.
     ``session`` names the state that tools keep between calls; ``envelope``: results are wrapped as OpenChatML has them.
     """
 
@@ -80,13 +84,20 @@ class Rounds:
     session: str = ""
     envelope: bool = False
     meter: Meter = UNMETERED
+    approved: Sequence[Message] = ()
+    gated: Collection[str] = ()
     request: TurnRequest = field(init=False)
     """Grows by the replies and the results; read it afterwards."""
     completion_tokens: int = field(default=0, init=False)
     """How many tokens were sampled so far, in all turns."""
+    _seconds: float = field(init=False)
+    """Left for tools."""
+    _results: list[Message] = field(default_factory=list, init=False)
+    """Of the calls that ran last."""
 
     def __post_init__(self) -> None:
         self.request = self.plan.request
+        self._seconds = self.limits.tool_seconds
 
     async def steps(self, deadline: Deadline | None = None) -> AsyncGenerator[StepEvents[RoundEvent], None]:
         """The events of all turns, tool events between them, and one `TurnEnded` with the usage of all.
@@ -97,10 +108,14 @@ class Rounds:
         """
         _check_possible(self.request)
         usage = Usage()
-        seconds = self.limits.tool_seconds
+        if self.approved:
+            async with aclosing(self._run(self.approved)) as first:
+                async for step in first:
+                    yield step
+            self.request = replace(self.request, conversation=self._with_results())
         for number in range(self.limits.rounds):
             turn, before = Turn(), self.completion_tokens
-            if number:
+            if number or self.approved:
                 self.plan = await prepare_turn(self.plan.model, self.request, off_loop=True)
             async with aclosing(steps(self.plan, self.meter, deadline)) as sampled:
                 async for step in sampled:
@@ -110,20 +125,15 @@ class Rounds:
             ended = turn.ended
             usage = sum_of(usage, ended.usage)
             calls = turn.calls
-            served = [message for message in calls if self.router.serves(message.recipient or "")]
+            served = [message for message in calls if self._serves(message.recipient or "")]
             if ended.reason is not FinishReason.TOOL_CALL or not served:
                 self._grow(turn.messages)
                 yield self._step(replace(ended, usage=usage))
                 return
-            results: list[Message] = []
-            began = self.router.clock()
-            async with aclosing(self._results(served, seconds)) as tool_events:
-                async for tool_event in tool_events:
-                    if isinstance(tool_event, ToolEnded):
-                        results.append(tool_event.result.message(envelope=self.envelope))
-                    yield self._step(tool_event)
-            seconds -= self.router.clock() - began
-            self._grow([*turn.messages, *_in_order(served, results)])
+            async with aclosing(self._run(served)) as ran:
+                async for step in ran:
+                    yield step
+            self._grow([*turn.messages, *_in_order(served, self._results)])
             if len(served) < len(calls):
                 yield self._step(replace(ended, usage=usage))
                 return
@@ -137,12 +147,34 @@ class Rounds:
         """Give up one call of a tool that waits or runs; the turns go on with ``E-TOOL-CANCELLED`` as its result."""
         return self.router.cancel(call_id, session=self.session, reason=reason)
 
-    async def _results(self, calls: Sequence[Message], seconds: float) -> AsyncGenerator[ToolEvent, None]:
+    def _serves(self, recipient: str) -> bool:
+        return recipient not in self.gated and self.router.serves(recipient)
+
+    async def _run(self, calls: Sequence[Message]) -> AsyncGenerator[StepEvents[RoundEvent], None]:
+        """The events of calls, whose results are then the latest."""
+        self._results, began = [], self.router.clock()
+        async with aclosing(self._tool_events(calls)) as events:
+            async for event in events:
+                if isinstance(event, ToolEnded):
+                    self._results.append(event.result.message(envelope=self.envelope))
+                yield self._step(event)
+        self._seconds -= self.router.clock() - began
+
+    def _with_results(self) -> Conversation:
+        """The conversation, with the latest results in the place of what answers their calls."""
+        conversation, results = self.request.conversation, {message.call_id: message for message in self._results}
+        answered = tuple(
+            results.get(message.call_id, message) if message.role is Role.TOOL else message
+            for message in conversation.messages
+        )
+        return replace(conversation, messages=answered)
+
+    async def _tool_events(self, calls: Sequence[Message]) -> AsyncGenerator[ToolEvent, None]:
         owner = self.request.tenant.owner
         tool_calls = [
             ToolCall.of(one, fallback_id=f"call_{i}", session=self.session, owner=owner) for i, one in enumerate(calls)
         ]
-        async with aclosing(self.router.run(tool_calls, seconds=max(0.0, seconds))) as events:
+        async with aclosing(self.router.run(tool_calls, seconds=max(0.0, self._seconds))) as events:
             async for event in events:
                 yield event
 
@@ -182,14 +214,17 @@ def turns_of(
     limits: RoundLimits = RoundLimits(),
     session: str = "",
     meter: Meter = UNMETERED,
+    approved: Sequence[Message] = (),
+    gated: Collection[str] = (),
 ) -> Source[RoundEvent]:
     """The turn of ``plan``, and those that follow it while the model calls tools that ``router`` serves.
 
+    ``approved`` and ``gated`` are those of `Rounds`.
     Without a router there is one turn, whose calls go back to the caller.
     """
     if router is None:
         return partial(steps, plan, meter)
-    return Rounds(plan, router, limits, session, meter=meter).steps
+    return Rounds(plan, router, limits, session, meter=meter, approved=approved, gated=gated).steps
 
 
 async def run_rounds(

@@ -14,6 +14,7 @@ from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Posit
 from antiphon.generation import Model
 from antiphon.observe import Metrics, Tracing
 from antiphon.store import Sessions, UnfinishedTurns
+from antiphon.tools.mcp import ClientServers
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 from antiphon.wire.transcript.runs import TranscriptRuns
@@ -44,7 +45,8 @@ class Traffic:
 class Context:
     """``clock`` gives Unix time in seconds.
 
-    ``tools`` run on this side where a request lists them, or always with ``offer_tools``.
+    ``tools`` run on this side where a request lists them, or always with ``offer_tools``. ``client_mcp``: requests may
+    name MCP servers of their own.
     """
 
     source: ModelSource
@@ -65,6 +67,7 @@ class Context:
     tracing: Tracing | None = None
     tools: ServerTools | None = None
     offer_tools: bool = False
+    client_mcp: ClientServers | None = None
     runs: Runs = field(default_factory=Runs)
     transcripts: TranscriptRuns = field(default_factory=TranscriptRuns)
     lifecycle: Lifecycle = field(default_factory=Lifecycle)

@@ -18,7 +18,7 @@ from antiphon.api import Wire, create_app, load_wires
 from antiphon.catalog import Catalog, open_catalog, open_store, reasoning_key_file
 from antiphon.catalog.check import check_models
 from antiphon.catalog.sampling import sampler
-from antiphon.catalog.toolbox import open_toolbox, tool_settings
+from antiphon.catalog.toolbox import client_servers, open_toolbox, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_config
 from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
@@ -213,6 +213,7 @@ async def assembled(config: Config, *, preload: bool = True, **additions: Unpack
             reasoning_key=reasoning_key,
             tools=toolbox if toolbox.sets else None,
             offer_tools=config.tools.offer,
+            client_mcp=client_servers(config.tools),
         )
         yield Parts(app, catalog)
 

@@ -69,7 +69,7 @@ def is_readable(url: str) -> bool:
 def objection(scheme: str, host: str, port: int | None, allowed: Sequence[Network] = ()) -> str | None:
     """Why an address of the web may not be connected to; None where it may, as far as it can be seen.
 
-    A name is judged by the addresses that it has when it is connected to. Where networks are ``allowed``, so is any port.
+    A name is judged by the addresses that it has when it is connected to. With networks ``allowed``, so is any port.
     """
     if scheme not in ("http", "https"):
         return f"only http and https are fetched, not {scheme or 'nothing'}"

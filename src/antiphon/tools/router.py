@@ -110,6 +110,12 @@ class Router:
         narrowed._uses_left = dict(uses or {})
         return narrowed
 
+    def beside(self, tools: Iterable[Tool]) -> Router:
+        """A router of this one's tools and of these, which have names of their own."""
+        wider = self.only(self._tools)
+        wider._tools.update({tool.recipient: CheckedTool.of(tool) for tool in tools})
+        return wider
+
     def serves(self, recipient: str) -> bool:
         """Whether calls to ``recipient`` run here; the others go back to the caller."""
         return recipient in self._tools

@@ -47,6 +47,6 @@ def built_in(recipient: str) -> BuiltIn | None:
             return None
 
 
-def impossible(path: str, message: str) -> RequestError:
+def impossible(path: str, message: str, hint: str | None = None) -> RequestError:
     """The error for a setting of a tool that cannot be honoured here."""
-    return refused(path, message, code="unsupported_parameter")
+    return refused(path, message, code="unsupported_parameter", hint=hint)

@@ -32,7 +32,14 @@ class ResponseMaker:
         self._post = post
         self._runs = post.context.runs
         self._plan = plan
-        self._writer = ResponseWriter(plan.head, plan.view, post.context.clock, plan.compaction)
+        self._writer = ResponseWriter(
+            plan.head,
+            plan.view,
+            post.context.clock,
+            plan.compaction,
+            listings=plan.listings,
+            approved=plan.approved,
+        )
         self._record = ResponseRecord(post.context.archive, plan, self._writer)
         self._run = Run(plan.head.id, plan.owner, plan.head)
 
@@ -96,12 +103,21 @@ class ResponseMaker:
     def _source(self) -> Source[RoundEvent]:
         """The one turn of the plan, or all that it takes with tools of the server."""
         plan, tools = self._plan, self._plan.requested.tools
+        approved = [call.message for call in plan.approved]
+        runnable = tools.served.union(message.recipient or "" for message in approved)
         router = None
-        if tools.served and tools.router is not None:
-            router = tools.router.only(tools.served, most=plan.head.max_tool_calls)
+        if runnable and tools.router is not None:
+            router = tools.router.only(runnable, most=plan.head.max_tool_calls)
         if plan.socket is not None and not plan.socket.generate:
             return partial(prompt_read, plan.first, self._post.meter())
-        return turns_of(plan.first, router, session=plan.session, meter=self._post.meter())
+        return turns_of(
+            plan.first,
+            router,
+            session=plan.session,
+            meter=self._post.meter(),
+            approved=approved,
+            gated=tools.gated,
+        )
 
 
 class ResponseRecord:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -14,11 +15,15 @@ from antiphon.generation import Draft, Model, Plan, TurnRequest, check_visible, 
 from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
 from antiphon.tenancy import Tenant
+from antiphon.tools.mcp import ClientToolSet
 from antiphon.wire.dialect import DOCUMENTED
-from antiphon.wire.responses.compaction import Compaction, compaction_due
+from antiphon.wire.errors import refused
+from antiphon.wire.responses.compaction import Compaction, compaction_due, standing
 from antiphon.wire.responses.head import head_of
 from antiphon.wire.responses.item_schema import Annotation, InputItem
 from antiphon.wire.responses.items import Entry, ItemReader
+from antiphon.wire.responses.mcp_items import ApprovedCall, Listing
+from antiphon.wire.responses.mcp_tools import approved_calls
 from antiphon.wire.responses.output import ResponseView
 from antiphon.wire.responses.read import (
     RequestedResponse,
@@ -27,7 +32,9 @@ from antiphon.wire.responses.read import (
     with_sampling,
 )
 from antiphon.wire.responses.schema import Response, ResponsesRequest, TokensRequest
+from antiphon.wire.responses.tools import NO_SERVERS
 
+from .clients import ClientConnections
 from .memory import SocketTurn
 
 Result = TypeVar("Result")
@@ -38,7 +45,8 @@ class ResponsePlan:
     """All that is decided before the first token. ``first`` is the plan of the first turn.
 
     ``inputs`` are the items that this request brought, ``before`` those that it goes on from; ``thread`` is
-    `StoredResponse`'s.
+    `StoredResponse`'s. ``listings`` are of MCP servers that the client named and that were not listed before;
+    ``approved`` are the calls to them that run first.
     """
 
     owner: str
@@ -52,6 +60,8 @@ class ResponsePlan:
     conversation: str = ""
     compaction: Compaction | None = None
     socket: SocketTurn | None = None
+    listings: tuple[Listing, ...] = ()
+    approved: tuple[ApprovedCall, ...] = ()
 
     @property
     def session(self) -> str:
@@ -64,10 +74,21 @@ Compact = Callable[[Model, TurnRequest], Awaitable[Compaction | None]]
 
 
 class RequestReader:
-    """Reads one request. ``token`` is what its ids are made of; ``socket`` is there where it came over a WebSocket."""
+    """Reads one request. ``token`` is what its ids are made of; ``socket`` is there where it came over a WebSocket.
 
-    def __init__(self, context: Context, exchange: Exchange, token: str, socket: SocketTurn | None = None) -> None:
+    ``resources`` are released when the request is over: among them the connections to MCP servers that it names.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        exchange: Exchange,
+        token: str,
+        resources: AsyncExitStack,
+        socket: SocketTurn | None = None,
+    ) -> None:
         self._context = context
+        self._clients = ClientConnections(context.client_mcp, resources)
         self._exchange = exchange
         self._owner = exchange.owner
         self._token = token
@@ -93,7 +114,7 @@ class RequestReader:
         reader = ItemReader(
             token=self._token,
             decrypt=lambda content, path, purpose: self._context.cipher.decrypt(content, self._owner, path, purpose),
-            before=history.messages,
+            before=standing(history.entries),
             known=await self._context.archive.known(self._owner, items or [], history.entries),
         )
         return tuple(await self._context.large.run(lambda: reader.read(items or []), self._exchange.size))
@@ -103,9 +124,15 @@ class RequestReader:
         return await self._context.large.run(work, max(self._exchange.size, self._context.limits.off_loop_above + 1))
 
     def requested(
-        self, model: Model, wire: TokensRequest, messages: tuple[Message, ...], *, tenant: Tenant | None = None
+        self,
+        model: Model,
+        wire: TokensRequest,
+        messages: tuple[Message, ...],
+        *,
+        tenant: Tenant | None = None,
+        clients: Mapping[str, ClientToolSet] = NO_SERVERS,
     ) -> RequestedResponse:
-        """The turn after ``messages``, with this server's tools and limits."""
+        """The turn after ``messages``, with this server's tools and limits, and those of ``clients``."""
         context = self._context
         return read_request(
             wire,
@@ -117,7 +144,12 @@ class RequestReader:
             documented=DOCUMENTED if context.dialect.strict else NO_OPINION,
             today=context.today,
             tenant=tenant or self._exchange.tenant,
+            clients=clients,
         )
+
+    async def clients(self, wire: TokensRequest, entries: Sequence[Entry]) -> Mapping[str, ClientToolSet]:
+        """The MCP servers that the client names, by their labels, connected until the request is over."""
+        return await self._clients.opened(wire.tools or [], entries)
 
     def tenant(self, wire: ResponsesRequest, thread: str) -> Tenant:
         """Whose cache the response goes on in: that of its thread, where the client names no other."""
@@ -135,16 +167,20 @@ class RequestReader:
         inputs = await self.entries(wire, history)
         thread = history.thread or id
         entries = (*history.entries, *inputs)
+        clients = await self.clients(wire, entries)
 
         async def drafted(entries: tuple[Entry, ...]) -> tuple[RequestedResponse, Draft]:
             messages = History(entries).messages
-            requested = self.requested(model, wire, messages, tenant=self.tenant(wire, thread))
+            requested = self.requested(model, wire, messages, tenant=self.tenant(wire, thread), clients=clients)
             requested = with_sampling(requested, wire, inputs)
             return requested, await self.off_loop(lambda: plan_turn(model, requested.turn))
 
         requested, draft = await drafted(entries)
+        approved = approved_calls(entries, requested.tools.named, len(history.entries))
+        if approved and self._socket is not None and not self._socket.generate:
+            raise refused("generate", "a call that is approved runs, and its result is answered.")
         compaction = None
-        if compaction_due(wire, History(entries).messages, len(draft.prompt_ids), model.context):
+        if not approved and compaction_due(wire, History(entries).messages, len(draft.prompt_ids), model.context):
             compaction = await compact(model, replace(requested.turn, max_tokens=None))
         if compaction is not None:
             requested, draft = await drafted((*entries, compaction.entry))
@@ -162,6 +198,8 @@ class RequestReader:
             conversation=conversation_id(wire),
             compaction=compaction,
             socket=self._socket,
+            listings=self._clients.listings,
+            approved=tuple(approved),
         )
 
     def _view(self, wire: ResponsesRequest, requested: RequestedResponse, thread: str) -> ResponseView:
@@ -175,6 +213,8 @@ class RequestReader:
             container_id=f"cntr_{thread.partition('_')[2]}",
             offers=requested.tools.offers,
             served=requested.tools.served,
+            gated=requested.tools.gated,
+            named=requested.tools.named,
             cite=lambda text: self._citations(session_of(owner, thread), text),
         )
 

@@ -137,7 +137,7 @@ class Conversations:
         reader = ItemReader(
             token=secrets.token_hex(12),
             decrypt=lambda encrypted, path, purpose: self._context.cipher.decrypt(encrypted, owner, path, purpose),
-            before=[message for entry in before for message in entry.messages],
+            before=before,
             known=await self._context.archive.known(owner, items, before),
             path="items",
         )

@@ -132,7 +132,7 @@ class CreateResponse(PostRoute):
         model = await post.model(wire.model)
         async with AsyncExitStack() as resources:
             await resources.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
-            reader = RequestReader(context, exchange, token, post.scope.get(SOCKET))
+            reader = RequestReader(context, exchange, token, resources, post.scope.get(SOCKET))
             with forgetting_failed(post.scope.get(SOCKET), wire.previous_response_id):
                 plan = await reader.plan(wire, model, partial(compacted, post))
             post.ignore(plan.requested.ignored)
@@ -164,12 +164,13 @@ class CompactHistory(PostRoute):
         check_compactable(wire)
         model = await post.model(wire.model)
         token = secrets.token_hex(12)
-        reader = RequestReader(context, exchange, token)
-        history = await reader.history(wire)
-        entries = (*history.entries, *await reader.entries(wire, history))
-        check_answered(entries)
-        tenant = reader.tenant(wire, history.thread or f"resp_{token}")
-        requested = reader.requested(model, without_unused(wire), History(entries).messages, tenant=tenant)
+        async with AsyncExitStack() as resources:
+            reader = RequestReader(context, exchange, token, resources)
+            history = await reader.history(wire)
+            entries = (*history.entries, *await reader.entries(wire, history))
+            check_answered(entries)
+            tenant = reader.tenant(wire, history.thread or f"resp_{token}")
+            requested = reader.requested(model, without_unused(wire), History(entries).messages, tenant=tenant)
         requested = with_sampling(requested, wire)
         post.ignore(unused(wire))
         compaction = await compacted(post, model, requested.turn)
@@ -185,10 +186,12 @@ class CountTokens(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(ResponsesRequest)  # Clients send the body that they would send for the response.
         model = await post.model(wire.model)
-        reader = RequestReader(self._context, post.exchange, secrets.token_hex(12))
-        history = await reader.history(wire)
-        messages = History((*history.entries, *await reader.entries(wire, history))).messages
-        requested = reader.requested(model, wire, messages)
+        async with AsyncExitStack() as resources:
+            reader = RequestReader(self._context, post.exchange, secrets.token_hex(12), resources)
+            history = await reader.history(wire)
+            entries = (*history.entries, *await reader.entries(wire, history))
+            clients = await reader.clients(wire, entries)
+            requested = reader.requested(model, wire, History(entries).messages, clients=clients)
         draft = await reader.off_loop(lambda: plan_turn(model, requested.turn))
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))
 

@@ -10,13 +10,17 @@ from .host import (
     SamplingMessage,
     SamplingRequest,
 )
+from .remote import ClientServers, ClientToolSet
 from .tokens import TokenStore
-from .tool_set import McpLimits, McpToolSet
+from .tool_set import ListedTool, McpLimits, McpToolSet
 
 __all__ = [
     "NOBODY",
+    "ClientServers",
+    "ClientToolSet",
     "Elicitation",
     "ElicitationAnswer",
+    "ListedTool",
     "McpHost",
     "McpLimits",
     "McpOAuth",

@@ -154,6 +154,18 @@ class CodeInterpreterCallCompleted(ItemEvent, kw_only=True, tag="response.code_i
     pass
 
 
+class McpListToolsInProgress(ItemEvent, kw_only=True, tag="response.mcp_list_tools.in_progress"):
+    pass
+
+
+class McpListToolsCompleted(ItemEvent, kw_only=True, tag="response.mcp_list_tools.completed"):
+    pass
+
+
+class McpListToolsFailed(ItemEvent, kw_only=True, tag="response.mcp_list_tools.failed"):
+    pass
+
+
 class McpCallInProgress(ItemEvent, kw_only=True, tag="response.mcp_call.in_progress"):
     pass
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from antiphon.tools.mcp import ListedTool
 from antiphon.wire.chat.schema import TokenLogprobEntry
 
 JsonObject = dict[str, Any]
@@ -45,6 +46,10 @@ class InputItem(msgspec.Struct, omit_defaults=True, kw_only=True):
     container_id: str | None = None
     outputs: list[InputPart] | None = None
     server_label: str | None = None
+    tools: list[ListedTool] | None = None
+    approval_request_id: str | None = None
+    approve: bool | None = None
+    reason: str | None = None
     action: JsonObject | None = None
     error: Any = None
 
@@ -143,16 +148,35 @@ class McpFailure(msgspec.Struct, frozen=True, tag_field="type", tag="mcp_tool_ex
 
 
 class McpCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_call"):
-    """A call that ran on the server's side."""
+    """A call that ran on the server's side; ``approval_request_id`` names the request by which it was approved."""
 
     id: str
     server_label: str
     name: str
     arguments: str
+    approval_request_id: str | None = None
     output: str | None = None
     error: McpFailure | None = None
     encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
     status: Status
+
+
+class McpListToolsItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_list_tools"):
+    """All tools that a server of the client's has; ``error`` is why they could not be listed."""
+
+    id: str
+    server_label: str
+    tools: list[ListedTool] = []
+    error: str | None = None
+
+
+class McpApprovalRequestItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_approval_request"):
+    """A call that runs when the client approves it, in the next request."""
+
+    id: str
+    server_label: str
+    name: str
+    arguments: str
 
 
 class CompactionItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="compaction"):
@@ -170,6 +194,8 @@ OutputItem = (
     | WebSearchCallItem
     | CodeInterpreterCallItem
     | McpCallItem
+    | McpListToolsItem
+    | McpApprovalRequestItem
     | CompactionItem
 )
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
+from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role, TextPart
 from antiphon.errors import Position, UnsupportedError
+from antiphon.tools.mcp.remote import function_name
 from antiphon.wire.chat.messages import OWN_ID, recipient_of
 from antiphon.wire.chat.unfinished import canonical
 from antiphon.wire.encrypted import SEPARATOR, Purpose
 from antiphon.wire.errors import refused, unreadable
 
+from .approvals import Approvals, result_only
 from .item_schema import Content, InputItem, InputPart
 from .known import CALLS, is_as_run, is_as_written, is_preamble
 from .open_items import CUSTOM_INPUT, custom_input
@@ -24,6 +26,7 @@ TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 ANSWERS = ("function_call_output", "custom_tool_call_output")
 UNREAD = ("web_search_call", "mcp_list_tools")
 """Items for the client alone: the model gets nothing of them."""
+WITHOUT_STATUS = ("reasoning", "compaction", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
 PREFIXES = {
     "message": "msg",
     "reasoning": "rs",
@@ -35,6 +38,8 @@ PREFIXES = {
     "code_interpreter_call": "ci",
     "mcp_call": "mcp",
     "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "mcp_approval_response": "mcpa",
     "compaction": "cmp",
 }
 
@@ -74,21 +79,26 @@ class ItemReader:
 
     token: str
     decrypt: Callable[[str, str, Purpose], Message]
-    before: Sequence[Message] = ()
+    before: Sequence[Entry] = ()
     known: Mapping[str, Entry] = field(default_factory=dict)
     path: str = "input"
     first: int = 0
 
     def read(self, items: Sequence[InputItem]) -> list[Entry]:
         """One entry an item. Raises `RequestError` at the item that cannot be read."""
-        calls = _OpenCalls(self.before)
+        calls = _OpenCalls(message for entry in self.before for message in entry.messages)
+        approvals = Approvals()
+        for entry in self.before:
+            approvals.note(entry.item, entry.messages)
         entries: list[Entry] = []
         for i, item in enumerate(items):
             path = f"{self.path}[{self.first + i}]"
-            entry = self._known(item, path)
-            if entry is None:
-                messages = tuple(self._messages(items, i, path, calls))
-                entry = Entry(_listed(item, f"{self.token}i{i:04x}"), messages)
+            known = self._known(item, path)
+            if known is None:
+                messages = tuple(self._messages(items, i, path, calls, approvals))
+                known = Entry(_listed(item, f"{self.token}i{i:04x}"), messages)
+            entry = known
+            approvals.note(entry.item, entry.messages)
             calls.check(entry.messages, f"{path}.{'id' if item.type == 'item_reference' else 'call_id'}")
             calls.note(entry.messages)
             entries.append(entry)
@@ -103,7 +113,9 @@ class ItemReader:
             return entry
         return entry if entry is not None and entry.item and is_as_written(item, entry.item) else None
 
-    def _messages(self, items: Sequence[InputItem], number: int, path: str, calls: _OpenCalls) -> Iterator[Message]:
+    def _messages(
+        self, items: Sequence[InputItem], number: int, path: str, calls: _OpenCalls, approvals: Approvals
+    ) -> Iterator[Message]:
         item = items[number]
         match item.type:
             case None | "message":
@@ -114,8 +126,14 @@ class ItemReader:
                 yield self._call(item, path)
             case "function_call_output" | "custom_tool_call_output":
                 yield _output(item, path, calls)
+            case "mcp_call" if item.approval_request_id in approvals.calls:
+                yield from result_only(self._past_call(item, path), approvals.calls[item.approval_request_id])
             case "code_interpreter_call" | "mcp_call" | "web_search_call":
                 yield from self._past_call(item, path)
+            case "mcp_approval_request":
+                yield _requested(item, path)
+            case "mcp_approval_response":
+                yield approvals.answer(item, path)
             case "compaction":
                 yield self._summary(item, path)
             case kind if kind in UNREAD:
@@ -172,11 +190,11 @@ class ItemReader:
 class _OpenCalls:
     """The calls made so far that wait for an answer: id → recipient."""
 
-    def __init__(self, before: Sequence[Message]) -> None:
+    def __init__(self, before: Iterable[Message]) -> None:
         self._open: dict[str, str] = {}
         self.note(before)
 
-    def note(self, messages: Sequence[Message]) -> None:
+    def note(self, messages: Iterable[Message]) -> None:
         for message in messages:
             if message.is_call and message.call_id is not None:
                 self._open[message.call_id] = message.recipient or ""
@@ -257,6 +275,20 @@ def _answer(recipient: str, call_id: str | None, parts: tuple[TextPart, ...]) ->
     )
 
 
+def _mcp_recipient(item: InputItem) -> str:
+    if not item.server_label or item.server_label == FUNCTIONS:
+        return recipient_of(item.name or "")
+    return recipient_of(function_name(item.server_label, item.name or ""))
+
+
+def _requested(item: InputItem, path: str) -> Message:
+    """A call that waits for its approval; its item's id is its own."""
+    for name in ("id", "server_label", "name"):
+        if not getattr(item, name):
+            raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
+    return _called(_mcp_recipient(item), item.arguments or "", item.id, content_type="json")
+
+
 def _past_call(item: InputItem, path: str) -> Iterator[Message]:
     """A call that a server ran, with its answer, as far as it stands in the item."""
     call_id = item.call_id or item.id
@@ -264,8 +296,7 @@ def _past_call(item: InputItem, path: str) -> Iterator[Message]:
         recipient, text, content_type = "python", item.code or "", None
         answer = tuple(TextPart(part.logs or part.text or "") for part in item.outputs or ())
     else:
-        label = f"{item.server_label}__" if item.server_label and item.server_label != "functions" else ""
-        recipient, text, content_type = recipient_of(f"{label}{item.name or ''}"), item.arguments or "", "json"
+        recipient, text, content_type = _mcp_recipient(item), item.arguments or "", "json"
         answer = _parts(item.output if item.output is not None else json.dumps(item.error), f"{path}.output")
     yield _called(recipient, text, call_id, content_type=content_type)
     yield _answer(recipient, call_id, answer)
@@ -300,7 +331,7 @@ def _listed(item: InputItem, token: str) -> dict[str, Any]:
     listed |= {"type": kind, "id": item.id or f"{PREFIXES.get(kind, 'item')}_{token}"}
     if kind == "reasoning":
         listed.setdefault("summary", [])
-    elif kind != "compaction":
+    if kind not in WITHOUT_STATUS:
         listed["status"] = item.status if item.status in ("in_progress", "incomplete") else "completed"
     if kind != "message":
         return listed

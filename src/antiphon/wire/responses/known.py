@@ -27,6 +27,7 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "web_search_call": (),
     "code_interpreter_call": ("code",),
     "mcp_call": ("server_label", "name", "arguments"),
+    "mcp_approval_request": ("server_label", "name", "arguments"),
 }
 """What an item of each kind must say as it was written."""
 MAY_SAY = ("content", "summary", "output", "outputs", "action", "error")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from msgspec.structs import replace
 
@@ -28,6 +28,7 @@ from antiphon.wire.encrypted import SEPARATOR
 from .ending import ENDINGS
 from .event_schema import OutputItemDone, StreamEvent
 from .item_schema import Annotation, OutputItem, Status
+from .mcp_items import ApprovedCall, Listing, McpName, OpenApprovalRequest, OpenListing
 from .open_items import (
     ClientTool,
     OpenCompaction,
@@ -49,9 +50,12 @@ PREFIXES: Mapping[type[OpenItem], str] = {
     OpenWebSearch: "ws",
     OpenCodeInterpreter: "ci",
     OpenMcpCall: "mcp",
+    OpenListing: "mcpl",
+    OpenApprovalRequest: "mcpr",
     OpenCompaction: "cmp",
 }
 """How the ids of items begin."""
+Made = TypeVar("Made", bound=OpenItem)
 
 
 def _no_citations(text: str) -> list[Annotation]:
@@ -62,7 +66,9 @@ def _no_citations(text: str) -> list[Annotation]:
 class ResponseView:
     """What a client may see and requested. ``offers``: its own tools by the name that the model calls them by.
 
-    ``served``: recipients that the server runs. ``encrypt`` makes ``encrypted_content`` of reasoning and of calls,
+    ``served``: recipients that the server runs; ``gated``: those that run when the client approves each call.
+    ``named``: how recipients of the client's MCP servers are called there.
+    ``encrypt`` makes ``encrypted_content`` of reasoning and of calls,
     where requested.
     ``cite`` finds the pages that a text names.
     """
@@ -74,6 +80,8 @@ class ResponseView:
     container_id: str = "cntr_0"
     offers: Mapping[str, ClientTool] = field(default_factory=dict)
     served: frozenset[str] = frozenset()
+    gated: frozenset[str] = frozenset()
+    named: Mapping[str, McpName] = field(default_factory=dict)
     cite: Callable[[str], list[Annotation]] = _no_citations
 
 
@@ -116,6 +124,22 @@ class Output:
         entry = ItemMessages(None, [message])
         self.entries.append(entry)
         return [*item.begin(), *self._noted(item.end(message, "completed"), entry)]
+
+    def listed(self, listing: Listing) -> list[StreamEvent]:
+        """What a server of the client's offers."""
+        item = self._new(lambda place: OpenListing(place, listing), OpenListing)
+        entry = ItemMessages(None, [])
+        self.entries.append(entry)
+        return [*item.begin(), *self._noted(item.listed(), entry)]
+
+    def approved(self, call: ApprovedCall) -> list[StreamEvent]:
+        """A call of an earlier response, which runs now; its message is in the conversation already."""
+        named, text = call.named, call.message.text
+        item = self._new(lambda place: OpenMcpCall(place, named.server_label, named.name, call.request_id), OpenMcpCall)
+        entry = ItemMessages(None, [])
+        self.entries.append(entry)
+        self._running[call.message.call_id or ""] = item, entry
+        return [*item.begin(), *item.add(text, ()), *item.end(call.message, "in_progress")]
 
     def close(self) -> list[StreamEvent]:
         """What was begun and never ended is done too, as incomplete."""
@@ -164,16 +188,21 @@ class Output:
         return None
 
     def _call(self, message: Message, recipient: str) -> OpenItem:
+        named = self._view.named.get(recipient)
+        if recipient in self._view.gated and named is not None:
+            return self._new(lambda place: OpenApprovalRequest(place, named), OpenApprovalRequest)
         if recipient in self._view.served:
-            return self._server_call(recipient)
+            return self._server_call(recipient, named)
         name = recipient.removeprefix(f"{FUNCTIONS}.")
         offer = self._view.offers.get(name, ClientTool(name))
         kind = OpenCustomCall if offer.custom else OpenFunctionCall
         encrypt = self._view.encrypt
         return self._new(lambda place: kind(place, message.call_id or "", offer, encrypt), kind)
 
-    def _server_call(self, recipient: str) -> OpenItem:
+    def _server_call(self, recipient: str, named: McpName | None) -> OpenItem:
         view, tool = self._view, built_in(recipient)
+        if named is not None:
+            return self._new(lambda place: OpenMcpCall(place, named.server_label, named.name), OpenMcpCall)
         if tool is None:
             name = recipient.removeprefix(f"{FUNCTIONS}.")
             label, _, function = name.partition("__") if "__" in name else (FUNCTIONS, "", name)
@@ -189,7 +218,7 @@ class Output:
             OpenCodeInterpreter,
         )
 
-    def _new(self, make: Callable[[Place], OpenItem], kind: type[OpenItem]) -> OpenItem:
+    def _new(self, make: Callable[[Place], Made], kind: type[Made]) -> Made:
         index = len(self._items)
         item = make(Place(f"{PREFIXES[kind]}_{self._token}{index:04x}", index))
         self._items.append(item)

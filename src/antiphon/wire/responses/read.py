@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -20,6 +20,7 @@ from antiphon.formats import SamplingDefaults
 from antiphon.generation import Overflow, TurnRequest
 from antiphon.tenancy import Tenant
 from antiphon.tools import Offer
+from antiphon.tools.mcp import ClientToolSet
 from antiphon.wire.definitions import read_response_format
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import sampled
@@ -32,7 +33,7 @@ from .schema import (
     TextFormat,
     TokensRequest,
 )
-from .tools import Tools, read_choice, read_tools
+from .tools import NO_SERVERS, Tools, read_choice, read_tools
 
 INCLUDES = (
     "reasoning.encrypted_content",
@@ -75,11 +76,16 @@ def read_request(
     documented: SamplingDefaults,
     today: date,
     tenant: Tenant,
+    clients: Mapping[str, ClientToolSet] = NO_SERVERS,
 ) -> RequestedResponse:
-    """The turn that is requested after ``messages``. Raises `RequestError` naming the field."""
+    """The turn that is requested after ``messages``. Raises `RequestError` naming the field.
+
+    ``clients`` are the MCP servers that the client names, by their labels.
+    """
     if len(messages) > limits.max_messages:
         raise refused("input", f"there are {len(messages)} messages; at most {limits.max_messages} are read.")
-    tools = read_tools(wire.tools or [], server, always=offer_tools and server is not None, most=most_tools)
+    always = offer_tools and server is not None
+    tools = read_tools(wire.tools or [], server, always=always, most=most_tools, clients=clients)
     choice = read_choice(wire, tools)
     offered = choice.mode != "none"
     instructions = (Message(role=Role.SYSTEM, text=wire.instructions),) if wire.instructions else ()

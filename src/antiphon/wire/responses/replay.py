@@ -25,6 +25,9 @@ from .event_schema import (
     McpCallCompleted,
     McpCallFailed,
     McpCallInProgress,
+    McpListToolsCompleted,
+    McpListToolsFailed,
+    McpListToolsInProgress,
     OutputItemAdded,
     OutputItemDone,
     OutputTextAnnotationAdded,
@@ -44,7 +47,9 @@ from .item_schema import (
     CompactionItem,
     CustomToolCallItem,
     FunctionCallItem,
+    McpApprovalRequestItem,
     McpCallItem,
+    McpListToolsItem,
     MessageItem,
     OutputItem,
     OutputText,
@@ -98,16 +103,18 @@ def _inside(item: OutputItem, place: Place) -> Iterator[StreamEvent]:
         case CustomToolCallItem():
             yield CustomToolCallInputDelta(**at, delta=item.input)
             yield CustomToolCallInputDone(**at, input=item.input)
-        case WebSearchCallItem() | CodeInterpreterCallItem() | McpCallItem():
+        case WebSearchCallItem() | CodeInterpreterCallItem() | McpCallItem() | McpListToolsItem():
             yield from _run(item, at)
-        case CompactionItem():
+        case CompactionItem() | McpApprovalRequestItem():
             pass
         case _:
             assert_never(item)
 
 
-def _run(item: WebSearchCallItem | CodeInterpreterCallItem | McpCallItem, at: dict[str, Any]) -> Iterator[StreamEvent]:
-    """What happened inside a call that ran here."""
+def _run(
+    item: WebSearchCallItem | CodeInterpreterCallItem | McpCallItem | McpListToolsItem, at: dict[str, Any]
+) -> Iterator[StreamEvent]:
+    """What happened inside a call that ran here, or a listing."""
     match item:
         case WebSearchCallItem():
             yield WebSearchCallInProgress(**at)
@@ -124,6 +131,9 @@ def _run(item: WebSearchCallItem | CodeInterpreterCallItem | McpCallItem, at: di
             yield McpCallArgumentsDelta(**at, delta=item.arguments)
             yield McpCallArgumentsDone(**at, arguments=item.arguments)
             yield McpCallCompleted(**at) if item.error is None else McpCallFailed(**at)
+        case McpListToolsItem():
+            yield McpListToolsInProgress(**at)
+            yield McpListToolsCompleted(**at) if item.error is None else McpListToolsFailed(**at)
         case _:
             assert_never(item)
 
@@ -154,7 +164,9 @@ def _empty(item: OutputItem) -> OutputItem:
             return replace(item, status="in_progress", code="", outputs=None)
         case McpCallItem():
             return replace(item, status="in_progress", arguments="", output=None, error=None)
-        case CompactionItem():
+        case McpListToolsItem():
+            return replace(item, tools=[], error=None)
+        case CompactionItem() | McpApprovalRequestItem():
             return item
         case _:
             assert_never(item)

@@ -58,6 +58,13 @@ class McpFilter(msgspec.Struct, kw_only=True):
     read_only: bool | None = None
 
 
+class McpApproval(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Of which tools of an MCP server each call is to be approved, and of which none; of the others each."""
+
+    always: McpFilter | None = None
+    never: McpFilter | None = None
+
+
 class CodeContainer(msgspec.Struct, kw_only=True):
     """Where code runs."""
 
@@ -83,7 +90,8 @@ class ResponsesTool(msgspec.Struct, kw_only=True):
     authorization: str | None = None
     own_headers: dict[str, str] | None = msgspec.field(default=None, name="headers")
     allowed_tools: list[str] | McpFilter | None = None
-    require_approval: str | JsonObject | None = None
+    require_approval: Literal["always", "never"] | McpApproval | None = None
+    server_description: str | None = None
     filters: JsonObject | None = None
     external_web_access: bool | None = None
     search_context_size: str | None = None

@@ -132,10 +132,11 @@ class OpenCodeInterpreter:
 
 
 class OpenMcpCall:
-    """A call of any other tool of the server's."""
+    """A call of any other tool of the server's, or of a client's MCP server; ``approval`` is the id of its request."""
 
-    def __init__(self, place: Place, server_label: str, name: str) -> None:
+    def __init__(self, place: Place, server_label: str, name: str, approval: str | None = None) -> None:
         self.place = place
+        self._approval = approval
         self._server_label = server_label
         self._name = name
         self._arguments: list[str] = []
@@ -168,6 +169,7 @@ class OpenMcpCall:
             server_label=self._server_label,
             name=self._name,
             arguments="".join(self._arguments),
+            approval_request_id=self._approval,
             output=self._output,
             error=self._error,
             status=status,

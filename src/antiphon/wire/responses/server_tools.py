@@ -28,20 +28,6 @@ def check_settings(tool: ResponsesTool, path: str) -> list[str]:
     return [f"{path}.{name}" for name in ignored]
 
 
-def check_own_server(tool: ResponsesTool, path: str) -> None:
-    """Raises `RequestError` for a server of the client's, and for approvals, of which there are none."""
-    own = {
-        "server_url": tool.server_url, "connector_id": tool.connector_id, "authorization": tool.authorization,
-        "headers": tool.own_headers,
-    }  # fmt: skip
-    for name, given in own.items():
-        if given:
-            raise impossible(f"{path}.{name}", "this server connects to its own MCP servers alone, by server_label.")
-    if tool.require_approval not in (None, "never"):
-        message = 'calls run when the model makes them; send "never".'
-        raise impossible(f"{path}.require_approval", message)
-
-
 def allowed_of(tool: ResponsesTool, specs: Sequence[ToolSpec], path: str) -> list[ToolSpec]:
     """Those of a server's tools that are allowed, by default all. Raises `RequestError` for an unknown one."""
     allowed, path = tool.allowed_tools, f"{path}.allowed_tools"

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, ToolChoice, ToolNamespace, ToolSpec
-from antiphon.tools import Offer, Router
+from antiphon.tools import Offer, Router, Tool
+from antiphon.tools.mcp import ClientToolSet
+from antiphon.tools.mcp.tool_set import McpTool
 from antiphon.wire.choosing import chosen_tools
 from antiphon.wire.definitions import NAME, read_function
 from antiphon.wire.errors import refused
 
+from .mcp_items import McpName
+from .mcp_tools import allowed_of as allowed_clients
+from .mcp_tools import check_choices, check_own_server, echo_of, is_clients, needs_approval
 from .open_items import CUSTOM_INPUT, ClientTool
 from .schema import ChosenTool, NamespacedTool, ResponsesTool, ResponsesToolChoice, TokensRequest
-from .server_tools import allowed_of, check_own_server, check_settings
+from .server_tools import allowed_of, check_settings
 
 _NAMESPACES = {"web_search": "browser", "code_interpreter": "python"}
+NO_SERVERS: Mapping[str, ClientToolSet] = {}
 _CUSTOM_PARAMETERS = {
     "type": "object",
     "properties": {CUSTOM_INPUT: {"type": "string"}},
@@ -29,7 +35,12 @@ _CUSTOM_PARAMETERS = {
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a request offers the model. ``served``: recipients that the server runs. ``dropped``: paths left out."""
+    """What a request offers the model. ``dropped``: paths left out.
+
+    ``served``: recipients that the server runs; ``gated``: those that run when the client approves each call.
+    ``named``: how recipients of the client's MCP servers are called there. ``unlisted``: why tools of the client's
+    server under a label could not be listed.
+    """
 
     specs: tuple[ToolSpec, ...]
     builtins: tuple[ToolNamespace, ...]
@@ -38,13 +49,26 @@ class Tools:
     router: Router | None
     echo: list[dict[str, Any]]
     dropped: tuple[str, ...]
+    gated: frozenset[str] = frozenset()
+    named: Mapping[str, McpName] = field(default_factory=dict)
+    unlisted: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_tools(tools: Sequence[ResponsesTool], server: Offer | None, *, always: bool, most: int | None) -> Tools:
-    """The request's tools; ``always``: all of the server's too. Raises `RequestError` for one that is malformed."""
+def read_tools(
+    tools: Sequence[ResponsesTool],
+    server: Offer | None,
+    *,
+    always: bool,
+    most: int | None,
+    clients: Mapping[str, ClientToolSet] = NO_SERVERS,
+) -> Tools:
+    """The request's tools; ``always``: all of the server's too. Raises `RequestError` for one that is malformed.
+
+    ``clients`` are the client's own MCP servers by their labels, with the tools that they were found to have.
+    """
     if most is not None and len(tools) > most:
         raise refused("tools", f"there are {len(tools)} tools; at most {most} are possible.")
-    reader = _Reader(server)
+    reader = _Reader(server, clients)
     for i, tool in enumerate(tools):
         reader.read(tool, f"tools[{i}]")
     if always:
@@ -53,8 +77,12 @@ def read_tools(tools: Sequence[ResponsesTool], server: Offer | None, *, always: 
 
 
 class _Reader:
-    def __init__(self, server: Offer | None) -> None:
+    def __init__(self, server: Offer | None, clients: Mapping[str, ClientToolSet]) -> None:
         self._server = server
+        self._clients = clients
+        self._gated: set[str] = set()
+        self._named: dict[str, McpName] = {}
+        self._remote: list[Tool] = []
         self._specs: dict[str, ToolSpec] = {}
         self._builtins: dict[str, ToolNamespace] = {}
         self._offers: dict[str, ClientTool] = {}
@@ -68,10 +96,20 @@ class _Reader:
             tuple(self._builtins.values()),
             self._offers,
             frozenset(self._served),
-            self._server.router if self._server else None,
+            self._router(),
             self._echo,
             tuple(self._dropped),
+            frozenset(self._gated),
+            self._named,
+            {label: server.error for label, server in self._clients.items() if server.error},
         )
+
+    def _router(self) -> Router | None:
+        """Of the server's tools, and of those of the client's servers."""
+        own = self._server.router if self._server else None
+        if not self._remote:
+            return own
+        return Router(self._remote) if own is None else own.beside(self._remote)
 
     def read(self, tool: ResponsesTool, path: str) -> None:
         match tool.type:
@@ -81,6 +119,8 @@ class _Reader:
                 self._echo.append(_echo(named))
             case "namespace":
                 self._namespace(tool, path)
+            case "mcp" if is_clients(tool) and (tool.server_label or "") in self._clients:
+                self._client_server(tool, path, self._clients[tool.server_label or ""])
             case "mcp":
                 self._mcp(tool, path)
             case _ if self._serve(tool):
@@ -100,7 +140,30 @@ class _Reader:
             message = f"this server has no MCP server {(tool.server_label or '')[:64]!r}."
             raise refused(f"{path}.server_label", message, code="unsupported_parameter")
         self._add([], allowed_of(tool, specs, path))
+        if tool.server_description is not None:
+            self._dropped.append(f"{path}.server_description")
         self._echo.append(_plain(tool))
+
+    def _client_server(self, tool: ResponsesTool, path: str, server: ClientToolSet) -> None:
+        """Tools of a server of the client's; none where they could not be listed."""
+        if self._server is not None and self._server.has(server.label):
+            raise refused(f"{path}.server_label", "this server has tools of that label; choose another.")
+        if not server.error:
+            check_choices(tool, path, server.all)
+        allowed = {one.name: one for one in allowed_clients(server.all, tool.allowed_tools)}
+        for remote in server.tools:
+            if isinstance(remote, McpTool) and remote.name in allowed:
+                self._add_remote(remote, server.label, f"{path}.server_label")
+                approved = needs_approval(allowed[remote.name], tool.require_approval)
+                (self._gated if approved else self._served).add(remote.recipient)
+        self._echo.append(echo_of(tool))
+
+    def _add_remote(self, tool: McpTool, label: str, path: str) -> None:
+        if tool.spec.name in self._specs:
+            raise refused(path, f"another tool is named {tool.spec.name!r}; choose another label.")
+        self._specs[tool.spec.name] = tool.spec
+        self._named[tool.recipient] = McpName(label, tool.name)
+        self._remote.append(tool)
 
     def _namespace(self, tool: ResponsesTool, path: str) -> None:
         if not tool.name or not NAME.fullmatch(tool.name):
@@ -174,7 +237,8 @@ def read_choice(wire: TokensRequest, tools: Tools) -> ToolChoice:
         case ResponsesToolChoice() as chosen:
             choice = _chosen(chosen, tools)
     if not something:
-        raise refused("tool_choice", "there are no tools to choose from.")
+        hint = next(iter(tools.unlisted.values()), None)
+        raise refused("tool_choice", "there are no tools to choose from.", hint=hint)
     return choice
 
 
@@ -197,6 +261,15 @@ def _names(tool: ChosenTool, tools: Tools, path: str) -> Iterator[str]:
         own = [spec for spec in tools.specs if spec.name in tools.offers]
         served = [spec for spec in tools.specs if spec.recipient in tools.served]
         yield from chosen_tools(name, f"{path}.name" if tool.name else path, own, served, tools.builtins)
+        return
+    if tool.type == "mcp" and (tool.server_label or "") in tools.unlisted:
+        raise refused(f"{path}.server_label", tools.unlisted[tool.server_label or ""])
+    clients = [r for r in tools.named if tools.named[r].server_label == tool.server_label] if tool.type == "mcp" else []
+    if clients:
+        chosen = [r for r in clients if tool.name is None or tools.named[r].name == tool.name]
+        if not chosen:
+            raise refused(f"{path}.name", f"the server has no tool {(tool.name or '')[:64]!r} here.")
+        yield from chosen
         return
     namespace = _NAMESPACES.get("web_search" if tool.type.startswith("web_search") else tool.type)
     label = tool.server_label if tool.type == "mcp" else namespace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from antiphon.wire.writer import JSON, StreamForm
 from .compaction import Compaction
 from .ending import ENDINGS, LAST, Ending, ResponseCancelled, message_of, response_error, response_usage
 from .event_schema import ResponseCreated, ResponseInProgress, ResponseQueued, StreamError, StreamEvent
+from .mcp_items import ApprovedCall, Listing
 from .output import ItemMessages, Output, ResponseView
 from .schema import Response
 
@@ -32,9 +33,18 @@ class ResponseWriter:
     media_type = JSON
 
     def __init__(
-        self, head: Response, view: ResponseView, clock: Callable[[], float], compaction: Compaction | None = None
+        self,
+        head: Response,
+        view: ResponseView,
+        clock: Callable[[], float],
+        compaction: Compaction | None = None,
+        *,
+        listings: Sequence[Listing] = (),
+        approved: Sequence[ApprovedCall] = (),
     ) -> None:
         self.response = head
+        self._listings = listings
+        self._approved = approved
         self._output = Output(head.id.removeprefix("resp_"), view)
         self._clock = clock
         self._compaction = compaction
@@ -124,11 +134,17 @@ class ResponseWriter:
         return [] if created else [ResponseCreated(response=self.response)]
 
     def _begin(self) -> list[StreamEvent]:
-        """The events before the first of an item."""
+        """The events before the model's first item."""
         self._begun = True
         self.response = replace(self.response, status="in_progress")
-        first, done = [*self._create(), ResponseInProgress(response=self.response)], self._compaction
-        return first if done is None else [*first, *self._output.compacted(done.summary.message, done.encrypted)]
+        events = [*self._create(), ResponseInProgress(response=self.response)]
+        if (done := self._compaction) is not None:
+            events += self._output.compacted(done.summary.message, done.encrypted)
+        for listing in self._listings:
+            events += self._output.listed(listing)
+        for call in self._approved:
+            events += self._output.approved(call)
+        return events
 
     def _finish(self, ending: Ending, usage: Usage | None = None) -> list[StreamEvent]:
         self.response = replace(

@@ -1,0 +1,54 @@
+"""Connections to the MCP servers that a request names, for as long as it lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+
+from antiphon.tools.mcp import ClientServers, ClientToolSet
+from antiphon.wire.errors import refused
+from antiphon.wire.responses.items import Entry
+from antiphon.wire.responses.mcp_items import Listing
+from antiphon.wire.responses.mcp_tools import client_servers, listed_before, read_server
+from antiphon.wire.responses.schema import ResponsesTool
+
+
+class ClientConnections:
+    """``servers`` None: none may be named. ``resources`` are released when the request is over.
+
+    ``listings`` are those that the request did not bring along.
+    """
+
+    def __init__(self, servers: ClientServers | None, resources: AsyncExitStack) -> None:
+        self._servers = servers
+        self._resources = resources
+        self.listings: tuple[Listing, ...] = ()
+
+    async def opened(self, tools: Sequence[ResponsesTool], entries: Sequence[Entry]) -> Mapping[str, ClientToolSet]:
+        """The servers among ``tools`` by their labels. Raises `RequestError` for one that may not be connected to.
+
+        One that ``entries`` list is connected to when it is called; the others are asked for their tools now, all at
+        once. One that does not answer has an ``error`` and no tools.
+        """
+        if self._servers is None:
+            return {}
+        found = [self._tool_set(tool, path, self._servers) for path, tool in client_servers(tools, self._servers)]
+        unlisted = []
+        for server in found:
+            self._resources.push_async_callback(server.aclose)
+            if (listed := listed_before(entries, server.label)) is None:
+                unlisted.append(server)
+            else:
+                server.offer(listed)
+        await asyncio.gather(*(server.look() for server in unlisted))
+        self.listings = tuple(Listing(server.label, server.all, server.error) for server in unlisted)
+        return {server.label: server for server in found}
+
+    def _tool_set(self, tool: ResponsesTool, path: str, servers: ClientServers) -> ClientToolSet:
+        from antiphon.tools.mcp.public import objection_to_text  # it needs the SDK, which is an optional extra
+
+        server = read_server(tool, path, servers)
+        if (reason := objection_to_text(server.url or "", servers.networks)) is not None:
+            raise refused(f"{path}.server_url", f"{reason}.")
+        return ClientToolSet(tool.server_label or "", server, servers.reach, tool.server_description or "")
