@@ -20,7 +20,8 @@ class Reach:
 
     ``body``: bytes of a body, and of one event; ``stream``: of all events of one stream (0: any number). ``start``:
     seconds for connecting. ``tools``: how many of its tools are taken; ``listing``: bytes of their names, descriptions
-    and schemas. ``checked``: results are compared with the schemas that the server gives of them.
+    and schemas. ``checked``: results are compared with the schemas that the server gives of them. ``media``:
+    they may have images.
     """
 
     public: bool = False
@@ -31,6 +32,7 @@ class Reach:
     tools: int = MAX_TOOLS
     listing: int = MAX_LISTING
     checked: bool = True
+    media: bool = True
 
 
 OPERATOR = Reach()

@@ -40,6 +40,7 @@ class ClientServers:
             tools=128,
             listing=500_000,
             checked=False,
+            media=False,
         )
 
 
@@ -58,10 +59,10 @@ class ClientToolSet(McpToolSet):
     async def look(self) -> None:
         """Asks the server for its tools. Never raises for what the server is or does."""
         try:
-            async with asyncio.timeout(self._reach.start):
+            async with asyncio.timeout(self.reach.start):
                 self.offer(await self.listed())
         except TimeoutError:
-            self.error = f"the MCP server {self.label!r} did not list its tools within {self._reach.start:g} seconds"
+            self.error = f"the MCP server {self.label!r} did not list its tools within {self.reach.start:g} seconds"
         except ConfigError as error:
             self.error = error.message
 

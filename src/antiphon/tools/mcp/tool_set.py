@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.conversation import FUNCTIONS, OpaquePart, ToolSpec
 from antiphon.errors import ConfigError
-from antiphon.tools.call import TOOL_FAILED, ToolCall, ToolError, ToolOutput
+from antiphon.tools.call import TOOL_FAILED, ToolCall, ToolError, ToolOutput, dump
 from antiphon.tools.pool import Borrowed, PoolSize, Session, SessionPool
 from antiphon.tools.tool import DescribedTool, DescribedToolSet, ToolFailure
 
@@ -82,7 +82,7 @@ class McpToolSet(DescribedToolSet):
         reach: Reach = OPERATOR,
     ) -> None:
         super().__init__()
-        self._reach = reach
+        self.reach = reach
         self._label = name
         self._name = _ODD.sub("_", name)
         self._server = server
@@ -126,12 +126,12 @@ class McpToolSet(DescribedToolSet):
         try:
             async with self.session(_OPERATOR) as borrowed:
                 session = borrowed.content
-                tools = tuple(_listed(tool) for tool in await session.list_tools(self._reach.tools))
+                tools = tuple(_listed(tool) for tool in await session.list_tools(self.reach.tools))
                 size = sum(len(msgspec.json.encode((one.name, one.description, one.input_schema))) for one in tools)
         except Exception as error:
             raise self._failed(self.fault(session, error), "did not list its tools") from error
-        if size > self._reach.listing:  # every description is a part of prompts
-            hint = f"At most {self._reach.listing} are taken; have it offer fewer tools."
+        if size > self.reach.listing:  # every description is a part of prompts
+            hint = f"At most {self.reach.listing} are taken; have it offer fewer tools."
             raise self._failed(McpFault(f"they take {size} bytes", hint), "has tools that are too long")
         return tools
 
@@ -163,14 +163,14 @@ class McpToolSet(DescribedToolSet):
 
     async def _start(self) -> McpSession:
         return McpSession(
-            self._name, self._connector, start_seconds=SIGN_IN_SECONDS if self._host.sign_in else self._reach.start
+            self._name, self._connector, start_seconds=SIGN_IN_SECONDS if self._host.sign_in else self.reach.start
         )
 
     @cached_property
     def _connector(self) -> Connector:
         from .connection import Connector  # it needs the SDK, which is an optional extra
 
-        return Connector(self._label, self._server, self._host, self._tokens, self._reach)
+        return Connector(self._label, self._server, self._host, self._tokens, self.reach)
 
     async def aclose(self) -> None:
         """Ends all sessions."""
@@ -195,10 +195,15 @@ class McpTool(DescribedTool):
         if result.is_error:
             raise ToolFailure(ToolError(TOOL_FAILED, text or "the tool failed and gave no reason"))
         content = text if result.structured_content is None else result.structured_content
-        provenance = {"source": f"mcp:{self.name}"}
+        provenance, media = {"source": f"mcp:{self.name}"}, _media(result.content)
+        if media and not self.server.reach.media:
+            content, media = (
+                f"{content if isinstance(content, str) else dump(content)}\n[{len(media)} images or other media left out]",
+                (),
+            )
         if borrowed.lost is not None:
             provenance["session"] = f"a fresh one: {borrowed.lost}. What the server remembered is lost"
-        return ToolOutput(content=content, media=_media(result.content), provenance=provenance)
+        return ToolOutput(content=content, media=media, provenance=provenance)
 
 
 def _listed(tool: Any) -> ListedTool:
