@@ -197,10 +197,8 @@ class McpTool(DescribedTool):
         content = text if result.structured_content is None else result.structured_content
         provenance, media = {"source": f"mcp:{self.name}"}, _media(result.content)
         if media and not self.server.reach.media:
-            content, media = (
-                f"{content if isinstance(content, str) else dump(content)}\n[{len(media)} images or other media left out]",
-                (),
-            )
+            words = content if isinstance(content, str) else dump(content)
+            content, media = f"{words}\n[{len(media)} images or other media left out]", ()
         if borrowed.lost is not None:
             provenance["session"] = f"a fresh one: {borrowed.lost}. What the server remembered is lost"
         return ToolOutput(content=content, media=media, provenance=provenance)
