@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
@@ -58,6 +61,18 @@ async def respond(application: Any, *tools: Any, **fields: Any) -> Any:
 
 def app(*replies: Any, **options: Any) -> Any:
     return responses_app(small=scripted(turns(*replies, DONE)), client_mcp=HERE, **options)
+
+
+@asynccontextmanager
+async def elsewhere(handler: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
+    """The address of a server that answers everything so."""
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
 
 
 HOSTILE: dict[str, Any] = {
@@ -127,6 +142,42 @@ async def test_an_output_schema_of_the_servers_is_not_searched_for_its_patterns(
     async with mcp_http.serving(Server(tool("a", outputSchema=slow), answered=answered)) as url:
         got = await respond(app(ids(*call("odd__a", "{}"), END)), odd(url))
     assert got.json["output"][1]["status"] == "completed"
+
+
+class Hanging(Server):
+    """Never answers the message that has the method."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__(tool("a"))
+        self.method = method
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.method == "POST" and (await request.json())["method"] == self.method:
+            await asyncio.Event().wait()
+        return await super().answer(request)
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/list"])
+async def test_a_server_that_hangs_is_waited_for_so_long(method: str) -> None:
+    hasty = ClientServers(HERE.networks, seconds=0.2)
+    async with mcp_http.serving(Hanging(method)) as url:
+        got = await respond(responses_app(small=scripted(DONE), client_mcp=hasty), odd(url))
+    listing, said = checked_response(got.json)["output"]
+    assert (listing["tools"], said["type"]) == ([], "message")
+    assert "in time" in listing["error"] or "within" in listing["error"]
+
+
+async def test_a_redirect_elsewhere_is_not_followed(counter: tuple[Server, str]) -> None:
+    server, url = counter
+
+    async def redirects(request: web.Request) -> web.Response:
+        return web.Response(status=307, headers={"location": f"{url}?from={request.path}"})
+
+    async with elsewhere(redirects) as origin:
+        got = await respond(app(), odd(f"{origin}/mcp", authorization="hush-hush"))
+    assert (got.json["output"][0]["error"] or "") != ""
+    assert not server.calls
+    assert "hush-hush" not in got.body.decode()
 
 
 @pytest.fixture

@@ -9,10 +9,26 @@ from typing import Any
 import pytest
 
 from antiphon.engines import ScriptedEngine
+from antiphon.tokens import Piece
+from antiphon.tools import FunctionToolSet, Toolbox
 from antiphon.tools.mcp import ClientServers
 from kit.api import END, call, ids, request, running, scripted
 from kit.mcp_remote import Remote, serving
-from kit.responses import checked_response, events_of, respond, responses_app, turns
+from kit.responses import (
+    CALL,
+    CHANNEL,
+    CONSTRAIN,
+    FINAL,
+    MESSAGE,
+    START,
+    THOUGHT,
+    checked_response,
+    events_of,
+    harmony_ids,
+    respond,
+    responses_app,
+    turns,
+)
 
 HERE = ClientServers((ipaddress.ip_network("127.0.0.0/8"),))
 SIZE = ids(*call("pages__size", '{"page": "bern"}'), END)
@@ -237,3 +253,85 @@ def test_filters_say_what_is_offered_and_what_is_approved(
         if kinds(response)[1:2] == ["mcp_approval_request"]:
             found.add(name)
     assert found == gated
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_model_that_thinks_before_it_calls_goes_on_from_its_own_words(
+    remote: tuple[Remote, str], streamed: bool
+) -> None:
+    server, url = remote
+    header = "assistant to=functions.pages__erase"
+    erase: tuple[Piece, ...] = (START, header, CHANNEL, "commentary ", CONSTRAIN, "json")
+    called = harmony_ids(*THOUGHT, *erase, MESSAGE, '{"page":  "bern"}', CALL)
+    engine = scripted(turns(called, harmony_ids(*FINAL)))
+    with running(responses_app(oss=engine, client_mcp=HERE)) as base:
+        first, request = asked(base, url)
+        approval = {"previous_response_id": first["id"], "input": [answer_to(request, True)], "tools": [pages(url)]}
+        got = respond(base, {**approval, "stream": streamed})
+        second = events_of(got)[-1]["response"] if streamed else got.json
+    assert (kinds(first), kinds(second)) == (
+        ["mcp_list_tools", "reasoning", "mcp_approval_request"], ["mcp_call", "message"],
+    )  # fmt: skip
+    assert second["output"][0]["arguments"] == '{"page":  "bern"}'
+    prompt = engine.requests[-1][0]
+    assert bytes(id for id in prompt if id < 256).decode().count('{"page":  "bern"}') == 1
+    assert "The user wants the weather." in bytes(id for id in prompt if id < 256).decode()
+    assert server.erased == ["bern"]
+
+
+def test_an_approval_is_answered_once(remote: tuple[Remote, str]) -> None:
+    server, url = remote
+    with running(app(ERASE, DONE)) as base:
+        first, request = asked(base, url)
+        body = {"input": [answer_to(request, True)], "tools": [pages(url)]}
+        second = respond(base, {**body, "previous_response_id": first["id"]}).json
+        again = respond(base, {**body, "previous_response_id": second["id"]})
+        without = respond(base, {"input": body["input"], "previous_response_id": first["id"]})
+    assert (again.status, again.error["param"]) == (400, "input[0].approval_request_id")
+    assert (without.status, without.error["param"]) == (400, "input[0].approval_request_id")
+    assert server.erased == ["bern"]
+
+
+def test_calls_beside_one_that_waits_run_at_once(remote: tuple[Remote, str]) -> None:
+    server, url = remote
+    both = ids(*call("pages__size", '{"page": "x"}'), *call("pages__erase", '{"page": "y"}'), END)
+    with running(app(both, DONE)) as base:
+        tools = [pages(url, require_approval={"never": {"read_only": True}})]
+        first = respond(base, {"tools": tools}).json
+        assert kinds(first) == ["mcp_list_tools", "mcp_call", "mcp_approval_request"]
+        answers = [answer_to(first["output"][-1], True), {"role": "user", "content": "Thanks."}]
+        second = respond(base, {"tools": tools, "previous_response_id": first["id"], "input": answers}).json
+    assert (kinds(second), server.erased) == (["mcp_call", "message"], ["y"])
+
+
+def test_a_conversation_goes_on_by_its_name(remote: tuple[Remote, str]) -> None:
+    server, url = remote
+    with running(app(ERASE, DONE)) as base:
+        conversation = request(base, "POST", "/v1/conversations", b"{}", content_type="application/json").json["id"]
+        _, asks = asked(base, url, conversation=conversation)
+        body = {"input": [answer_to(asks, True)], "tools": [pages(url)], "conversation": conversation}
+        assert kinds(respond(base, body).json) == ["mcp_call", "message"]
+        listed = request(base, "GET", f"/v1/conversations/{conversation}/items?order=asc").json["data"]
+    assert [item["type"] for item in listed] == [
+        "message", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "message",
+    ]  # fmt: skip
+    assert server.erased == ["bern"]
+
+
+def test_what_a_client_calls_a_server_is_not_this_servers_name_too(address: str) -> None:
+    toolbox = Toolbox([FunctionToolSet([pages__weight])])
+    with running(app(DONE, tools=toolbox)) as base:
+        taken = respond(base, {"tools": [pages(address)]})
+        other = respond(base, {"tools": [pages(address, server_label="mine")]})
+        own = respond(base, {"tools": [{"type": "mcp", "server_label": "pages"}]})
+    assert (taken.status, taken.error["param"]) == (400, "tools[0].server_label")
+    assert (other.status, own.status) == (200, 200)
+
+
+def pages__weight(page: str) -> int:
+    """The weight of a page.
+
+    Args:
+        page: its name.
+    """
+    return len(page)

@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from antiphon.catalog.toolbox import ToolSettings, open_toolbox
+from antiphon.catalog.toolbox import ToolSettings, client_servers, open_toolbox
+from antiphon.config import ToolsConfig
 from antiphon.errors import ConfigError
 from antiphon.tools import ToolCall
 
@@ -82,3 +83,12 @@ async def test_built_ins_are_functions_where_a_format_knows_functions_only(mine:
         assert "tokens.md" in (await offer.router.call(search)).text(envelope=False)
         opened = ToolCall(call_id="b", recipient="functions.browser__open", body='{"id": 0}', session="s")
         assert (await offer.router.call(opened)).ok
+
+
+def test_clients_name_servers_only_where_the_configuration_says_so() -> None:
+    assert client_servers(ToolsConfig()) is None
+    opened = client_servers(ToolsConfig(client_mcp=True, client_mcp_networks="127.0.0.0/8, fd00::/8"))
+    assert opened is not None
+    assert [str(network) for network in opened.networks] == ["127.0.0.0/8", "fd00::/8"]
+    with pytest.raises(ConfigError, match="client_mcp_networks"):
+        client_servers(ToolsConfig(client_mcp_networks="127.0.0.1/8"))

@@ -17,6 +17,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 from antiphon.api import create_app  # noqa: E402
 from antiphon.catalog.static import StaticCatalog  # noqa: E402
 from antiphon.generation import Model  # noqa: E402
+from antiphon.tools.mcp import ClientServers  # noqa: E402
 from kit.api import running  # noqa: E402
 from kit.client_server import ENVIRONMENTS, uv  # noqa: E402
 from kit.obedient import counting, matching  # noqa: E402
@@ -39,7 +40,7 @@ def main(cases: str = "100", seconds: str = "600") -> int:
         "schemathesis", "run", "--max-examples", cases, "--max-time", seconds, "--phases", "coverage,fuzzing,stateful",
         "--checks", CHECKS, "--continue-on-failure", "--no-shrink", "--generation-database", "none",
     ]  # fmt: skip
-    with running(create_app(catalog)) as base:
+    with running(create_app(catalog, client_mcp=ClientServers(seconds=1))) as base:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         cache = {"UV_CACHE_DIR": str(ENVIRONMENTS / "cache")}
         return subprocess.run([*command, f"{base}/openapi.json"], env={**env, **cache}, check=False).returncode

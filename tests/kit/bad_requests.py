@@ -194,6 +194,12 @@ def responses() -> Iterator[Bad]:
         {"input": [{"type": "item_reference", "id": "msg_0"}]},
         {"input": [{"type": "reasoning", "encrypted_content": "AAAA"}]},
         {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "http://127.0.0.1/"}]}]},
+        *({"input": [item]} for item in (
+            {"type": "mcp_approval_response"}, {"type": "mcp_approval_request", "id": "r1"},
+            {"type": "mcp_approval_response", "approval_request_id": "r1", "approve": True},
+            {"type": "mcp_approval_response", "approval_request_id": 5, "approve": "no"},
+            {"type": "mcp_list_tools", "server_label": "x", "tools": [{"name": 1}]},
+        )),
         {"previous_response_id": "resp_0"}, {"previous_response_id": "../../etc/passwd"}, {"previous_response_id": 1},
         {"previous_response_id": "resp_0' OR 1=1 --"}, {"conversation": "conv_0"}, {"conversation": {"id": 1}},
         {"background": True, "store": False}, {"max_output_tokens": 0}, {"max_output_tokens": -5},
@@ -233,6 +239,14 @@ def compactions() -> Iterator[Bad]:
         {"type": "mcp", "headers": {}},
         {"type": "mcp", "server_label": "../x"}, {"type": "mcp", "server_label": "x", "allowed_tools": 5},
         {"type": "web_search", "filters": 5}, {"type": "mcp", "server_url": "file:///etc/passwd"},
+        *({"type": "mcp", "server_label": "x", "server_url": url} for url in (
+            "", "http://10.0.0.1/mcp", "http://[::1]/", "http://0x7f000001/", "http://u:p@example.com/", 5,
+            "x" * 9000,
+        )),
+        {"type": "mcp", "server_label": "x", "server_url": "https://example.com/", "require_approval": "sometimes"},
+        {"type": "mcp", "server_label": "x", "server_url": "https://example.com/", "require_approval": {"never": 5}},
+        {"type": "mcp", "server_label": "x", "server_url": "https://example.com/", "headers": {"a": "b\r\nc: d"}},
+        {"type": "mcp", "server_label": "x", "server_url": "https://example.com/", "connector_id": "connector_gmail"},
     ]  # fmt: skip
     for tool in here:
         yield wrong(RESPONSES, None, tools=[tool])

@@ -35,7 +35,12 @@ REAL = Served(
     (sys.executable, "-c", "from antiphon.cli import main; main()", "serve", "--port", "0", "--json"),
     "smollm2 smollm2 minilm",
     obedient=False,
-    env={"ANTIPHON_SESSIONS_STORE": "memory", "ANTIPHON_LOG_ACCESS": "false"},
+    env={
+        "ANTIPHON_SESSIONS_STORE": "memory",
+        "ANTIPHON_LOG_ACCESS": "false",
+        "ANTIPHON_TOOLS_CLIENT_MCP": "true",
+        "ANTIPHON_TOOLS_CLIENT_MCP_NETWORKS": "127.0.0.0/8",
+    },
 )
 
 

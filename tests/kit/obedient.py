@@ -8,6 +8,7 @@ Models: ``small`` (ChatML), ``oss`` (Harmony, thinks first) and ``count`` (vecto
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 import sys
@@ -24,6 +25,7 @@ from antiphon.generation.compile import ReplyCompiler
 from antiphon.http.server.server import Server
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control, Piece
+from antiphon.tools.mcp import ClientServers
 from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, ids, token_bytes
 from kit.responses import CALL as OSS_CALL
 from kit.responses import CHANNEL, CONSTRAIN, HARMONY, MESSAGE, RETURN, START, VOCABULARY, harmony_ids
@@ -165,4 +167,6 @@ def catalog(context: int = 65536) -> StaticCatalog:
 
 if __name__ == "__main__":
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-    Server(create_app(catalog(2**20)), port=port, on_ready=lambda url: print(url, flush=True)).run()
+    here = ClientServers((ipaddress.ip_network("127.0.0.0/8"),))
+    application = create_app(catalog(2**20), client_mcp=here)
+    Server(application, port=port, on_ready=lambda url: print(url, flush=True)).run()

@@ -24,10 +24,14 @@ LONGEST = 64
 
 @dataclass(frozen=True, slots=True)
 class ClientServers:
-    """That clients may name MCP servers of their own: public ones, and those in ``networks``; ``most`` in a request."""
+    """That clients may name MCP servers of their own: public ones, and those in ``networks``; ``most`` in a request.
+
+    ``seconds`` is how long connecting may take, and listing a server's tools.
+    """
 
     networks: tuple[Network, ...] = ()
     most: int = 8
+    seconds: float = 15.0
 
     @property
     def reach(self) -> Reach:
@@ -36,7 +40,7 @@ class ClientServers:
             networks=self.networks,
             body=8 << 20,
             stream=32 << 20,
-            start=15.0,
+            start=self.seconds,
             tools=128,
             listing=500_000,
             checked=False,

@@ -126,14 +126,10 @@ class ItemReader:
                 yield self._call(item, path)
             case "function_call_output" | "custom_tool_call_output":
                 yield _output(item, path, calls)
-            case "mcp_call" if item.approval_request_id in approvals.calls:
-                yield from result_only(self._past_call(item, path), approvals.calls[item.approval_request_id])
-            case "code_interpreter_call" | "mcp_call" | "web_search_call":
+            case "code_interpreter_call" | "web_search_call":
                 yield from self._past_call(item, path)
-            case "mcp_approval_request":
-                yield _requested(item, path)
-            case "mcp_approval_response":
-                yield approvals.answer(item, path)
+            case "mcp_call" | "mcp_approval_request" | "mcp_approval_response":
+                yield from self._mcp(item, path, approvals)
             case "compaction":
                 yield self._summary(item, path)
             case kind if kind in UNREAD:
@@ -144,6 +140,16 @@ class ItemReader:
                     position=Position(path=f"{path}.type"),
                     hint=f"Known: message, {', '.join((*CALLS, *ANSWERS))}, reasoning, compaction, item_reference.",
                 )
+
+    def _mcp(self, item: InputItem, path: str, approvals: Approvals) -> Sequence[Message]:
+        """A call, or that it is requested or approved; of one that ran when it was approved the result alone."""
+        if item.type == "mcp_approval_request":
+            return (_requested(item, path),)
+        if item.type == "mcp_approval_response":
+            return (approvals.answer(item, path),)
+        call = approvals.calls.get(item.approval_request_id or "")
+        ran = self._past_call(item, path)
+        return ran if call is None else result_only(ran, call)
 
     def _reasoning(self, item: InputItem, path: str) -> Iterator[Message]:
         """``encrypted_content`` where there is some, because it is exact; else the text; else the summary."""

@@ -134,7 +134,7 @@ class Output:
 
     def approved(self, call: ApprovedCall) -> list[StreamEvent]:
         """A call of an earlier response, which runs now; its message is in the conversation already."""
-        named, text = call.named, call.message.text
+        named, text = call.named, str(call.message.text)
         item = self._new(lambda place: OpenMcpCall(place, named.server_label, named.name, call.request_id), OpenMcpCall)
         entry = ItemMessages(None, [])
         self.entries.append(entry)
