@@ -99,7 +99,7 @@ def test_a_chain_lists_a_server_once(remote: tuple[Remote, str]) -> None:
     assert [kinds(one) for one in (first, second, third)] == [
         ["mcp_list_tools", "message"], ["mcp_call", "message"], ["message"],
     ]  # fmt: skip
-    assert server.methods["tools/list"] - server.methods["tools/call"] <= 1, "but for what a call itself looks up"
+    assert (server.methods["tools/list"], server.methods["tools/call"]) == (1, 1)
 
 
 def test_the_client_is_let_in_by_what_nobody_else_sees(
@@ -335,3 +335,19 @@ def pages__weight(page: str) -> int:
         page: its name.
     """
     return len(page)
+
+
+def test_items_that_come_back_are_what_the_model_wrote(remote: tuple[Remote, str]) -> None:
+    server, url = remote
+    header = "assistant to=functions.pages__erase"
+    erase: tuple[Piece, ...] = (START, header, CHANNEL, "commentary ", CONSTRAIN, "json")
+    called = harmony_ids(*THOUGHT, *erase, MESSAGE, '{"page":  "bern"}', CALL)
+    engine = scripted(turns(called, harmony_ids(*FINAL)))
+    with running(responses_app(oss=engine, client_mcp=HERE)) as base:
+        first, request = asked(base, url)
+        sent = [{"role": "user", "content": "Erase it."}, *first["output"], answer_to(request, True)]
+        second = respond(base, {"input": sent, "tools": [pages(url)]}).json
+    prompt = bytes(id for id in engine.requests[-1][0] if id < 256).decode()
+    assert kinds(second) == ["mcp_call", "message"]
+    assert ('{"page":  "bern"}' in prompt, "The user wants the weather." in prompt) == (True, True)
+    assert (prompt.count("bern is erased"), server.erased, server.methods["tools/list"]) == (1, ["bern"], 1)

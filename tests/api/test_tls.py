@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import http.client
 import ssl
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from openai import AsyncOpenAI
 from websockets.asyncio.client import connect
 
@@ -25,33 +19,10 @@ from antiphon.errors import ConfigError
 from antiphon.http.server.server import Server
 from antiphon.http.tls import Certificate, certificate
 from kit.api import END, app, ids
+from kit.certificates import signed
 from kit.waiting import PATIENCE
 
 REPLY = ids("Paris.", END)
-
-
-def signed(folder: Path, name: str = "server", *, password: bytes | None = None) -> tuple[str, str]:
-    """A certificate for 127.0.0.1, signed by its own key; the paths of both."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    today = datetime.datetime.now(datetime.UTC)
-    built = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(today - datetime.timedelta(days=1))
-        .not_valid_after(today + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    form = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    cert_file, key_file = folder / f"{name}.pem", folder / f"{name}.key"
-    cert_file.write_bytes(built.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, form))
-    return str(cert_file), str(key_file)
 
 
 class Https:

@@ -10,6 +10,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _ODD = re.compile(r"[\x00-\x20\x7f\\]")
 _NUMERIC = re.compile(r"(^|\.)(\d+|0[xX][0-9a-fA-F]*)\.?$")
+_NO_NAME = re.compile(r"[][%:/?#@]")
 MAX_URL = 4096
 PORTS = (80, 443, 8080, 8443)
 
@@ -74,6 +75,8 @@ def objection(scheme: str, host: str, port: int | None, allowed: Sequence[Networ
     if scheme not in ("http", "https"):
         return f"only http and https are fetched, not {scheme or 'nothing'}"
     address = literal(host)
+    if address is None and (not host or _NO_NAME.search(host)):
+        return "the address must have a host"
     if address is None and _NUMERIC.search(host):
         return f"{host} is a number that some read as an address"
     if address is not None and not is_public(address, allowed):
