@@ -43,7 +43,7 @@ class Remote:
     def _server(self) -> MCPServer:
         server = MCPServer("pages")
 
-        @server.tool(annotations=ToolAnnotations(readOnlyHint=True))
+        @server.tool(annotations=ToolAnnotations(read_only_hint=True))
         def size(page: str) -> str:
             """The size of a page."""
             return f"{len(page)} letters"

@@ -34,10 +34,11 @@ class ClientConnections:
         if self._servers is None:
             return {}
         found = [self._tool_set(tool, path, self._servers) for path, tool in client_servers(tools, self._servers)]
+        self._resources.push_async_callback(_close, found)
         unlisted = []
         for server in found:
-            self._resources.push_async_callback(server.aclose)
-            if (listed := listed_before(entries, server.label)) is None:
+            listed = listed_before(entries, server.label)
+            if listed is None or len(listed) > server.reach.tools:
                 unlisted.append(server)
             else:
                 server.offer(listed)
@@ -52,3 +53,8 @@ class ClientConnections:
         if (reason := objection_to_text(server.url or "", servers.networks)) is not None:
             raise refused(f"{path}.server_url", f"{reason}.")
         return ClientToolSet(tool.server_label or "", server, servers.reach, tool.server_description or "")
+
+
+async def _close(servers: Sequence[ClientToolSet]) -> None:
+    """All at once: one that hangs is not waited for by the others."""
+    await asyncio.gather(*(server.aclose() for server in servers), return_exceptions=True)
