@@ -12,6 +12,7 @@ from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
 from antiphon.generation import Draft, Model, Plan, TurnRequest, check_visible, constrain, plan_turn
+from antiphon.http.client_mcp import ClientConnections
 from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
 from antiphon.tenancy import Tenant
@@ -34,7 +35,6 @@ from antiphon.wire.responses.read import (
 from antiphon.wire.responses.schema import Response, ResponsesRequest, TokensRequest
 from antiphon.wire.responses.tools import NO_SERVERS
 
-from .clients import ClientConnections
 from .memory import SocketTurn
 
 Result = TypeVar("Result")
