@@ -10,10 +10,11 @@ import pytest_asyncio
 
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from kit.llama_server import llama_embedder, llama_server
+from kit.sglang_server import sglang
 from kit.vllm_server import vllm
 from kit.waiting import until_idle
 
-__all__ = ["engine", "llama_embedder", "llama_server", "settings", "started_engine", "vllm"]
+__all__ = ["engine", "llama_embedder", "llama_server", "settings", "sglang", "started_engine", "vllm"]
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from antiphon.engines import Sampling, Step
-from antiphon.engines.llama_cpp.choices import together
+from antiphon.engines.choices import together
 from kit.waiting import PATIENCE, turns
 
 

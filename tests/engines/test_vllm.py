@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from antiphon.engines import Engine, EngineEnd, Sampling, Step
 from antiphon.engines.vllm import VllmEngine
 from antiphon.errors import EngineError, EngineLostError, OverloadedError, RequestError, UnsupportedError
 from antiphon.tokens import ByteTokenizer
-from kit.engine_contract import GREEDY, EngineContract, ids_of, steps_of
+from kit.engine_contract import ANN, GREEDY, EngineContract, ids_of, steps_of
 from kit.vllm_server import CONTEXT, END, SAYS, Vllm
 
 
@@ -31,6 +31,17 @@ class TestVllmEngine(EngineContract):
         return [1, 2, 3]
 
 
+class TestNativeVllmEngine(TestVllmEngine):
+    """The same over the route of ids."""
+
+    @pytest.fixture(autouse=True)
+    def _native(self, vllm: Vllm) -> Iterator[None]:
+        vllm.native = True
+        yield
+        assert {"token_ids", "sampling_params"} <= {key for body in vllm.natives for key in body} or not vllm.natives
+        assert all("prompt_logprobs" in body for body in vllm.requests)
+
+
 async def test_settings_go_out_whole_and_the_grammar_as_lark(subject: Engine, vllm: Vllm) -> None:
     sampling = Sampling(max_tokens=99, seed=2**63 + 5, logit_bias={7: -float("inf")}, min_p=0.1, top_k=0)
     async with aclosing(subject.generate([1, 2], sampling, grammar="%llguidance {}\nstart: /.*/\n")) as steps:
@@ -41,6 +52,58 @@ async def test_settings_go_out_whole_and_the_grammar_as_lark(subject: Engine, vl
     assert sent["logit_bias"] == {"7": -100.0}
     assert sent["structured_outputs"] == {"grammar": "%llguidance {}\nstart: /.*/\n"}
     assert last.end is EngineEnd.STOP
+
+
+async def test_the_route_of_ids_gets_all_that_completions_get(vllm: Vllm) -> None:
+    vllm.native = True
+    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}), grammar=True)
+    sampling = Sampling(max_tokens=99, seed=2**63 + 5, logit_bias={7: -float("inf")}, min_p=0.1, logprobs=20)
+    async with aclosing(engine.generate([1, 2], sampling, grammar="start: /.*/\n", tenant=ANN)) as steps:
+        received = [step async for step in steps]
+    (sent,) = vllm.natives
+    how = sent.pop("sampling_params")
+    assert sent == {
+        "model": "toy", "token_ids": [1, 2], "stream": True, "stream_options": {"include_usage": True},
+        "reasoning_ended": True, "cache_salt": ANN.domain(),
+    }  # fmt: skip
+    assert how == {
+        "max_tokens": CONTEXT - 2, "n": 1, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.1, "seed": 5,
+        "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "logit_bias": {"7": -100.0},
+        "stop_token_ids": [], "ignore_eos": False, "logprobs": 20, "detokenize": False,
+        "structured_outputs": {"grammar": "start: /.*/\n"},
+    }  # fmt: skip
+    assert received[-1].end is EngineEnd.STOP
+    await engine.aclose()
+
+
+async def test_the_route_of_ids_counts_the_sampled_id_among_alternatives_and_we_do_not(vllm: Vllm) -> None:
+    vllm.native = vllm.unlikely = True
+    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}))
+    (step, *_) = await steps_of(engine, [1], replace(GREEDY, logprobs=2))
+    (entry,) = step.logprobs
+    assert (entry.id, entry.logprob) == (SAYS[0], -0.5)
+    assert [(other.id, other.logprob) for other in entry.top] == [(SAYS[0] + 1, -0.1), (SAYS[0] + 2, -0.2)]
+    await engine.aclose()
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("cached", [None, 0, 2])
+async def test_what_it_says_of_its_cache_comes_with_the_last_end(vllm: Vllm, native: bool, cached: int | None) -> None:
+    vllm.native, vllm.cached = native, cached
+    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}))
+    steps = await steps_of(engine, [1], GREEDY, n=2)
+    assert [step.cached_tokens for step in steps] == [*[None] * (len(steps) - 1), cached]
+    assert [step.choice for step in steps if step.end] == [0, 1]
+    assert len(vllm.natives) == int(native)
+    await engine.aclose()
+
+
+@pytest.mark.parametrize("native", [False, True])
+async def test_a_text_is_cut_by_whichever_route_is_on(vllm: Vllm, native: bool) -> None:
+    vllm.native = native
+    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset())
+    assert await engine.tokenize("ab") == ([97, 98] if native else None)
+    await engine.aclose()
 
 
 async def test_log_probabilities_carry_the_bytes_of_their_ids(subject: Engine) -> None:

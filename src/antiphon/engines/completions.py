@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import replace
 
 import aiohttp
 import msgspec
 
 from antiphon.conversation import TokenLogprob
-from antiphon.errors import (
-    ContextError,
-    EngineError,
-    EngineLostError,
-    Position,
-    UnsupportedError,
-)
-from antiphon.tenancy import NOBODY, Tenant
+from antiphon.errors import ContextError, EngineError, EngineLostError, UnsupportedError
 from antiphon.tokens import Tokenizer
 
-from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
-from .http import MOST_LOGGED, NO_LIMIT, EventLines, HttpClient, check_context, failed
+from .engine import EngineInfo, Sampling, Step
+from .http import NO_LIMIT, HttpClient, event_values, failed
+from .remote import RemoteEngine
 
-log = logging.getLogger("antiphon.engines")
 
-UNKNOWN_LOGPROB = -9999.0
-"""For an id of which the server gives no log probability."""
+class TokenEntry(msgspec.Struct):
+    """An id with its log probability; ``rank`` 1 is the most probable."""
+
+    token_id: int
+    logprob: float
+    rank: int | None = None
+    top_logprobs: list[TokenEntry] = []
 
 
 class Logprobs(msgspec.Struct):
-    """Of a chunk. Tokens are spelled `token_id:N` (`return_tokens_as_token_ids`), as texts may collide."""
+    """Of a chunk. Tokens are spelled `token_id:N` (`return_tokens_as_token_ids`), as texts may collide; ``content``
+    has them as numbers, from routes that are about ids."""
 
     tokens: list[str] = []
     token_logprobs: list[float | None] = []
     top_logprobs: list[dict[str, float] | None] | None = None
+    content: list[TokenEntry] | None = None
 
 
 class Choice(msgspec.Struct):
@@ -49,93 +49,72 @@ class ErrorMessage(msgspec.Struct):
     message: str = "unknown error"
 
 
+class PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class Usage(msgspec.Struct):
+    prompt_tokens_details: PromptDetails | None = None
+
+
 class Chunk(msgspec.Struct):
     choices: list[Choice] = []
     error: ErrorMessage | None = None
+    usage: Usage | None = None
+
+    @property
+    def cached_tokens(self) -> int | None:
+        """How many ids of the prompt were in the server's cache, where it says so."""
+        details = self.usage and self.usage.prompt_tokens_details
+        return details.cached_tokens if details else None
 
 
-class CompletionsEngine(ABC):
-    """One model of such a server. ``name`` is the server's for the model; ``tokenizer`` gives log probabilities bytes.
+class CompletionsEngine(RemoteEngine):
+    """One model of such a server. ``name`` is the server's for the model.
 
     A subclass says its `body`; what it must add to that of OpenAI is how ids come back, and how a grammar goes out.
     """
 
+    path = "/v1/completions"
     ids_hint: str | None = None
     """What to do about a server that gives no ids back, for people."""
 
     def __init__(
         self, client: HttpClient, name: str, tokenizer: Tokenizer, info: EngineInfo, *, share_cache: bool = False
     ) -> None:
-        """``share_cache``: owners may find each other's prompts in the server's cache."""
-        self._share_cache = share_cache
+        super().__init__(tokenizer, info, share_cache=share_cache)
         self._client = client
         self._name = name
-        self._tokenizer = tokenizer
-        self._info = info
 
     @abstractmethod
     def body(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
     ) -> dict[str, object]:
-        """The JSON of a streamed request. All sampling is to be named: servers have defaults of their own.
+        """The JSON of a streamed request, as for `steps`."""
 
-        The server may reuse what it has of a prompt among requests of one ``domain`` only; empty: of everybody.
-        """
-
-    @property
-    def info(self) -> EngineInfo:
-        return self._info
-
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
+    async def steps(
+        self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
     ) -> AsyncGenerator[Step, None]:
-        """The tenant's affinity needs nothing: such servers find a session's cache by its prompt."""
-        self._check(prompt, n=n, grammar=grammar)
-        if sampling.max_tokens == 0:
-            for choice in range(n):
-                yield Step((), choice, end=EngineEnd.LENGTH_OUTPUT)
-            return
-        domain = tenant.domain(shared=self._share_cache)
+        """The last step waits for what the server says of its cache, which follows the last choice's end."""
         body = self.body(prompt, sampling, n=n, grammar=grammar, domain=domain)
-        room = self._info.context - len(prompt)
-        open_choices, lines = n, EventLines()
-        async with self._client.open_reply("POST", "/v1/completions", body, refuse) as reply:
-            async for data in reply.content.iter_any():
-                for _, value in lines.feed(data):
-                    if not value.startswith(b"{"):
-                        continue
-                    for step in self._steps(msgspec.json.decode(value, type=Chunk), sampling, room):
-                        open_choices -= step.end is not None
+        room = self.room(prompt)
+        open_choices, last, cached = n, None, None
+        async with self._client.open_reply("POST", self.path, body, refuse) as reply:
+            async for value in event_values(reply):
+                chunk = msgspec.json.decode(value, type=Chunk)
+                cached = cached if chunk.cached_tokens is None else chunk.cached_tokens
+                for step in self._steps(chunk, sampling, room):
+                    open_choices -= step.end is not None
+                    if open_choices:
                         yield step
-        if open_choices:
+                    else:
+                        last = step
+        if last is None:
             raise EngineLostError("the engine ended its stream in the middle of a reply")
-
-    async def score(
-        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
-    ) -> tuple[TokenLogprob | None, ...]:
-        raise UnsupportedError(f"{self._info.name} reports no log probabilities of a prompt")
-
-    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
-        raise UnsupportedError(f"embeddings are not taken from {self._info.name}")
-
-    async def tokenize(self, text: str) -> list[int] | None:
-        return None
+        yield replace(last, cached_tokens=cached)
 
     async def aclose(self) -> None:
         await self._client.aclose()
-
-    def _check(self, prompt: Sequence[int], *, n: int, grammar: str | None) -> None:
-        check_context(prompt, self._info.context)
-        if grammar is not None and not self._info.grammar:
-            raise UnsupportedError("this engine was not declared to take grammars")
-        if not 1 <= n <= self._info.slots:
-            raise UnsupportedError(f"this engine cannot make {n} choices", position=Position(path="n"))
 
     def _steps(self, chunk: Chunk, sampling: Sampling, room: int) -> list[Step]:
         if chunk.error is not None:
@@ -145,45 +124,29 @@ class CompletionsEngine(ABC):
     def _step(self, choice: Choice, sampling: Sampling, room: int) -> Step:
         if choice.token_ids is None:
             raise EngineError("the server does not give token ids back", code="engine_too_old", hint=self.ids_hint)
-        end = None
-        match choice.finish_reason:
-            case None:
-                pass
-            case "length":
-                end = EngineEnd.LENGTH_CONTEXT if sampling.max_tokens > room else EngineEnd.LENGTH_OUTPUT
-            case "stop":
-                end = EngineEnd.STOP
-            case reason:
-                log.warning("the engine ended a reply by %r", reason[:MOST_LOGGED])
-                raise EngineLostError("the engine gave a reply up")
-        return Step(tuple(choice.token_ids), choice.index, self._logprobs(choice, sampling), end=end)
+        end = None if choice.finish_reason is None else self.end(choice.finish_reason, sampling, room)
+        logprobs = () if sampling.logprobs is None else tuple(self._logprobs(choice, sampling.logprobs))
+        return Step(tuple(choice.token_ids), choice.index, logprobs, end=end)
 
-    def _logprobs(self, choice: Choice, sampling: Sampling) -> tuple[TokenLogprob, ...]:
-        reported = choice.logprobs
-        if reported is None or sampling.logprobs is None or choice.token_ids is None:
-            return ()
-        tops = reported.top_logprobs or [None] * len(choice.token_ids)
-        return tuple(
-            self._logprob(id, logprob, self._alternatives(top or {}, sampling.logprobs))
-            for id, logprob, top in zip(choice.token_ids, reported.token_logprobs, tops, strict=True)
-        )
-
-    def _alternatives(self, top: dict[str, float], count: int) -> tuple[TokenLogprob, ...]:
-        """The ``count`` most probable; the server adds the sampled id where it is not among them."""
-        best = sorted(top.items(), key=lambda pair: -pair[1])[:count]
-        return tuple(self._logprob(int(name.removeprefix("token_id:")), logprob) for name, logprob in best)
-
-    def _logprob(self, id: int, logprob: float | None, top: tuple[TokenLogprob, ...] = ()) -> TokenLogprob:
-        piece = self._tokenizer.piece(id)
-        data = piece if isinstance(piece, bytes) else b""
-        return TokenLogprob(id, data, UNKNOWN_LOGPROB if logprob is None else logprob, top)
+    def _logprobs(self, choice: Choice, count: int) -> Iterator[TokenLogprob]:
+        reported, ids = choice.logprobs, choice.token_ids or []
+        if reported is None:
+            return
+        if reported.content is not None:
+            for entry in reported.content:
+                ranked = (one for one in entry.top_logprobs if one.rank is None or one.rank <= count)
+                top = self.best(((one.token_id, one.logprob) for one in ranked), count)
+                yield self.logprob(entry.token_id, entry.logprob, top)
+            return
+        tops = reported.top_logprobs or [None] * len(ids)
+        for id, logprob, named in zip(ids, reported.token_logprobs, tops, strict=True):
+            pairs = ((int(name.removeprefix("token_id:")), value) for name, value in (named or {}).items())
+            yield self.logprob(id, logprob, self.best(pairs, count))
 
 
 def open_client(url: str, key: str | None, *, streams: int) -> HttpClient:
     """A client of the server at ``url``, of whose replies at most ``streams`` are open at once; more wait here."""
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    connector = aiohttp.TCPConnector(limit=streams, force_close=True)
-    return HttpClient(aiohttp.ClientSession(url, connector=connector, headers=headers, timeout=NO_LIMIT))
+    return HttpClient(url, aiohttp.TCPConnector(limit=streams, force_close=True), key=key, timeout=NO_LIMIT)
 
 
 class _Card(msgspec.Struct):
@@ -210,16 +173,32 @@ async def served_model(client: HttpClient, name: str | None) -> tuple[str, int]:
 
 
 class _Refusal(msgspec.Struct):
-    error: ErrorMessage
+    error: ErrorMessage | str | None = None
+    message: str | None = None
 
 
 def refuse(status: int, body: bytes) -> Exception:
     """An answer that is not 200, as one of our errors."""
+    return refusal(status, _words(body))
+
+
+def refusal(status: int, words: str) -> Exception:
+    """A server's refusal in its own words as one of our errors."""
+    if status == 400 and (limit := re.search(r"context length\D*(\d+)", words)):
+        return ContextError(f"prompt and answer do not fit the engine's context of {limit[1]} tokens")
+    return failed(status, words)
+
+
+def _words(body: bytes) -> str:
+    plain = body[:200].decode("utf-8", "replace")
     try:
-        message = msgspec.json.decode(body, type=_Refusal).error.message
+        answer = msgspec.json.decode(body, type=_Refusal)
     except msgspec.MsgspecError:
-        message = body[:200].decode("utf-8", "replace")
-    if status == 400 and "maximum context length" in message:
-        numbers = re.findall(r"\d+", message)
-        return ContextError(f"prompt and answer do not fit the engine's context of {next(iter(numbers), '?')} tokens")
-    return failed(status, message)
+        return plain
+    error = answer.error.message if isinstance(answer.error, ErrorMessage) else answer.error
+    return error or answer.message or plain
+
+
+def unanswered(status: int, body: bytes) -> Exception:
+    """For a request that a server need not know."""
+    return UnsupportedError(f"the server does not say ({status})")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -29,10 +30,17 @@ SHORT = aiohttp.ClientTimeout(total=60)
 
 
 class HttpClient:
-    """A session with an engine's server, and the replies of it that are being read."""
+    """A session with an engine's server, and the replies of it that are being read.
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
+    ``url`` is the server's root, which may have a path: what is requested lies below it.
+    """
+
+    def __init__(
+        self, url: str, connector: aiohttp.BaseConnector, *, key: str | None = None, timeout: aiohttp.ClientTimeout
+    ) -> None:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        origin, self._root = origin_and_path(url)
+        self._session = aiohttp.ClientSession(origin, connector=connector, headers=headers, timeout=timeout)
         self._replies: set[aiohttp.ClientResponse] = set()
 
     @asynccontextmanager
@@ -64,7 +72,7 @@ class HttpClient:
         content = None if body is None else msgspec.json.encode(body)
         headers = {"Content-Type": "application/json"}
         try:
-            return await self._session.request(method, path, data=content, headers=headers)
+            return await self._session.request(method, self._root + path, data=content, headers=headers)
         except aiohttp.ClientConnectorError as error:
             hint = "It is down or just starting: try again in a moment."
             raise OverloadedError("the engine cannot be reached", code=UNREACHABLE, hint=hint) from error
@@ -76,6 +84,12 @@ class HttpClient:
         for reply in self._replies:
             reply.content.set_exception(aiohttp.ClientConnectionError("closed here"))
         await self._session.close()
+
+
+def origin_and_path(url: str) -> tuple[str, str]:
+    """``https://host:8000/engines/a/`` → ``https://host:8000`` and ``/engines/a``; without a path: ``""``."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
 
 def failed(status: int, words: str) -> AntiphonError:
@@ -111,6 +125,17 @@ class EventLines:
         *lines, self._rest = (self._rest + data).split(b"\n")
         parts = (line.rstrip(b"\r").partition(b":") for line in lines)
         return [(field, value.removeprefix(b" ")) for field, _, value in parts if field]
+
+
+async def event_values(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    """The JSON of each event of a stream of chunks, up to ``data: [DONE]`` or the stream's end."""
+    lines = EventLines()
+    async for data in reply.content.iter_any():
+        for _, value in lines.feed(data):
+            if value == b"[DONE]":
+                return
+            if value.startswith(b"{"):
+                yield value
 
 
 def check_context(prompt: Sequence[int], context: int, *, room: int = 1) -> None:

@@ -13,7 +13,7 @@ from .kind import EngineSettings, ModelSpec
 
 
 class ServerSettings(EngineSettings, frozen=True, kw_only=True):
-    """``url`` is the server's root. Its key is in the environment variable ``key_variable`` or the file ``key_file``;
+    """``url`` is the server's root, which may have a path. Its key is in the environment variable ``key_variable`` or the file ``key_file``;
     neither: it takes none. ``grammar``: whether the server takes llguidance's grammars; None: found out.
     ``share_cache``: whether owners may find each other's prompts in its cache; None: what ``[engine]`` says."""
 
@@ -67,8 +67,8 @@ def url_fault(url: str) -> str | None:
         return "it needs a url, as in http://127.0.0.1:8000"
     if address.username or address.password or address.query or address.fragment:
         return "it has more than an address; a key goes into key_variable or key_file"
-    if address.path not in ("", "/"):
-        return "it is the server's root, as in http://127.0.0.1:8000, without /v1"
+    if address.path.rstrip("/").endswith("/v1"):
+        return "it is the server's root, as in http://127.0.0.1:8000 or http://127.0.0.1:8000/engines/a, without /v1"
     return None
 
 

@@ -1,4 +1,4 @@
-"""vLLM over its OpenAI-compatible server: completions with ids in and ids out (`return_token_ids`, vLLM 0.10.2 on)."""
+"""vLLM's own server: its route of ids where it has one (`/inference/v1/generate`), else completions of ids (0.10.2 on)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from antiphon.errors import EngineError, RequestError, UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
-from .completions import CompletionsEngine, open_client, refuse, served_model
+from .completions import CompletionsEngine, open_client, refuse, served_model, unanswered
 from .engine import EngineInfo, Ranking, Sampling
+from .http import HttpClient
 from .kind import ModelSpec, Task
 from .probe import takes_grammars
+from .remote import LEAST_BIAS
 from .server import ServerSettings
 
 MAX_LOGPROBS = 20
@@ -49,13 +51,12 @@ class Vllm(ServerSettings, frozen=True, kw_only=True, tag="vllm"):
 
 
 class VllmEngine(CompletionsEngine):
-    """Made by `connect`."""
+    """Made by `connect`; over completions, which every such server has."""
 
     ids_hint = "vLLM 0.10.2 and later do."
 
-    @classmethod
+    @staticmethod
     async def connect(
-        cls,
         url: str,
         *,
         tokenizer: Tokenizer,
@@ -71,25 +72,27 @@ class VllmEngine(CompletionsEngine):
 
         ``tokenizer`` and ``end_ids`` are the model's own: vLLM reports neither. ``grammar``: it takes llguidance's
         grammars, as its structured output backends `guidance` and `auto` do; None tries. ``ranks``: its model is a
-        cross-encoder, and does not generate. Errors: `OverloadedError` when nobody answers there.
+        cross-encoder, and does not generate. A server with the route of ids gets its requests there. Errors:
+        `OverloadedError` when nobody answers there.
         """
         client = open_client(url, key, streams=streams)
         try:
             name, context = await served_model(client, model)
             info = declared(context, streams, end_ids, grammar=True, ranks=ranks)
+            kind = NativeVllmEngine if not ranks and await _has_ids_route(client) else VllmEngine
             if grammar is None:
-                send = cls(client, name, tokenizer, info).generate
+                send = kind(client, name, tokenizer, info).generate
                 grammar = await takes_grammars(lambda ids, how, text: send(ids, how, grammar=text), tokenizer, end_ids)
         except BaseException:
             await client.aclose()
             raise
-        return cls(client, name, tokenizer, replace(info, grammar=grammar), share_cache=share_cache)
+        return kind(client, name, tokenizer, replace(info, grammar=grammar), share_cache=share_cache)
 
     async def score(
         self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
     ) -> tuple[TokenLogprob | None, ...]:
         """It makes one token besides, which is dropped: it makes one at least."""
-        self._check(prompt, n=1, grammar=None)
+        self.check(prompt, Sampling(max_tokens=1), n=1, grammar=None)
         body: dict[str, object] = {
             "model": self._name,
             "prompt": list(prompt),
@@ -134,30 +137,45 @@ class VllmEngine(CompletionsEngine):
         if tops is None:
             return None
         best = sorted(tops.items(), key=lambda pair: -pair[1].logprob)[:alternatives]
-        others = tuple(self._logprob(other, score.logprob) for other, score in best)
+        others = tuple(self.logprob(other, score.logprob) for other, score in best)
         own = tops.get(id)
-        return self._logprob(id, own.logprob if own else None, others)
+        return self.logprob(id, own.logprob if own else None, others)
 
     async def tokenize(self, text: str) -> list[int] | None:
+        """By its tokenizer's route, or that which renders completions, whichever is on."""
         body = {"model": self._name, "prompt": text, "add_special_tokens": False}
-        try:
-            async with self._client.open_reply("POST", "/tokenize", body, unanswered) as reply:
-                return msgspec.json.decode(await reply.read(), type=_Tokens).tokens
-        except UnsupportedError:
-            return None
+        for path in ("/tokenize", "/v1/completions/render"):
+            try:
+                async with self._client.open_reply("POST", path, body, unanswered) as reply:
+                    answer = msgspec.json.decode(await reply.read(), type=_Tokens | list[_Rendered])
+            except (UnsupportedError, msgspec.ValidationError):
+                continue
+            return answer.tokens if isinstance(answer, _Tokens) else [id for part in answer for id in part.token_ids]
+        return None
 
     def body(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
     ) -> dict[str, object]:
-        """All is named: vLLM would else take defaults from the model's `generation_config.json`."""
         body: dict[str, object] = {
             "model": self._name,
             "prompt": list(prompt),
-            # vLLM refuses more than its context has room for.
-            "max_tokens": min(sampling.max_tokens, self._info.context - len(prompt)),
-            "n": n,
             "stream": True,
+            "stream_options": {"include_usage": True},
             "return_token_ids": True,
+            **self._sampling(prompt, sampling, n=n, grammar=grammar),
+        }
+        if sampling.logprobs is not None:
+            body |= {"logprobs": sampling.logprobs, "return_tokens_as_token_ids": True}
+        if domain:
+            body["cache_salt"] = domain
+        return body
+
+    def _sampling(self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None) -> dict[str, object]:
+        """What both routes call alike. All is named: vLLM would else take defaults of `generation_config.json`."""
+        sent: dict[str, object] = {
+            # vLLM refuses more than its context has room for.
+            "max_tokens": min(sampling.max_tokens, self.room(prompt)),
+            "n": n,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "top_k": sampling.top_k,
@@ -169,16 +187,54 @@ class VllmEngine(CompletionsEngine):
             "ignore_eos": sampling.ignore_eos,
         }
         if sampling.seed is not None:
-            body["seed"] = sampling.seed % _SEEDS
+            sent["seed"] = sampling.seed % _SEEDS
         if sampling.logit_bias:
-            body["logit_bias"] = {str(id): max(-100.0, bias) for id, bias in sampling.logit_bias.items()}
-        if sampling.logprobs is not None:
-            body |= {"logprobs": sampling.logprobs, "return_tokens_as_token_ids": True}
+            sent["logit_bias"] = {str(id): max(LEAST_BIAS, bias) for id, bias in sampling.logit_bias.items()}
         if grammar is not None:
-            body["structured_outputs"] = {"grammar": grammar}
+            sent["structured_outputs"] = {"grammar": grammar}
+        return sent
+
+
+class NativeVllmEngine(VllmEngine):
+    """Over the route that is about ids alone (`--enable-scale-out`): nothing of a reply becomes text on the way."""
+
+    path = "/inference/v1/generate"
+
+    def body(
+        self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
+    ) -> dict[str, object]:
+        sent = self._sampling(prompt, sampling, n=n, grammar=grammar) | {"detokenize": False}
+        if sampling.logprobs is not None:
+            # It counts the sampled id among the alternatives.
+            sent["logprobs"] = min(sampling.logprobs + 1, MAX_LOGPROBS)
+        body: dict[str, object] = {
+            "model": self._name,
+            "token_ids": list(prompt),
+            "sampling_params": sent,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if grammar is not None:
+            # A grammar of ours is of the whole reply, its reasoning included.
+            body["reasoning_ended"] = True
         if domain:
             body["cache_salt"] = domain
         return body
+
+
+async def _has_ids_route(client: HttpClient) -> bool:
+    """Whether the server has it: one that does says what is missing in an empty request."""
+    try:
+        async with client.open_reply("POST", NativeVllmEngine.path, {}, _lacking):
+            return True
+    except UnsupportedError:
+        return False
+    except RequestError:
+        return True
+
+
+def _lacking(status: int, body: bytes) -> Exception:
+    return RequestError("something is missing") if status in (400, 422) else unanswered(status, body)
 
 
 class _Score(msgspec.Struct):
@@ -211,6 +267,10 @@ class _Tokens(msgspec.Struct):
     tokens: list[int]
 
 
+class _Rendered(msgspec.Struct):
+    token_ids: list[int]
+
+
 def declared(
     context: int, streams: int, end_ids: frozenset[int] = frozenset(), *, grammar: bool, ranks: bool = False
 ) -> EngineInfo:
@@ -225,8 +285,3 @@ def declared(
         scores=not ranks,
         ranks=ranks,
     )
-
-
-def unanswered(status: int, body: bytes) -> Exception:
-    """For a call that a server need not have."""
-    return UnsupportedError(f"the server does not say ({status})")

@@ -225,6 +225,7 @@ MODELS = {
     "model_error": error(500, "A file of the model is missing, broken, or too large for this machine.", ModelError),
     "not_a_ranker": error(500, "The model, or the server that runs it, has nothing that scores a pair of texts.",
                          ModelError),
+    "not_generative": error(500, "The model that the engine's server runs writes no text.", ModelError),
     "model_load": error(500, "The engine cannot load the model's file.", ModelError),
     "model_unreadable": error(500, "The model's file cannot be read.", ModelError),
     "model_digest": error(500, "A downloaded file has another SHA-256 than the catalog says.", ModelError),

@@ -52,9 +52,8 @@ class LlamaClient:
         fragments: Fragments,
     ) -> None:
         """``side`` carries the short calls, so that they never wait behind replies."""
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._streams = HttpClient(aiohttp.ClientSession(base, connector=connector, headers=headers, timeout=NO_LIMIT))
-        self._calls = HttpClient(aiohttp.ClientSession(base, connector=side, headers=headers, timeout=SHORT))
+        self._streams = HttpClient(base, connector, key=key, timeout=NO_LIMIT)
+        self._calls = HttpClient(base, side, key=key, timeout=SHORT)
         self._fragments = fragments
 
     async def model(self, *, embeddings: bool = False) -> ServedModel:

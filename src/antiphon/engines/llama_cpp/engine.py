@@ -9,13 +9,13 @@ from contextlib import aclosing, suppress
 from functools import partial
 
 from antiphon.conversation import TokenLogprob
+from antiphon.engines.choices import together
 from antiphon.engines.engine import Embeddings, EngineInfo, Ranking, Sampling, Step
 from antiphon.engines.turns import embed_in_turns, rank_in_turns
 from antiphon.errors import AntiphonError, EngineError, OverloadedError, UnsupportedError
 from antiphon.tenancy import NOBODY, DomainGate, Tenant
 
 from .child_process import ChildProcess
-from .choices import together
 from .client import LlamaClient, ServedModel, check
 from .scoring import Forced, ScoreMemo
 from .settings import LlamaCppSettings

@@ -1,4 +1,4 @@
-"""Several choices of one prompt as requests of their own, where each must be sent to a slot by number."""
+"""Several choices of one prompt as requests of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
-from antiphon.engines.engine import Sampling, Step
+from .engine import Sampling, Step
 
 One = Callable[[Sampling], AsyncGenerator[Step, None]]
 
