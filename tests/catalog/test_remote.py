@@ -196,7 +196,7 @@ TABLE = 'tokenizer = "t"\n[models.far.engine]\nkind = "vllm"\n'
         (TABLE + 'url = "http://x/v1"', "engine.url", "without /v1"),
         (TABLE + 'url = "http://x"\nkey_variable = "A"\nkey_file = "b"', "engine.key_file", "cannot both"),
         (TABLE + "url = 5", "engine.url", "Expected `str`"),
-        ('url = "http://x"', "engine.url", "url is for the engines llama_server and vllm"),
+        ('url = "http://x"', "engine.url", "url is for the engines grpc, llama_server, sglang and vllm"),
         ('tokenizer = "t"', "tokenizer", "vocabulary of its model's file"),
     ],
 )

@@ -63,7 +63,7 @@ def test_an_unknown_engine_is_reported_with_its_model_and_the_engines_there_are(
     ("table", "key", "words"),
     [
         ('[models.said.engine]\nkind = "scripted"\nreplay = "x"', "engine.replay", "Did you mean reply"),
-        ('[models.said.engine]\nkind = "scripted"\nurl = "x"', "engine.url", "llama_server and vllm"),
+        ('[models.said.engine]\nkind = "scripted"\nurl = "x"', "engine.url", "grpc, llama_server, sglang and vllm"),
         ('[models.said.engine]\nkind = "scripted"\ndelay = "x"', "engine.delay", "Expected `float`, got `str`"),
         ('reply = "x"\n[models.said.engine]\nkind = "scripted"', "reply", "[models.said.engine]"),
         ("engine = 3", "engine.kind", "Expected `str`"),

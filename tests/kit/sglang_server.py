@@ -1,4 +1,4 @@
-"""A small server that speaks SGLang's own wire as it is in its source, and the fixture that runs it on a real socket."""
+"""A small server that speaks SGLang's own wire as its source has it, and the fixture that runs it on a real socket."""
 
 from __future__ import annotations
 

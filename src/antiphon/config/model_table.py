@@ -116,8 +116,9 @@ def _check_setting(name: str, setting: str, settings: type[EngineSettings], file
     path = dotted(("models", name, KEY, setting))
     owners = [one for one in built_in_kinds() if setting in _names(engine_kind(one))]
     if owners:
-        plural = "s" if len(owners) > 1 else ""
-        hint = f"{setting} is for the engine{plural} {' and '.join(owners)}."
+        *others, last = owners
+        names = f"engines {', '.join(others)} and {last}" if others else f"engine {last}"
+        hint = f"{setting} is for the {names}."
     else:
         hint = near(setting, ["kind", *known])
     raise ConfigError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ class ServerSettings(EngineSettings, frozen=True, kw_only=True):
     share_cache: bool | None = None
 
     remote: ClassVar[bool] = True
+    schemes: ClassVar[tuple[str, ...]] = ("http", "https")
     needs_tokenizer: ClassVar[bool] = True
     paths: ClassVar[frozenset[str]] = frozenset({"key_file"})
 
@@ -40,7 +42,7 @@ class ServerSettings(EngineSettings, frozen=True, kw_only=True):
             return "key_file", "key_variable and key_file cannot both be given"
         if self.key_variable.startswith("ANTIPHON_"):
             return "key_variable", "it begins with ANTIPHON_, as only keys of the configuration do"
-        wrong = url_fault(self.url)
+        wrong = url_fault(self.url, self.schemes)
         return ("url", wrong) if wrong else None
 
     async def key(self, model: ModelSpec) -> str | None:
@@ -57,18 +59,19 @@ class ServerSettings(EngineSettings, frozen=True, kw_only=True):
         return key
 
 
-def url_fault(url: str) -> str | None:
+def url_fault(url: str, schemes: Collection[str]) -> str | None:
     """Why this is not the root of a server. What may be a secret in it is not repeated."""
+    example = f"{next(iter(schemes))}://127.0.0.1:8000"
     try:
         address = urlsplit(url)
     except ValueError:
         return "it is no URL"
-    if address.scheme not in ("http", "https") or not address.hostname:
-        return "it needs a url, as in http://127.0.0.1:8000"
+    if address.scheme not in schemes or not address.hostname:
+        return f"it needs a url, as in {example}"
     if address.username or address.password or address.query or address.fragment:
         return "it has more than an address; a key goes into key_variable or key_file"
     if address.path.rstrip("/").endswith("/v1"):
-        return "it is the server's root, as in http://127.0.0.1:8000 or http://127.0.0.1:8000/engines/a, without /v1"
+        return f"it is the server's root, as in {example} or {example}/engines/a, without /v1"
     return None
 
 

@@ -28,7 +28,7 @@ MAX_LOGPROBS = 20
 STREAMS = 256
 """Replies requested at once."""
 
-_RESERVED = 2
+RESERVED = 2
 """Tokens of its context that the server leaves unused in every request."""
 _SEEDS = 2**63
 """Seeds are signed 64-bit numbers there."""
@@ -94,7 +94,7 @@ class SglangEngine(RemoteEngine):
             facts = await _facts(calls)
             if facts.is_embedding:
                 raise ModelError("the server's model makes embeddings and writes no text", code="not_generative")
-            context = min(context, facts.max_total_num_tokens or context) - _RESERVED
+            context = min(context, facts.max_total_num_tokens or context) - RESERVED
             info = declared(context, streams, end_ids, grammar=True, seeds=facts.enable_deterministic_inference)
             if grammar is None and facts.grammar_backend in (None, _GUIDANCE):
                 send = cls(client, calls, tokenizer, info).generate
@@ -187,7 +187,7 @@ class SglangEngine(RemoteEngine):
     def _step(self, event: _Event, count: int, sampling: Sampling, room: int) -> Step:
         """The step of an event that comes after ``count`` ids.
 
-        A server gives all ids so far, or with ``--incremental-streaming-output`` the new ones; it counts all either way.
+        A server gives all ids so far, or, with ``--incremental-streaming-output``, the new ones; it counts all of them.
         """
         meta = event.meta_info
         if event.error is not None:
@@ -285,8 +285,10 @@ async def _facts(client: HttpClient) -> _Facts:
 def declared(
     context: int, streams: int, end_ids: frozenset[int] = frozenset(), *, grammar: bool, seeds: bool = False
 ) -> EngineInfo:
-    """What this engine can do with a model. ``seeds``: the server was started with ``--enable-deterministic-inference``,
-    and honours them; others ignore them."""
+    """What this engine can do with a model.
+
+    ``seeds``: the server was started with ``--enable-deterministic-inference``, and honours them; others ignore them.
+    """
     return EngineInfo(
         name="sglang",
         context=context,

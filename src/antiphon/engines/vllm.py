@@ -1,4 +1,4 @@
-"""vLLM's own server: its route of ids where it has one (`/inference/v1/generate`), else completions of ids (0.10.2 on)."""
+"""vLLM's own server: its route of ids (`/inference/v1/generate`) where that is on, else completions (0.10.2 on)."""
 
 from __future__ import annotations
 

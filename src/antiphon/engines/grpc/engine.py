@@ -1,0 +1,190 @@
+"""An engine on a gRPC server: ids in and ids out, streamed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from uuid import uuid4
+
+from antiphon.conversation import TokenLogprob
+from antiphon.engines.choices import together
+from antiphon.engines.engine import EngineInfo, Sampling, Step
+from antiphon.engines.probe import takes_grammars
+from antiphon.engines.remote import Aborts, RemoteEngine
+from antiphon.errors import (
+    ConfigError,
+    EngineError,
+    EngineLostError,
+    ModelError,
+    OverloadedError,
+    Position,
+    UnsupportedError,
+)
+from antiphon.tokens import Tokenizer
+
+from .client import GrpcClient
+from .kind import STREAMS
+from .mlx import MlxService
+from .service import Part, Served, Service, Wanted
+from .sglang import SglangService
+from .trtllm import TrtllmService
+from .vllm import VllmService
+
+SERVICES: tuple[Service, ...] = (VllmService(), SglangService(), TrtllmService(), MlxService())
+
+
+class GrpcEngine(RemoteEngine):
+    """Made by `connect`, which finds out what the server is."""
+
+    def __init__(
+        self, client: GrpcClient, service: Service, tokenizer: Tokenizer, info: EngineInfo, *, share_cache: bool = False
+    ) -> None:
+        super().__init__(tokenizer, info, share_cache=share_cache)
+        self._client = client
+        self._service = service
+        self._aborts = Aborts(self._abort)
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str,
+        *,
+        tokenizer: Tokenizer,
+        end_ids: frozenset[int],
+        key: str | None = None,
+        grammar: bool | None = False,
+        streams: int = STREAMS,
+        share_cache: bool = False,
+    ) -> GrpcEngine:
+        """``url`` is grpc://host:port, or grpcs:// over TLS. ``tokenizer`` and ``end_ids`` are the model's own; the
+        server's ends are added to them.
+
+        ``grammar``: it takes llguidance's grammars; None tries. ``share_cache``: owners may find each other's prompts
+        in the server's cache; most servers cannot keep them apart, and are a `ConfigError` without it. Other errors:
+        `OverloadedError` when nobody answers there or the server is not healthy, `EngineError` for one that speaks
+        none of the protocols, `ModelError` for a model that writes no text.
+        """
+        client = GrpcClient(url, key=key, streams=streams)
+        try:
+            service, served = await _found(client)
+            if service.caches and not share_cache:
+                raise _shared(service)
+            if not await client.call(f"{service.path}/HealthCheck", b"", service.healthy):
+                raise OverloadedError(
+                    "the engine is not ready", hint="It is starting or ending: try again in a moment."
+                )
+            info = declared(service, served.context, streams, end_ids | served.end_ids, grammar=service.grammars)
+            if grammar is None and service.grammars:
+                send = cls(client, service, tokenizer, info).generate
+                grammar = await takes_grammars(
+                    lambda ids, how, text: send(ids, how, grammar=text), tokenizer, info.end_ids
+                )
+        except BaseException:
+            await client.aclose()
+            raise
+        info = replace(info, grammar=bool(grammar) and service.grammars)
+        return cls(client, service, tokenizer, info, share_cache=share_cache)
+
+    async def steps(
+        self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
+    ) -> AsyncGenerator[Step, None]:
+        """Choices are requests of their own, which find each other's prompt in the server's cache."""
+        if domain and self._service.caches:
+            raise UnsupportedError("the engine's server takes no cache_salt", position=Position(path="cache_salt"))
+        reply = partial(self._reply, prompt, grammar)
+        async for step in reply(sampling) if n == 1 else together(reply, sampling, n):
+            yield step
+
+    async def _reply(
+        self, prompt: Sequence[int], grammar: str | None, sampling: Sampling
+    ) -> AsyncGenerator[Step, None]:
+        room, request_id, count, last, ended = self.room(prompt), uuid4().hex, 0, -1, False
+        limit = min(sampling.max_tokens, room)
+        request = self._service.request(Wanted(request_id, prompt, sampling, limit, grammar))
+        parts = self._client.stream(f"{self._service.path}/Generate", request, self._service.part)
+        try:
+            async with aclosing(parts):
+                async for part in parts:
+                    step = self._step(part, count, last, sampling, room)
+                    count, last, ended = count + len(step.ids), (last, *step.ids)[-1], step.end is not None
+                    yield step
+                    if ended:
+                        return
+        finally:
+            if not ended:
+                self._aborts.send(request_id)
+        raise EngineLostError("the engine ended its stream in the middle of a reply")
+
+    async def aclose(self) -> None:
+        await self._aborts.aclose()
+        await self._client.aclose()
+
+    def check(self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None) -> None:
+        super().check(prompt, sampling, n=n, grammar=grammar)
+        if sampling.logit_bias and "logit_bias" in self._info.unsupported:
+            raise UnsupportedError(f"{self._info.name} takes no biases", position=Position(path="logit_bias"))
+
+    def _step(self, part: Part, count: int, last: int, sampling: Sampling, room: int) -> Step:
+        """The step of a part that comes after ``count`` ids, of which ``last`` is the last.
+
+        A reply's end repeats ids that came before, all of them or the last: what is new in it is what is beyond them.
+        """
+        if part.finish is None:
+            return Step(tuple(part.ids), 0, self._logprobs(part, sampling), cached_tokens=part.cached)
+        end = self.end(part.finish, sampling, room)
+        ids = tuple(part.ids[count:])
+        if part.matched is not None and part.matched != (last, *ids)[-1]:
+            ids = (*ids, part.matched)  # Some servers leave it out.
+        logprobs = () if sampling.logprobs is None else tuple(self.logprob(id, None) for id in ids)
+        return Step(ids, 0, logprobs, end=end, cached_tokens=part.cached)
+
+    def _logprobs(self, part: Part, sampling: Sampling) -> tuple[TokenLogprob, ...]:
+        if (count := sampling.logprobs) is None:
+            return ()
+        if [id for (id, _), _ in part.logprobs] != list(part.ids):
+            return tuple(self.logprob(id, None) for id in part.ids)
+        return tuple(self.logprob(id, logprob, self.best(top, count)) for (id, logprob), top in part.logprobs)
+
+    async def _abort(self, request_id: str) -> None:
+        await self._client.call(f"{self._service.path}/Abort", self._service.abort(request_id), bytes)
+
+
+async def _found(client: GrpcClient) -> tuple[Service, Served]:
+    """The protocol that the server speaks, and its model."""
+    for service in SERVICES:
+        try:
+            served = await client.call(f"{service.path}/GetModelInfo", b"", service.served)
+        except UnsupportedError:
+            continue
+        if not served.generates:
+            raise ModelError("the server's model makes embeddings and writes no text", code="not_generative")
+        if not served.context:
+            raise EngineError("the server does not know the context of its model", code="engine_too_old")
+        return service, served
+    names = ", ".join(service.path for service in SERVICES)
+    raise EngineError("the server has none of the services that are known here", hint=f"They are {names}.")
+
+
+def _shared(service: Service) -> ConfigError:
+    return ConfigError(
+        f"a gRPC server of {service.name} cannot keep the prompts of different owners apart in its cache",
+        code="cache_shared",
+        hint="share_cache = true in the engine's table lets them share it.",
+    )
+
+
+def declared(
+    service: Service, context: int, streams: int, end_ids: frozenset[int] = frozenset(), *, grammar: bool
+) -> EngineInfo:
+    """What this engine can do with a model on such a server."""
+    return EngineInfo(
+        name="grpc",
+        context=context,
+        slots=streams,
+        end_ids=end_ids,
+        grammar=grammar,
+        logprobs=service.logprobs,
+        unsupported=service.unsupported,
+    )
