@@ -14,9 +14,10 @@ from .kind import EngineSettings, ModelSpec
 
 
 class ServerSettings(EngineSettings, frozen=True, kw_only=True):
-    """``url`` is the server's root, which may have a path. Its key is in the environment variable ``key_variable`` or the file ``key_file``;
-    neither: it takes none. ``grammar``: whether the server takes llguidance's grammars; None: found out.
-    ``share_cache``: whether owners may find each other's prompts in its cache; None: what ``[engine]`` says."""
+    """``url`` is the server's root, which may have a path. Its key is in the environment variable ``key_variable`` or
+    the file ``key_file``; neither: it takes none. ``grammar``: whether the server takes llguidance's grammars; None:
+    found out. ``share_cache``: whether owners may find each other's prompts in its cache; None: what ``[engine]`` says.
+    ``schemes`` are those that a ``url`` may have, the usual one first."""
 
     url: str = ""
     key_variable: str = ""

@@ -1,4 +1,4 @@
-"""Servers of vLLM, SGLang, TensorRT-LLM and MLX over gRPC, by the protocols that they share (extra ``antiphon[grpc]``)."""
+"""Servers of vLLM, SGLang, TensorRT-LLM and MLX over gRPC, by their public protocols (extra ``antiphon[grpc]``)."""
 
 from .kind import Grpc
 
