@@ -233,7 +233,9 @@ class TrtllmServicer(Servicer, trtllm_service.TrtllmServiceServicer):
         return trtllm.AbortResponse(success=True)
 
     async def GetModelInfo(self, request: Message, context: grpc.aio.ServicerContext) -> trtllm.GetModelInfoResponse:
-        return trtllm.GetModelInfoResponse(max_input_len=max(0, self.script.context - 1), max_seq_len=self.script.context)
+        return trtllm.GetModelInfoResponse(
+            max_input_len=max(0, self.script.context - 1), max_seq_len=self.script.context
+        )
 
     async def HealthCheck(self, request: Message, context: grpc.aio.ServicerContext) -> trtllm.HealthCheckResponse:
         return trtllm.HealthCheckResponse(status="OK" if self.script.healthy else "Error: starting")

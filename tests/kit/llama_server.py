@@ -17,8 +17,9 @@ import sys, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path, params.n_ctx, params.n_parallel = sys.argv[1], 512, 2
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-params.embedding = len(sys.argv) > 2
-if sys.argv[2:] == ["ranks"]:
+params.api_prefix = sys.argv[2]
+params.embedding = len(sys.argv) > 3
+if sys.argv[3:] == ["ranks"]:
     params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_RANK
     params.n_ctx, params.n_ubatch = 128, 128
 params.hostnames, params.port, params.api_keys = ["127.0.0.1"], 0, ["sesame"]
@@ -40,8 +41,9 @@ def llama_embedder(minilm_path: Path) -> Iterator[str]:
     yield from serving(str(minilm_path), "embeds")
 
 
-def serving(*arguments: str) -> Iterator[str]:
-    command = [sys.executable, "-c", SERVER, *arguments]
+def serving(model: str, *arguments: str, prefix: str = "") -> Iterator[str]:
+    """A server's address; what it has lies below ``prefix``."""
+    command = [sys.executable, "-c", SERVER, model, prefix, *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
