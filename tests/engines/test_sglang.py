@@ -124,7 +124,7 @@ async def test_whoever_leaves_stops_the_work_of_each_choice(subject: Engine, sgl
     async with aclosing(subject.generate([1], GREEDY, n=count)) as steps:
         await anext(steps)
         await until(lambda: len(sglang.requests) == count)
-    await until(lambda: len(sglang.aborted) == count)
+    await subject.aclose()
     assert sorted(sglang.aborted) == sorted(body["rid"] for body in sglang.requests)
 
 

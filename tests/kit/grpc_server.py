@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -27,6 +27,8 @@ from smg_grpc_proto.generated import vllm_engine_pb2_grpc as vllm_service
 from kit.vllm_server import CONTEXT, END, SAYS
 
 M = TypeVar("M", bound=Message)
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Add: TypeAlias = Callable[[object, object], None]
 
 
 @dataclass
@@ -67,7 +69,7 @@ class Servicer(ABC):
     def __init__(self, script: Script) -> None:
         self.script = script
 
-    async def Generate(self, request: Message, context: grpc.aio.ServicerContext) -> AsyncIterator[Message]:
+    async def Generate(self, request: Message, context: Context) -> AsyncIterator[Message]:
         script = self.script
         script.requests.append(request)
         script.metadata.append(dict(context.invocation_metadata() or ()))
@@ -80,7 +82,7 @@ class Servicer(ABC):
         finally:
             script.running -= 1
 
-    async def _say(self, asked: Asked, context: grpc.aio.ServicerContext) -> AsyncIterator[Message]:
+    async def _say(self, asked: Asked, context: Context) -> AsyncIterator[Message]:
         script, said = self.script, list[int]()
         for count, id in enumerate(SAYS[: asked.limit], 1):
             if script.breaks_after == count:
@@ -145,16 +147,16 @@ class VllmServicer(Servicer, vllm_service.VllmEngineServicer):
             )
         )  # fmt: skip
 
-    async def Abort(self, request: vllm.AbortRequest, context: grpc.aio.ServicerContext) -> vllm.AbortResponse:
+    async def Abort(self, request: vllm.AbortRequest, context: Context) -> vllm.AbortResponse:
         self.script.aborted += request.request_ids
         return vllm.AbortResponse()
 
-    async def GetModelInfo(self, request: Message, context: grpc.aio.ServicerContext) -> vllm.GetModelInfoResponse:
+    async def GetModelInfo(self, request: Message, context: Context) -> vllm.GetModelInfoResponse:
         return vllm.GetModelInfoResponse(
             max_context_length=self.script.context, eos_token_ids=[END], is_generation=self.script.generates
         )
 
-    async def HealthCheck(self, request: Message, context: grpc.aio.ServicerContext) -> vllm.HealthCheckResponse:
+    async def HealthCheck(self, request: Message, context: Context) -> vllm.HealthCheckResponse:
         return vllm.HealthCheckResponse(healthy=self.script.healthy)
 
 
@@ -188,16 +190,16 @@ class SglangServicer(Servicer, sglang_service.SglangSchedulerServicer):
             )
         )
 
-    async def Abort(self, request: sglang.AbortRequest, context: grpc.aio.ServicerContext) -> sglang.AbortResponse:
+    async def Abort(self, request: sglang.AbortRequest, context: Context) -> sglang.AbortResponse:
         self.script.aborted.append(request.request_id)
         return sglang.AbortResponse(success=True)
 
-    async def GetModelInfo(self, request: Message, context: grpc.aio.ServicerContext) -> sglang.GetModelInfoResponse:
+    async def GetModelInfo(self, request: Message, context: Context) -> sglang.GetModelInfoResponse:
         return sglang.GetModelInfoResponse(
             max_context_length=self.script.context, eos_token_ids=[END], is_generation=self.script.generates
         )
 
-    async def HealthCheck(self, request: Message, context: grpc.aio.ServicerContext) -> sglang.HealthCheckResponse:
+    async def HealthCheck(self, request: Message, context: Context) -> sglang.HealthCheckResponse:
         return sglang.HealthCheckResponse(healthy=self.script.healthy)
 
 
@@ -228,16 +230,16 @@ class TrtllmServicer(Servicer, trtllm_service.TrtllmServiceServicer):
             )
         )
 
-    async def Abort(self, request: trtllm.AbortRequest, context: grpc.aio.ServicerContext) -> trtllm.AbortResponse:
+    async def Abort(self, request: trtllm.AbortRequest, context: Context) -> trtllm.AbortResponse:
         self.script.aborted.append(request.request_id)
         return trtllm.AbortResponse(success=True)
 
-    async def GetModelInfo(self, request: Message, context: grpc.aio.ServicerContext) -> trtllm.GetModelInfoResponse:
+    async def GetModelInfo(self, request: Message, context: Context) -> trtllm.GetModelInfoResponse:
         return trtllm.GetModelInfoResponse(
             max_input_len=max(0, self.script.context - 1), max_seq_len=self.script.context
         )
 
-    async def HealthCheck(self, request: Message, context: grpc.aio.ServicerContext) -> trtllm.HealthCheckResponse:
+    async def HealthCheck(self, request: Message, context: Context) -> trtllm.HealthCheckResponse:
         return trtllm.HealthCheckResponse(status="OK" if self.script.healthy else "Error: starting")
 
 
@@ -266,23 +268,23 @@ class MlxServicer(Servicer, mlx_service.MlxEngineServicer):
             complete=mlx.GenerateComplete(output_ids=ids, finish_reason=reason, matched_stop_token_id=matched)
         )
 
-    async def Abort(self, request: mlx.AbortRequest, context: grpc.aio.ServicerContext) -> mlx.AbortResponse:
+    async def Abort(self, request: mlx.AbortRequest, context: Context) -> mlx.AbortResponse:
         self.script.aborted += request.request_ids
         return mlx.AbortResponse()
 
-    async def GetModelInfo(self, request: Message, context: grpc.aio.ServicerContext) -> mlx.GetModelInfoResponse:
+    async def GetModelInfo(self, request: Message, context: Context) -> mlx.GetModelInfoResponse:
         return mlx.GetModelInfoResponse(
             max_context_length=self.script.context, eos_token_ids=[END], is_generation=self.script.generates
         )
 
-    async def HealthCheck(self, request: Message, context: grpc.aio.ServicerContext) -> mlx.HealthCheckResponse:
+    async def HealthCheck(self, request: Message, context: Context) -> mlx.HealthCheckResponse:
         return mlx.HealthCheckResponse(healthy=self.script.healthy)
 
 
 @dataclass(frozen=True, slots=True)
 class Details(grpc.HandlerCallDetails):
     method: str
-    invocation_metadata: Sequence[tuple[str, str | bytes]]
+    invocation_metadata: tuple[tuple[str, str | bytes], ...]
 
 
 class Below(grpc.GenericRpcHandler):
@@ -298,14 +300,14 @@ class Below(grpc.GenericRpcHandler):
     def add_registered_method_handlers(self, service: str, methods: dict[str, object]) -> None:
         """What gRPC has for speed only."""
 
-    def service(self, details: grpc.HandlerCallDetails) -> object:
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         if not details.method.startswith(self._path):
             return None
         inner = Details(details.method.removeprefix(self._path), details.invocation_metadata)
         return next((found for one in self._handlers if (found := one.service(inner))), None)
 
 
-ADDED = {
+ADDED: dict[type[Servicer], Add] = {
     VllmServicer: vllm_service.add_VllmEngineServicer_to_server,
     SglangServicer: sglang_service.add_SglangSchedulerServicer_to_server,
     TrtllmServicer: trtllm_service.add_TrtllmServiceServicer_to_server,

@@ -99,8 +99,8 @@ class CompletionsEngine(RemoteEngine):
         body = self.body(prompt, sampling, n=n, grammar=grammar, domain=domain)
         room = self.room(prompt)
         open_choices, last, cached = n, None, None
-        async with self._client.open_reply("POST", self.path, body, refuse) as reply:
-            async for value in event_values(reply):
+        async with self._client.open_reply("POST", self.path, body, refuse) as reply, event_values(reply) as values:
+            async for value in values:
                 chunk = msgspec.json.decode(value, type=Chunk)
                 cached = cached if chunk.cached_tokens is None else chunk.cached_tokens
                 for step in self._steps(chunk, sampling, room):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -127,8 +127,12 @@ class EventLines:
         return [(field, value.removeprefix(b" ")) for field, _, value in parts if field]
 
 
-async def event_values(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+def event_values(reply: aiohttp.ClientResponse) -> aclosing[AsyncGenerator[bytes, None]]:
     """The JSON of each event of a stream of chunks, up to ``data: [DONE]`` or the stream's end."""
+    return aclosing(_event_values(reply))
+
+
+async def _event_values(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
     lines = EventLines()
     async for data in reply.content.iter_any():
         for _, value in lines.feed(data):

@@ -130,14 +130,19 @@ class Aborts:
     def __init__(self, abort: Callable[[str], Awaitable[object]]) -> None:
         self._abort = abort
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     def send(self, request_id: str) -> None:
+        """Nothing after `aclose`: the connections are closed then, which stops their work."""
+        if self._closed:
+            return
         task = asyncio.create_task(self._send(request_id))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def aclose(self) -> None:
         """Waits until all are sent, or have failed."""
+        self._closed = True
         await asyncio.gather(*self._tasks)
 
     async def _send(self, request_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, TypeAlias
@@ -110,17 +111,18 @@ class SglangEngine(RemoteEngine):
     ) -> AsyncGenerator[Step, None]:
         """Choices are requests of their own, which find each other's prompt in the server's cache."""
         reply = partial(self._reply, prompt, grammar, domain)
-        async for step in reply(sampling) if n == 1 else together(reply, sampling, n):
-            yield step
+        async with aclosing(reply(sampling) if n == 1 else together(reply, sampling, n)) as steps:
+            async for step in steps:
+                yield step
 
     async def _reply(
         self, prompt: Sequence[int], grammar: str | None, domain: str, sampling: Sampling
     ) -> AsyncGenerator[Step, None]:
         room, request_id, count, ended = self.room(prompt), uuid4().hex, 0, False
         body = {**self._body(prompt, sampling, grammar), **_apart(domain), "rid": request_id, "stream": True}
-        async with self._client.open_reply("POST", "/generate", body, refuse) as reply:
+        async with self._client.open_reply("POST", "/generate", body, refuse) as reply, event_values(reply) as values:
             try:
-                async for value in event_values(reply):
+                async for value in values:
                     step = self._step(msgspec.json.decode(value, type=_Event), count, sampling, room)
                     count, ended = count + len(step.ids), step.end is not None
                     yield step

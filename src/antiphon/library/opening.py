@@ -54,7 +54,7 @@ def open_model(
             configuration's default model.
         format: Its format, by name ("harmony", "chatml" …), instead of the model's own.
         chat_template: A file with a Jinja template, instead of the model's own.
-        engine: A kind of engine ("llama_cpp", "llama_server", "vllm", "scripted"), or the settings of one
+        engine: A kind ("llama_cpp", "llama_server", "vllm", "sglang", "grpc", "scripted"), or the settings of one
             (``Scripted(reply="Hi.")``). A URL needs the kind of its server.
         tokenizer: The vocabulary of a server's model: a GGUF file, a folder with a tokenizer.json, "o200k_harmony".
         config: A configuration; None reads that of this process (its file and its environment).
@@ -151,7 +151,7 @@ def entry_of(
         raise ConfigError(
             f"{named} needs an engine",
             position=Position(path="engine"),
-            hint='Say engine="vllm" or engine="llama_server".',
+            hint='Say engine="vllm", "sglang", "llama_server" or "grpc".',
         )
     table = {**({"url": named} if is_url(named) else {}), **settings}
     try:
@@ -175,7 +175,7 @@ def _as_argument(error: ConfigError, name: str) -> ConfigError:
 
 
 def is_url(source: str) -> bool:
-    return source.startswith(("http://", "https://"))
+    return source.startswith(("http://", "https://", "grpc://", "grpcs://"))
 
 
 def server_name(url: str) -> str:

@@ -94,8 +94,9 @@ class GrpcEngine(RemoteEngine):
         if domain and self._service.caches:
             raise UnsupportedError("the engine's server takes no cache_salt", position=Position(path="cache_salt"))
         reply = partial(self._reply, prompt, grammar)
-        async for step in reply(sampling) if n == 1 else together(reply, sampling, n):
-            yield step
+        async with aclosing(reply(sampling) if n == 1 else together(reply, sampling, n)) as steps:
+            async for step in steps:
+                yield step
 
     async def _reply(
         self, prompt: Sequence[int], grammar: str | None, sampling: Sampling
