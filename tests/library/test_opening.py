@@ -36,7 +36,7 @@ def test_settings_change_those_of_the_model_s_entry() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [({"url": "x"}, "llama_server and vllm"), ({"kontext": 1}, "context"), ({"slots": "x"}, "int")],
+    [({"url": "x"}, "grpc, llama_server, sglang and vllm"), ({"kontext": 1}, "context"), ({"slots": "x"}, "int")],
 )
 def test_a_setting_that_cannot_be_meant_is_reported(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):

@@ -91,8 +91,7 @@ class GrpcEngine(RemoteEngine):
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
     ) -> AsyncGenerator[Step, None]:
         """Choices are requests of their own, which find each other's prompt in the server's cache."""
-        if domain and self._service.caches:
-            raise UnsupportedError("the engine's server takes no cache_salt", position=Position(path="cache_salt"))
+        check_domain(self._service, domain)
         reply = partial(self._reply, prompt, grammar)
         async with aclosing(reply(sampling) if n == 1 else together(reply, sampling, n)) as steps:
             async for step in steps:
@@ -166,6 +165,12 @@ async def _found(client: GrpcClient) -> tuple[Service, Served]:
         return service, served
     names = ", ".join(service.path for service in SERVICES)
     raise EngineError("the server has none of the services that are known here", hint=f"They are {names}.")
+
+
+def check_domain(service: Service, domain: str) -> None:
+    """`UnsupportedError` for what a request's ``cache_salt`` keeps apart, where the server cannot; owners share here."""
+    if domain and service.caches:
+        raise UnsupportedError("the engine's server takes no cache_salt", position=Position(path="cache_salt"))
 
 
 def _shared(service: Service) -> ConfigError:
