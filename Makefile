@@ -115,7 +115,7 @@ mcp-conformance: setup ## the public MCP conformance suite against us as a clien
 	$(BIN)/python tests/clients/mcp_conformance.py $(SCENARIOS)
 
 check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) behind antiphon serve, asked by the official client
-	$(BIN)/python tests/clients/check_vllm.py $(VLLM)
+	PYTHONPATH=tests $(BIN)/python tests/clients/check_vllm.py $(VLLM)
 
 .PHONY: test-editors
 test-editors:    ## the TextMate grammar of OpenChatML, by the engine that VS Code has (needs node and npm)

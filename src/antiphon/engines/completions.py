@@ -57,6 +57,12 @@ class Usage(msgspec.Struct):
     prompt_tokens_details: PromptDetails | None = None
 
 
+class Tokens(msgspec.Struct):
+    """What a route that cuts texts answers."""
+
+    tokens: list[int]
+
+
 class Chunk(msgspec.Struct):
     choices: list[Choice] = []
     error: ErrorMessage | None = None

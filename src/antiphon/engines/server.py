@@ -12,6 +12,9 @@ from antiphon.errors import ConfigError
 
 from .kind import EngineSettings, ModelSpec
 
+STREAMS = 256
+"""Replies requested at once of a server that makes many at a time, where nobody says how many."""
+
 
 class ServerSettings(EngineSettings, frozen=True, kw_only=True):
     """``url`` is the server's root, which may have a path. Its key is in the environment variable ``key_variable`` or

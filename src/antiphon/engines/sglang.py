@@ -17,18 +17,15 @@ from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
 from .choices import together
-from .completions import ErrorMessage, open_client, refusal, refuse, served_model, unanswered
+from .completions import ErrorMessage, Tokens, open_client, refusal, refuse, served_model, unanswered
 from .engine import EngineInfo, Sampling, Step
 from .http import HttpClient, event_values
 from .kind import CHAT, ModelSpec, Task
 from .probe import takes_grammars
 from .remote import LEAST_BIAS, Aborts, RemoteEngine
-from .server import ServerSettings
+from .server import STREAMS, ServerSettings
 
 MAX_LOGPROBS = 20
-STREAMS = 256
-"""Replies requested at once."""
-
 RESERVED = 2
 """Tokens of its context that the server leaves unused in every request."""
 _SEEDS = 2**63
@@ -152,7 +149,7 @@ class SglangEngine(RemoteEngine):
         body = {"prompt": text, "add_special_tokens": False}
         try:
             async with self._calls.open_reply("POST", "/tokenize", body, unanswered) as reply:
-                return msgspec.json.decode(await reply.read(), type=_Tokens).tokens
+                return msgspec.json.decode(await reply.read(), type=Tokens).tokens
         except UnsupportedError:
             return None
 
@@ -260,10 +257,6 @@ class _Event(msgspec.Struct):
     output_ids: list[int] | None = None
     meta_info: _Meta = msgspec.field(default_factory=_Meta)
     error: _Failure | None = None
-
-
-class _Tokens(msgspec.Struct):
-    tokens: list[int]
 
 
 class _Facts(msgspec.Struct):

@@ -13,18 +13,15 @@ from antiphon.errors import EngineError, RequestError, UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
-from .completions import CompletionsEngine, open_client, refuse, served_model, unanswered
+from .completions import CompletionsEngine, Tokens, open_client, refuse, served_model, unanswered
 from .engine import EngineInfo, Ranking, Sampling
 from .http import HttpClient
 from .kind import ModelSpec, Task
 from .probe import takes_grammars
 from .remote import LEAST_BIAS
-from .server import ServerSettings
+from .server import STREAMS, ServerSettings
 
 MAX_LOGPROBS = 20
-STREAMS = 256
-"""Replies requested at once."""
-
 _SEEDS = 2**63
 """Seeds are signed 64-bit numbers there."""
 
@@ -147,10 +144,10 @@ class VllmEngine(CompletionsEngine):
         for path in ("/tokenize", "/v1/completions/render"):
             try:
                 async with self._client.open_reply("POST", path, body, unanswered) as reply:
-                    answer = msgspec.json.decode(await reply.read(), type=_Tokens | list[_Rendered])
+                    answer = msgspec.json.decode(await reply.read(), type=Tokens | list[_Rendered])
             except (UnsupportedError, msgspec.ValidationError):
                 continue
-            return answer.tokens if isinstance(answer, _Tokens) else [id for part in answer for id in part.token_ids]
+            return answer.tokens if isinstance(answer, Tokens) else [id for part in answer for id in part.token_ids]
         return None
 
     def body(
@@ -261,10 +258,6 @@ class _Usage(msgspec.Struct):
 class _Scores(msgspec.Struct):
     data: list[_PairScore]
     usage: _Usage = msgspec.field(default_factory=_Usage)
-
-
-class _Tokens(msgspec.Struct):
-    tokens: list[int]
 
 
 class _Rendered(msgspec.Struct):

@@ -223,8 +223,7 @@ CONVERSATIONS = {
 
 MODELS = {
     "model_error": error(500, "A file of the model is missing, broken, or too large for this machine.", ModelError),
-    "not_a_ranker": error(500, "The model, or the server that runs it, has nothing that scores a pair of texts.",
-                         ModelError),
+    "not_a_ranker": error(500, "The model, or its server, has nothing that scores a pair of texts.", ModelError),
     "not_generative": error(500, "The model that the engine's server runs writes no text.", ModelError),
     "model_load": error(500, "The engine cannot load the model's file.", ModelError),
     "model_unreadable": error(500, "The model's file cannot be read.", ModelError),
@@ -269,8 +268,7 @@ CONFIGURATION = {
                             ConfigError),
     "tls": error(500, "The certificate and its key cannot be used.", ConfigError),
     "traces_endpoint": error(500, "The address for traces is not an HTTP address.", ConfigError),
-    "cache_shared": error(500, "The engine's server cannot keep the prompts of owners apart, and they do not share it.",
-                          ConfigError),
+    "cache_shared": error(500, "The engine's server cannot keep the prompts of owners apart.", ConfigError),
     "grpc_missing": error(500, "The engine grpc needs an extra that is not installed.", ConfigError),
     "traces_missing": error(500, "Traces need an extra that is not installed.", ConfigError),
     "lsp_missing": error(500, "The language server needs an extra that is not installed.", ConfigError),

@@ -297,7 +297,7 @@ def check_request(model: Model, request: TurnRequest) -> None:
     for name in sorted(info.unsupported):
         if getattr(request, name, None):
             raise UnsupportedError(
-                f"the engine {info.name!r} cannot honour {name!r}",
+                f"{name} is not taken by the engine {info.name!r}",
                 position=Position(path=name),
                 hint="Leave it out, or choose a model on another engine.",
             )

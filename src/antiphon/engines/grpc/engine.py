@@ -13,6 +13,7 @@ from antiphon.engines.choices import together
 from antiphon.engines.engine import EngineInfo, Sampling, Step
 from antiphon.engines.probe import takes_grammars
 from antiphon.engines.remote import Aborts, RemoteEngine
+from antiphon.engines.server import STREAMS
 from antiphon.errors import (
     ConfigError,
     EngineError,
@@ -25,7 +26,6 @@ from antiphon.errors import (
 from antiphon.tokens import Tokenizer
 
 from .client import GrpcClient
-from .kind import STREAMS
 from .mlx import MlxService
 from .service import Part, Served, Service, Wanted
 from .sglang import SglangService
@@ -168,7 +168,7 @@ async def _found(client: GrpcClient) -> tuple[Service, Served]:
 
 
 def check_domain(service: Service, domain: str) -> None:
-    """`UnsupportedError` for what a request's ``cache_salt`` keeps apart, where the server cannot; owners share here."""
+    """`UnsupportedError` for what a ``cache_salt`` is to keep apart, where the server cannot; owners share here."""
     if domain and service.caches:
         raise UnsupportedError("the engine's server takes no cache_salt", position=Position(path="cache_salt"))
 

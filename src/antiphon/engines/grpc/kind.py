@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from antiphon.engines.kind import CHAT, ModelSpec, Task
-from antiphon.engines.server import ServerSettings
+from antiphon.engines.server import STREAMS, ServerSettings
 from antiphon.errors import ConfigError
 
 if TYPE_CHECKING:
     from .engine import GrpcEngine
-
-STREAMS = 256
-"""Replies requested at once."""
 
 
 class Grpc(ServerSettings, frozen=True, kw_only=True, tag="grpc"):
