@@ -17,12 +17,16 @@ from antiphon.catalog.catalog import Catalog
 from antiphon.config import O200K, Config, ModelEntry, ModelFilesConfig, load_config
 from antiphon.conversation import Conversation, JsonSchema, Message, ResponseFormat, Role
 from antiphon.engines import Sampling
+from antiphon.engines.grpc import Grpc
 from antiphon.engines.llama_cpp import LlamaCpp, LlamaServer
+from antiphon.engines.sglang import Sglang as SglangSettings
 from antiphon.engines.vllm import Vllm as VllmSettings
-from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, OverloadedError
+from antiphon.errors import AntiphonError, ConfigError, EngineError, EngineLostError, ModelError, OverloadedError
 from antiphon.generation import TurnRequest, collect, embed, plan_embedding, prepare_turn, run_turn
 from antiphon.models.text import read_model_text
 from antiphon.tokens import Control
+from kit.grpc_server import MlxServicer, Script, VllmServicer, grpc_server
+from kit.sglang_server import Sglang
 from kit.vllm_server import CONTEXT, Vllm
 
 QUESTION = Message(role=Role.USER, text="What is the capital of France?")
@@ -172,6 +176,31 @@ async def test_a_server_that_comes_back_is_asked_anew_what_it_is(unused_tcp_port
         await anext(model.engine.generate([1], Sampling(max_tokens=1)))
         assert second.requests[-1]["model"] == "another"
     await catalog.aclose()
+
+
+async def test_a_grpc_server_that_comes_back_may_be_another(unused_tcp_port: int, tmp_path: Path) -> None:
+    engine = Grpc(url=f"grpc://127.0.0.1:{unused_tcp_port}", share_cache=True, grammar=False)
+    catalog = catalog_of(ModelEntry(engine=engine, tokenizer=O200K), tmp_path)
+    with pytest.raises(OverloadedError, match=r"models\.there\.engine\.url"):
+        await catalog.get("there")
+    async with grpc_server(VllmServicer(Script(waits_after=1)), port=unused_tcp_port):
+        model = await catalog.get("there")
+        steps = model.engine.generate([1], Sampling(max_tokens=4))
+        await anext(steps)
+    with pytest.raises(EngineLostError):
+        await anext(steps)
+    with pytest.raises(OverloadedError, match=r"models\.there\.engine\.url"):
+        await catalog.get("there")
+    async with grpc_server(MlxServicer(Script()), port=unused_tcp_port):
+        model = await catalog.get("there")
+        await anext(model.engine.generate([1], Sampling(max_tokens=1)))
+    await catalog.aclose()
+
+
+async def test_an_sglang_server_whose_vocabulary_is_another_is_found_out(sglang: Sglang, tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        await catalog_of(ModelEntry(engine=SglangSettings(url=sglang.url), tokenizer=O200K), tmp_path).get("there")
+    assert caught.value.code == "tokenizer_mismatch"
 
 
 SERVER = 'engine = "vllm"\nurl = "http://127.0.0.1:1"\ntokenizer = "o200k_harmony"\n'

@@ -298,3 +298,9 @@ def test_an_address_may_have_any_of_its_schemes(scheme: str) -> None:
 
 def test_an_address_without_a_scheme_is_told_what_one_is() -> None:
     assert Grpc(url="gpu:50051").fault() == ("url", "it needs a url, as in grpc://127.0.0.1:8000")
+
+
+async def test_nothing_is_asked_of_a_server_after_the_end(subject: Engine) -> None:
+    await subject.aclose()
+    with pytest.raises(EngineLostError, match="closed"):
+        await steps_of(subject, [1], GREEDY)

@@ -216,3 +216,9 @@ async def test_nobody_there_is_an_overload_that_passes(unused_tcp_port: int) -> 
         await SglangEngine.connect(
             f"http://127.0.0.1:{unused_tcp_port}", tokenizer=ByteTokenizer(), end_ids=frozenset()
         )  # fmt: skip
+
+
+async def test_nothing_is_asked_of_a_server_after_the_end(subject: Engine) -> None:
+    await subject.aclose()
+    with pytest.raises(EngineLostError, match="closed"):
+        await steps_of(subject, [1], GREEDY)

@@ -317,13 +317,13 @@ SERVICERS: tuple[type[Servicer], ...] = tuple(ADDED)
 
 
 @asynccontextmanager
-async def grpc_server(*servicers: Servicer, path: str = "") -> AsyncIterator[str]:
+async def grpc_server(*servicers: Servicer, path: str = "", port: int = 0) -> AsyncIterator[str]:
     """Its address, as a configuration has it, with ``path``."""
     server, below = grpc.aio.server(), Below(path)
     for servicer in servicers:
         ADDED[type(servicer)](servicer, below)
     server.add_generic_rpc_handlers((below,))
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     try:
         yield f"grpc://127.0.0.1:{port}{path}"

@@ -69,6 +69,8 @@ class HttpClient:
             reply.close()
 
     async def _request(self, method: str, path: str, body: Mapping[str, object] | None) -> aiohttp.ClientResponse:
+        if self._session.closed:
+            raise EngineLostError("the engine's client is closed")
         content = None if body is None else msgspec.json.encode(body)
         headers = {"Content-Type": "application/json"}
         try:

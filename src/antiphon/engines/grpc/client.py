@@ -21,6 +21,8 @@ _SECONDS = 30.0
 _OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 2**20),
     ("grpc.enable_http_proxy", 0),
+    # Channels of one address would else wait out each other's failures to connect.
+    ("grpc.use_local_subchannel_pool", 1),
 )
 _SECURE = ("grpcs", "https")
 _UNREACHED = ("connect", "socket", "reset", "dns", "resolve", "goaway")
@@ -42,6 +44,7 @@ class GrpcClient:
 
     async def call(self, method: str, request: bytes, read: Callable[[bytes], T]) -> T:
         """The answer to a short call. Errors as for `stream`; `UnsupportedError` where there is no such method."""
+        self._check_open()
         invoke = self._channel.unary_unary(f"{self._root}/{method}", _as_it_is, read)
         try:
             return await invoke(request, metadata=self._metadata, timeout=_SECONDS)
@@ -57,6 +60,7 @@ class GrpcClient:
         invoke = self._channel.unary_stream(f"{self._root}/{method}", _as_it_is, read)
         began = False
         async with self._places:
+            self._check_open()
             call = invoke(request, metadata=self._metadata)
             try:
                 async for part in call:
@@ -70,6 +74,10 @@ class GrpcClient:
                 raise
             finally:
                 call.cancel()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineLostError("the engine's client is closed")
 
     async def aclose(self) -> None:
         self._closed = True
