@@ -15,8 +15,7 @@ import pytest_asyncio
 from google.protobuf.json_format import MessageToDict
 
 from antiphon.engines import Engine, EngineEnd, ModelSpec, Sampling, Step
-from antiphon.engines.grpc import Grpc
-from antiphon.engines.grpc.engine import GrpcEngine
+from antiphon.engines.grpc import Grpc, GrpcEngine
 from antiphon.errors import (
     UNREACHABLE,
     ConfigError,
