@@ -5,46 +5,68 @@ from __future__ import annotations
 import pytest
 
 from antiphon.archive.responses import Archive
-from antiphon.errors import RequestError
+from antiphon.errors import ConflictError, RequestError
 from antiphon.http.gate.idempotency import Idempotency
-from antiphon.store import MemoryStore
+from antiphon.store import Key, Leases, MemoryStore, Store
 
 
-def idempotency() -> Idempotency:
-    return Idempotency(Archive(MemoryStore(), lambda: 1000.0))
+def idempotency(store: Store | None = None) -> Idempotency:
+    """A server's, over its own store or one that several share."""
+    store = store or MemoryStore()
+    return Idempotency(Archive(store, lambda: 1000.0), Leases(store))
+
+
+async def claimed(keys: Idempotency, owner: str, key: str, body: bytes, response: str) -> str:
+    """The response that has the key, which is given back at once."""
+    async with keys.claimed(owner, key, body, response) as (first, _):
+        return first
 
 
 async def test_a_key_is_held_while_its_response_is_made_and_given_back_when_that_failed() -> None:
-    keys = idempotency()
-    with keys.making("ann", "first"):
-        assert await keys.claim("ann", "k", b"{}", "first") == "first"
-        assert await keys.claim("ann", "k", b"{}", "second") == "first"
-    assert await keys.claim("ann", "k", b"{}", "third") == "third"
+    store = MemoryStore()
+    keys, elsewhere = idempotency(store), idempotency(store)
+    async with keys.claimed("ann", "k", b"{}", "first") as (first, _):
+        assert first == "first"
+        assert await claimed(keys, "ann", "k", b"{}", "second") == "first"
+        assert await claimed(elsewhere, "ann", "k", b"{}", "second") == "first"
+    assert await claimed(elsewhere, "ann", "k", b"{}", "third") == "third"
 
 
 async def test_a_key_is_held_by_the_response_of_its_owner_alone() -> None:
     keys = idempotency()
-    with keys.making("ann", "first"), keys.making("bob", "other"):
-        assert await keys.claim("ann", "k", b"{}", "first") == "first"
-        assert await keys.claim("bob", "k", b"{other}", "other") == "other"
-        assert await keys.claim("ann", "k", b"{}", "again") == "first"
+    async with keys.claimed("ann", "k", b"{}", "first"), keys.claimed("bob", "k", b"{other}", "other") as (bobs, _):
+        assert bobs == "other"
+        assert await claimed(keys, "ann", "k", b"{}", "again") == "first"
+
+
+async def test_a_key_that_is_claimed_in_this_moment_is_not_given_twice() -> None:
+    store = MemoryStore()
+    async with Leases(store).hold(Key("idempotency", "ann", "k")):
+        with pytest.raises(ConflictError) as refused:
+            await claimed(idempotency(store), "ann", "k", b"{}", "second")
+    assert refused.value.code == "idempotency_in_progress"
+
+
+async def test_a_request_without_a_key_has_nothing_to_claim() -> None:
+    async with idempotency().claimed("ann", None, b"{}", "first") as (first, claim):
+        assert (first, claim.lease) == ("first", None)
 
 
 async def test_a_key_never_serves_two_bodies() -> None:
     keys = idempotency()
-    await keys.claim("ann", "k", b"{}", "failed")
+    await claimed(keys, "ann", "k", b"{}", "failed")
     with pytest.raises(RequestError) as refused:
-        await keys.claim("ann", "k", b"{} ", "other")
+        await claimed(keys, "ann", "k", b"{} ", "other")
     assert (refused.value.code, refused.value.param) == ("idempotency_key_reused", "idempotency-key")
 
 
 @pytest.mark.parametrize("key", ["", "a b", "é", "\x7f", "\n", "x" * 256])
 async def test_a_key_is_printable_and_short(key: str) -> None:
     with pytest.raises(RequestError) as refused:
-        await idempotency().claim("ann", key, b"{}", "first")
+        await claimed(idempotency(), "ann", key, b"{}", "first")
     assert (refused.value.code, refused.value.param) == ("invalid_value", "idempotency-key")
 
 
 @pytest.mark.parametrize("key", ["!", "~", "x" * 255])
 async def test_the_longest_and_the_oddest_key_are_taken(key: str) -> None:
-    assert await idempotency().claim("ann", key, b"{}", "first") == "first"
+    assert await claimed(idempotency(), "ann", key, b"{}", "first") == "first"

@@ -30,9 +30,10 @@ from antiphon.http.gate.rates import Rates
 from antiphon.http.rules import Rules
 from antiphon.http.source import ModelSource
 from antiphon.observe import Metrics
-from antiphon.store import MemoryStore, SessionLimits, Sessions, UnfinishedTurns
+from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, UnfinishedTurns
 from antiphon.store.clock import steady_time
 from antiphon.store.key_file import KEY_BYTES
+from antiphon.store.leases import EVERY
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
@@ -84,7 +85,9 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
     ring, metrics, admission = Keyring(settings.keys), Metrics(), Admission(rules)
     # A clock that is handed in is believed; the system's can be set.
     steady = steady_time if settings.clock is time.time else settings.clock
-    archive, stored = Archive(store, settings.clock, steady=steady), settings.session_limits or SessionLimits()
+    stored = settings.session_limits or SessionLimits()
+    leases = Leases(store, seconds=stored.lease, every=min(EVERY, stored.lease / 4))
+    archive = Archive(store, settings.clock, steady=steady, leases=leases)
     metrics.follow(queue=lambda: (admission.running, admission.waiting), models=lambda: source.loaded.values())
     return Context(
         source=source,
@@ -92,10 +95,11 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         dialect=settings.dialect,
         admission=admission,
         large=LargeWork(rules),
+        leases=leases,
         archive=archive,
-        sessions=Sessions(store, settings.clock, stored, steady),
+        sessions=Sessions(store, settings.clock, stored, steady, leases),
         turns=UnfinishedTurns(store, settings.clock, stored.turns, steady),
-        idempotency=Idempotency(archive),
+        idempotency=Idempotency(archive, leases),
         batches=settings.batches or BatchesConfig(),
         keys=ring,
         rates=Rates(rules, ring, time.monotonic),

@@ -9,6 +9,7 @@ import msgspec
 
 from antiphon.errors import NotFoundError, Position
 from antiphon.store import Key, Record
+from antiphon.store.retry import until_written
 from antiphon.wire.chat.listing import Cursor, Filter
 from antiphon.wire.json import encode
 
@@ -66,11 +67,15 @@ class CompletionArchive:
 
     async def update(self, owner: str, id: str, metadata: dict[str, str]) -> None:
         """Replaces its pairs. It expires when it would have."""
-        head, _, _ = await self._whole(owner, id)
-        record = await self.archive.record(_key(owner, id))
-        if record is not None:
-            changed = encode(StoredHead(head.models, metadata))
-            await self.archive.store.put(_key(owner, id), Record(changed, record.created, record.expires))
+
+        async def write() -> None:
+            head, _, _ = await self._whole(owner, id)
+            record = await self.archive.record(_key(owner, id))
+            if record is not None:
+                changed = Record(encode(StoredHead(head.models, metadata)), record.created, record.expires)
+                await self.archive.store.put(_key(owner, id), changed, expected=record.version)
+
+        await until_written(write)
 
     async def delete(self, owner: str, id: str) -> None:
         """Deletes a damaged one too."""

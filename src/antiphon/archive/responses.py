@@ -13,8 +13,10 @@ from msgspec.structs import replace
 
 from antiphon.conversation import Message
 from antiphon.errors import ConflictError, NotFoundError, Position, RequestError, StoreError
-from antiphon.store import Key, Record, Store, Write, pack, unpack
+from antiphon.store import Key, Lease, Leases, Record, Store, Write, pack, unpack
 from antiphon.store.clock import ConfirmedClock, steady_time
+from antiphon.store.exclusive import Exclusive, exclusive
+from antiphon.store.retry import unless_changed, until_written
 from antiphon.wire.json import encode
 from antiphon.wire.responses.approvals import with_results
 from antiphon.wire.responses.compaction import standing
@@ -70,6 +72,8 @@ class History:
 class Archive:
     """``clock`` gives Unix time in seconds, ``steady`` seconds that nobody can set (`ConfirmedClock`).
 
+    ``leases`` are this process's, None: those of the archive alone.
+
     A response expires ``lifetime`` seconds after a request last continued it.
 
     Another owner's things are not there: every read raises `NotFoundError` for them, as for what never was.
@@ -79,11 +83,13 @@ class Archive:
     clock: Callable[[], float]
     lifetime: float = 30 * DAY
     steady: Callable[[], float] = steady_time
-    _busy: set[Key] = field(default_factory=set)
+    leases: Leases | None = None
+    _leases: Leases = field(init=False)
     _swept: float = 0.0
     _confirmed: ConfirmedClock = field(init=False)
 
     def __post_init__(self) -> None:
+        self._leases = self.leases or Leases(self.store)
         self._confirmed = ConfirmedClock(self.clock, self.steady)
 
     async def store_response(
@@ -95,25 +101,37 @@ class Archive:
         outputs: Sequence[Entry] = (),
         conversation: str = "",
         added: Sequence[Entry] = (),
+        lease: Lease | None = None,
+        conversation_lease: Lease | None = None,
     ) -> None:
         """Writes a response, appends its items, and adds items to a conversation: all of it, or nothing.
 
-        When this returned, a crash does not lose them. ``stored`` None: the response itself is not stored.
+        When this returned, a crash does not lose them. ``stored`` None: the response itself is not stored. ``lease``
+        lets it be stored, ``conversation_lease`` added: raises `ConflictError` (``lease_lost``) where one is another's.
         """
         await self.sweep()
-        writes = [] if stored is None else [await self._response(owner, stored, inputs, outputs)]
-        if conversation:
-            writes.append(await self._added(owner, conversation, added))
-        if writes:
-            await self.store.put_all(*writes)
+        response = [] if stored is None else [await self._response(owner, stored, inputs, outputs, lease)]
+        packed = await _all_packed(added, output=False)
+
+        async def write() -> None:
+            more = [await self._added(owner, conversation, packed, conversation_lease)] if conversation else []
+            await self.store.put_all(*response, *more)
+
+        if response or conversation:
+            await until_written(write)
 
     async def _response(
-        self, owner: str, stored: StoredResponse, inputs: Sequence[Entry], outputs: Sequence[Entry]
+        self,
+        owner: str,
+        stored: StoredResponse,
+        inputs: Sequence[Entry],
+        outputs: Sequence[Entry],
+        lease: Lease | None,
     ) -> Write:
         now = self.clock()
         entries = [*await _all_packed(inputs, output=False), *await _all_packed(outputs, output=True)]
         record = Record(encode(stored), now, now + self.lifetime)
-        return Write(Key("response", owner, stored.response.id), record, entries)
+        return Write(Key("response", owner, stored.response.id), record, entries, lease=lease)
 
     async def response(self, owner: str, id: str) -> StoredResponse:
         record = await self.record(Key("response", owner, id))
@@ -173,7 +191,8 @@ class Archive:
         if stored.conversation:
             raise _unusable(id, f"belongs to the conversation {stored.conversation!r}", hint="Name the conversation.")
         if record.expires is not None and record.expires - self.clock() < self.lifetime / 2:
-            await self.store.put(key, Record(record.value, record.created, self.clock() + self.lifetime))
+            longer = Record(record.value, record.created, self.clock() + self.lifetime)
+            await unless_changed(self.store.put(key, longer, expected=record.version))
         return stored
 
     async def create_conversation(self, owner: str, id: str, metadata: dict[str, str], entries: Sequence[Entry]) -> int:
@@ -185,19 +204,30 @@ class Archive:
 
     async def conversation(self, owner: str, id: str) -> tuple[dict[str, str], int]:
         """Its metadata, and when it was made."""
+        record = await self._conversation(owner, id)
+        return from_json(record.value, StoredConversation).metadata, int(record.created)
+
+    async def _conversation(self, owner: str, id: str) -> Record:
         record = await self.record(Key("conversation", owner, id))
         if record is None:
             raise NotFoundError(f"There is no conversation {id[:80]!r}.", position=Position(path="conversation"))
-        return from_json(record.value, StoredConversation).metadata, int(record.created)
+        return record
 
     async def update_conversation(self, owner: str, id: str, metadata: dict[str, str]) -> None:
-        await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), self.clock()))
+        """Replaces its metadata; what is added to it meanwhile stays."""
 
-    async def delete_conversation(self, owner: str, id: str) -> None:
+        async def write() -> None:
+            known = await self._conversation(owner, id)
+            record = Record(_metadata(metadata), known.created)
+            await self.store.put(Key("conversation", owner, id), record, expected=known.version)
+
+        await until_written(write)
+
+    async def delete_conversation(self, owner: str, id: str, *, lease: Lease | None = None) -> None:
         """Deletes a damaged one too."""
         with even_damaged():
             await self.conversation(owner, id)
-        await self.store.delete(Key("conversation", owner, id))
+        await self.store.delete(Key("conversation", owner, id), lease=lease)
 
     async def conversation_items(self, owner: str, id: str) -> list[Entry]:
         """Its items, oldest first."""
@@ -208,39 +238,43 @@ class Archive:
         entries = await off_loop(lambda: [_unpacked(entry) for entry in stored if not entry.gone], size)
         return [entry for entry in entries if not entry.id or entry.id not in gone]
 
-    async def add_items(self, owner: str, id: str, entries: Sequence[Entry]) -> None:
-        await self.store.put_all(await self._added(owner, id, entries))
+    async def add_items(self, owner: str, id: str, entries: Sequence[Entry], *, lease: Lease | None = None) -> None:
+        await self._add(owner, id, await _all_packed(entries, output=False), lease)
 
-    async def _added(self, owner: str, id: str, entries: Sequence[Entry]) -> Write:
-        metadata, created = await self.conversation(owner, id)
-        packed = await _all_packed(entries, output=False)
-        return Write(Key("conversation", owner, id), Record(_metadata(metadata), created), packed)
+    async def _add(self, owner: str, id: str, packed: Sequence[bytes], lease: Lease | None) -> None:
+        async def write() -> None:
+            await self.store.put_all(await self._added(owner, id, packed, lease))
 
-    async def delete_item(self, owner: str, id: str, item: str) -> None:
+        await until_written(write)
+
+    async def _added(self, owner: str, id: str, packed: Sequence[bytes], lease: Lease | None) -> Write:
+        """Adds to the conversation as it is now."""
+        known = await self._conversation(owner, id)
+        record = Record(known.value, known.created)
+        return Write(Key("conversation", owner, id), record, packed, known.version, lease)
+
+    async def delete_item(self, owner: str, id: str, item: str, *, lease: Lease | None = None) -> None:
         """Deletes one item. Entries are only ever appended, so the deletion is appended too."""
-        metadata, created = await self.conversation(owner, id)
-        gone = msgspec.msgpack.encode(StoredEntry(gone=item))
-        await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), created), gone)
+        await self._add(owner, id, [msgspec.msgpack.encode(StoredEntry(gone=item))], lease)
 
     @asynccontextmanager
-    async def alone(self, owner: str, id: str) -> AsyncIterator[None]:
-        """Only one request at a time continues a conversation. Raises `ConflictError` for a second."""
-        key = Key("conversation", owner, id)
+    async def alone(self, owner: str, id: str) -> AsyncIterator[Exclusive]:
+        """Only one request at a time continues a conversation, of all servers. Raises `ConflictError` for a second.
+
+        Without an ``id`` there is nothing to be alone with.
+        """
         if not id:
-            yield
+            yield Exclusive()
             return
-        if key in self._busy:
-            raise ConflictError(
-                f"Another response goes on with the conversation {id!r}.",
-                code="conversation_locked",
-                position=Position(path="conversation"),
-                hint="Wait for it, or cancel it.",
-            )
-        self._busy.add(key)
-        try:
-            yield
-        finally:
-            self._busy.discard(key)
+        async with exclusive(self._leases, Key("conversation", owner, id)) as alone:
+            if alone.lease is None:
+                raise ConflictError(
+                    f"Another response goes on with the conversation {id!r}.",
+                    code="conversation_locked",
+                    position=Position(path="conversation"),
+                    hint="Wait for it, or cancel it.",
+                )
+            yield alone
 
     async def sweep(self) -> None:
         """Deletes what expired, at most once in ``SWEEP`` seconds."""

@@ -18,7 +18,8 @@ def open_store(
     ``stores`` are factories by name beside those of installed packages. Errors are those of `store_at`.
     """
     turns = TurnLimits(sessions.turn_lifetime, sessions.turn_bytes, sessions.turns_per_key)
-    return store_at(sessions.store, stores=stores), SessionLimits(lifetime=sessions.lifetime, turns=turns)
+    limits = SessionLimits(lifetime=sessions.lifetime, lease=sessions.lease, turns=turns)
+    return store_at(sessions.store, stores=stores), limits
 
 
 def reasoning_key_file(config: Config) -> Path | None:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import msgspec
 
-from .units import Count, SecondsOrNone
+from .units import Count, LeaseSeconds, SecondsOrNone
 
 
 class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``store`` is a file for sessions, responses, conversations and chat completions, or "memory", which a restart
     empties, or ``NAME:…`` for a store of another package.
 
-    ``lifetime`` is what a session has after its last turn, in seconds.
+    ``lifetime`` is what a session has after its last turn, in seconds. Of several servers over one store, one at a time
+    works on a session, a conversation or a batch; when nothing was heard of it for ``lease`` seconds, another may.
 
     What the model wrote in a turn of chat completions that waits for the results of its calls, hidden reasoning
-    included, is stored for ``turn_lifetime`` seconds (0: not at all): at most ``turn_bytes`` of one turn, and of each
-    key the latest ``turns_per_key``.
+    included, is stored for ``turn_lifetime`` seconds (0: not at all): at most ``turn_bytes`` of one turn, and by each
+    server the latest ``turns_per_key`` of each key.
     """
 
     store: str = ""
     lifetime: float = 7 * 24 * 3600.0
+    lease: LeaseSeconds = 15.0
     turn_lifetime: SecondsOrNone = 3600.0
     turn_bytes: Count = 256 * 2**10
     turns_per_key: Count = 1000

@@ -13,7 +13,7 @@ from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
 from antiphon.observe import Metrics, Tracing
-from antiphon.store import Sessions, UnfinishedTurns
+from antiphon.store import Leases, Sessions, UnfinishedTurns
 from antiphon.tools.mcp import ClientServers
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
@@ -46,7 +46,7 @@ class Context:
     """``clock`` gives Unix time in seconds.
 
     ``tools`` run on this side where a request lists them, or always with ``offer_tools``. ``client_mcp``: requests may
-    name MCP servers of their own.
+    name MCP servers of their own. ``leases`` are what this server works on alone, of all that share its store.
     """
 
     source: ModelSource
@@ -54,6 +54,7 @@ class Context:
     dialect: Dialect
     admission: Admission
     large: LargeWork
+    leases: Leases
     archive: Archive
     idempotency: Idempotency
     sessions: Sessions

@@ -12,6 +12,7 @@ from antiphon.generation import Plan
 from antiphon.generation.reply import as_history
 from antiphon.generation.turn import Keep
 from antiphon.store import OpenSession, Sessions
+from antiphon.store.store import lease_lost
 
 from .lifecycle import Work
 
@@ -70,5 +71,7 @@ async def session_turn(
     """The session ``name`` for one request alone; see `Sessions.turn`."""
     work = Work()
     cancelled = SessionCancelled(f"The request of the session {name!r} was cancelled.")
-    async with sessions.turn(name, owner=owner, start=start, stop=lambda: work.stop(cancelled)) as session:
+    async with sessions.turn(
+        name, owner=owner, start=start, stop=lambda: work.stop(cancelled), lost=lambda: work.stop(lease_lost())
+    ) as session:
         yield SessionTurn(session, ends, work)

@@ -35,6 +35,7 @@ class _Held:
     lease: Lease
     signalled: Callable[[str], None]
     lost: Callable[[], None]
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(slots=True)
@@ -90,7 +91,10 @@ class Leases:
             del self._held[lease.key]
         if not self._held:
             self._stop()
-        await asyncio.shield(self._let_go(self._released(lease)))
+        ending = self._let_go(self._released(lease))
+        if held is not None and held.lease.fence == lease.fence:
+            ending.add_done_callback(lambda _: held.over.set())
+        await asyncio.shield(ending)
 
     async def signal(self, key: Key, signal: str) -> bool:
         """Tells whoever has the key's lease; at once where that is this process. False: nobody has it."""
@@ -102,6 +106,9 @@ class Leases:
 
     async def until_free(self, key: Key) -> None:
         """Returns once the lease that the key has now is over; at once where there is none."""
+        if (held := self._held.get(key)) is not None:
+            await held.over.wait()
+            return
         known = await self.store.lease(key)
         pause = LOOKS
         while known is not None:
@@ -181,4 +188,5 @@ class Leases:
         for held in gone:
             if held is not None and self._held.get(held.lease.key) is held:
                 del self._held[held.lease.key]
+                held.over.set()
                 held.lost()

@@ -16,6 +16,9 @@ from antiphon.generation.turn import Send, Source, Written
 from antiphon.http.exchange import FAULTS
 from antiphon.http.post import Post
 from antiphon.http.runs import EventsResponse, Run, json_response
+from antiphon.store import Lease
+from antiphon.store.exclusive import Exclusive
+from antiphon.store.store import lease_lost
 from antiphon.wire.responses.ending import ResponseCancelled
 from antiphon.wire.responses.event_schema import StreamEvent
 from antiphon.wire.responses.items import Entry
@@ -28,7 +31,8 @@ from .request import ResponsePlan
 class ResponseMaker:
     """Makes the response of one plan. Streamed, whole or in the background, its turns are driven by `_drive` alone."""
 
-    def __init__(self, post: Post, plan: ResponsePlan) -> None:
+    def __init__(self, post: Post, plan: ResponsePlan, claim: Exclusive, alone: Exclusive) -> None:
+        """``claim`` is what an idempotency key gives, ``alone`` the conversation; who lost one of them is stopped."""
         self._post = post
         self._runs = post.context.runs
         self._plan = plan
@@ -40,8 +44,9 @@ class ResponseMaker:
             listings=plan.listings,
             approved=plan.approved,
         )
-        self._record = ResponseRecord(post.context.archive, plan, self._writer)
+        self._record = ResponseRecord(post.context.archive, plan, self._writer, claim.lease, alone.lease)
         self._run = Run(plan.head.id, plan.owner, plan.head)
+        claim.lost = alone.lost = lambda: self._run.work.stop(lease_lost())
 
     async def answer(self) -> None:
         """Makes it while the client waits; a client that hangs up ends it. A cancelled one is stored as far as it is.
@@ -123,8 +128,17 @@ class ResponseMaker:
 class ResponseRecord:
     """What is stored of one response: its inputs once, and when it is over its outputs."""
 
-    def __init__(self, archive: Archive, plan: ResponsePlan, writer: ResponseWriter) -> None:
+    def __init__(
+        self,
+        archive: Archive,
+        plan: ResponsePlan,
+        writer: ResponseWriter,
+        claim: Lease | None = None,
+        alone: Lease | None = None,
+    ) -> None:
         self._archive = archive
+        self._claim = claim
+        self._alone = alone
         self._plan = plan
         self._writer = writer
         self._unstored = plan.inputs
@@ -179,8 +193,10 @@ class ResponseRecord:
             outputs=outputs,
             conversation=conversation,
             added=[*plan.inputs, *outputs],
+            lease=self._claim,
+            conversation_lease=self._alone,
         )
-        self._unstored = ()
+        self._unstored, self._claim = (), None  # What is stored has its key.
 
 
 def _entry(entry: ItemMessages) -> Entry:

@@ -86,8 +86,8 @@ class Conversations:
     async def delete(self, request: Request) -> Response:
         """Its items go with it."""
         owner, id = _owner(request), request.path_params["id"]
-        async with self._context.archive.alone(owner, id):
-            await self._context.archive.delete_conversation(owner, id)
+        async with self._context.archive.alone(owner, id) as alone:
+            await self._context.archive.delete_conversation(owner, id, lease=alone.lease)
         return json_response(DeletedConversation(id=id))
 
     async def items(self, request: Request) -> Response:
@@ -96,9 +96,9 @@ class Conversations:
     async def add(self, request: Request) -> Response:
         owner, id = _owner(request), request.path_params["id"]
         body = await self._body(request, ItemsCreate)
-        async with self._context.archive.alone(owner, id):
+        async with self._context.archive.alone(owner, id) as alone:
             entries = await self._read(request, body.items, before=await self._entries(request))
-            await self._context.archive.add_items(owner, id, entries)
+            await self._context.archive.add_items(owner, id, entries, lease=alone.lease)
         return json_response(page_of(entries, {"limit": "100"}, newest_first=False))
 
     async def item(self, request: Request) -> Response:
@@ -106,9 +106,9 @@ class Conversations:
 
     async def delete_item(self, request: Request) -> Response:
         owner, id = _owner(request), request.path_params["id"]
-        async with self._context.archive.alone(owner, id):
+        async with self._context.archive.alone(owner, id) as alone:
             entry = await self._entry(request)
-            await self._context.archive.delete_item(owner, id, entry.id)
+            await self._context.archive.delete_item(owner, id, entry.id, lease=alone.lease)
         return json_response(await self._conversation(request))
 
     async def _conversation(self, request: Request) -> Conversation:

@@ -16,12 +16,14 @@ from antiphon.api.responses.memory import SOCKET, forgetting_failed
 from antiphon.api.responses.request import RequestReader
 from antiphon.api.responses.socket import ResponsesSocket
 from antiphon.archive.responses import History
-from antiphon.errors import ConflictError, Position, RequestError
+from antiphon.errors import Position, RequestError
 from antiphon.generation import plan_turn
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.gate.idempotency import in_progress
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.runs import EventsResponse, json_response, replayed
+from antiphon.store.exclusive import Exclusive
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.compaction import (
     check_answered,
@@ -119,24 +121,23 @@ class CreateResponse(PostRoute):
         check_possible(wire)
         token, key = secrets.token_hex(12), exchange.headers.get("idempotency-key")
         id = f"resp_{token}"
-        with context.idempotency.making(exchange.owner, id):
-            if key is not None and wire.store is not False:
-                first = await context.idempotency.claim(exchange.owner, key, post.body, id)
-                if first != id:
-                    await self._repeat(post, first)
-                    return
-            await self._make(post, wire, token)
+        key = None if wire.store is False else key
+        async with context.idempotency.claimed(exchange.owner, key, post.body, id) as (first, claim):
+            if first != id:
+                await self._repeat(post, first)
+                return
+            await self._make(post, wire, token, claim)
 
-    async def _make(self, post: Post, wire: ResponsesRequest, token: str) -> None:
+    async def _make(self, post: Post, wire: ResponsesRequest, token: str, claim: Exclusive) -> None:
         context, exchange = self._context, post.exchange
         model = await post.model(wire.model)
         async with AsyncExitStack() as resources:
-            await resources.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
+            alone = await resources.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
             reader = RequestReader(context, exchange, token, resources, post.scope.get(SOCKET))
             with forgetting_failed(post.scope.get(SOCKET), wire.previous_response_id):
                 plan = await reader.plan(wire, model, partial(compacted, post))
             post.ignore(plan.requested.ignored)
-            maker = ResponseMaker(post, plan)
+            maker = ResponseMaker(post, plan, claim, alone)
             await (maker.answer_queued(resources.pop_all()) if wire.background else maker.answer())
 
     async def _repeat(self, post: Post, id: str) -> None:
@@ -144,9 +145,7 @@ class CreateResponse(PostRoute):
         context, owner = self._context, post.exchange.owner
         run = context.runs.in_background(owner, id)
         if run is None and not await context.archive.has(owner, id):
-            raise ConflictError(
-                "The first request with this idempotency-key is still being answered.", code="idempotency_in_progress"
-            )
+            raise in_progress()
         if not post.exchange.stream:
             await post.send_json(await _latest(context, owner, id))
             return

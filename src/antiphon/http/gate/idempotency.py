@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import msgspec
 
 from antiphon.archive.responses import DAY, Archive
-from antiphon.errors import Position, RequestError
-from antiphon.store import Key, Record
+from antiphon.errors import ConflictError, Position, RequestError
+from antiphon.store import Key, Lease, Leases, Record
+from antiphon.store.exclusive import Exclusive, exclusive
 
 _SANE = re.compile(r"[!-~]{1,255}")
 
@@ -27,39 +27,41 @@ class Claim(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Idempotency:
-    """The keys of stored responses, each for a day and for its owner alone."""
+    """The keys of stored responses, each for a day and for its owner alone, at whichever server a request comes in."""
 
     archive: Archive
-    _making: set[tuple[str, str]] = field(default_factory=set)
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    leases: Leases
 
-    @contextmanager
-    def making(self, owner: str, response: str) -> Iterator[None]:
-        """While the response is made, its key stays claimed although nothing of it is stored yet."""
-        self._making.add((owner, response))
-        try:
-            yield
-        finally:
-            self._making.discard((owner, response))
+    @asynccontextmanager
+    async def claimed(
+        self, owner: str, key: str | None, body: bytes, response: str
+    ) -> AsyncIterator[tuple[str, Exclusive]]:
+        """Claims ``key`` for ``response``, which is made meanwhile; without a key there is nothing to claim.
 
-    async def claim(self, owner: str, key: str, body: bytes, response: str) -> str:
-        """Claims ``key`` for ``response``; the id of the response that has it, which is another on a second time.
-
-        A response that failed before it was stored gives its key back. Raises `RequestError` for a key that came with
-        another body, or that cannot be one.
+        Gives the id of the response that has the key, which is another on a second time, and what lets ``response`` be
+        stored. One that was not stored by the end, or whose server died, gives its key back. Raises `RequestError` for
+        a key that came with another body, or that cannot be one, and `ConflictError` (``idempotency_in_progress``).
         """
+        if key is None:
+            yield response, Exclusive()
+            return
         if not _SANE.fullmatch(key):
             raise _refused("invalid_value", "idempotency-key has 1 to 255 printable ASCII characters.")
         at, digest = Key("idempotency", owner, key), hashlib.sha256(body).hexdigest()
-        async with self._lock:
-            claim = await self._known(at)
-            if claim is not None and claim.digest != digest:
-                raise _refused("idempotency_key_reused", "this idempotency-key came with another body before.")
-            if claim is not None and await self._alive(owner, claim.response):
-                return claim.response
-            now = self.archive.clock()
-            await self.archive.store.put(at, Record(msgspec.json.encode(Claim(digest, response)), now, now + DAY))
-            return response
+        async with exclusive(self.leases, at) as claimed:
+            yield await self._claim(at, Claim(digest, response), claimed.lease), claimed
+
+    async def _claim(self, at: Key, claim: Claim, lease: Lease | None) -> str:
+        known = await self._known(at)
+        if known is not None and known.digest != claim.digest:
+            raise _refused("idempotency_key_reused", "this idempotency-key came with another body before.")
+        if known is not None and (lease is None or await self.archive.has(at.owner, known.response)):
+            return known.response
+        if lease is None:
+            raise in_progress()
+        now = self.archive.clock()
+        await self.archive.store.put(at, Record(msgspec.json.encode(claim), now, now + DAY), lease=lease)
+        return claim.response
 
     async def _known(self, at: Key) -> Claim | None:
         record = await self.archive.store.get(at)
@@ -67,8 +69,12 @@ class Idempotency:
             return None
         return msgspec.json.decode(record.value, type=Claim)
 
-    async def _alive(self, owner: str, response: str) -> bool:
-        return (owner, response) in self._making or await self.archive.has(owner, response)
+
+def in_progress() -> ConflictError:
+    """The response that has the key is not there yet."""
+    return ConflictError(
+        "The first request with this idempotency-key is still being answered.", code="idempotency_in_progress"
+    )
 
 
 def _refused(code: str, message: str) -> RequestError:
