@@ -13,6 +13,7 @@ from antiphon.errors import StoreError
 
 from .clock import ConfirmedClock, steady_time
 from .codec import pack, unpack
+from .retry import unless_changed
 from .store import Key, Record, Store, Write, total
 
 KIND = "turn"
@@ -25,7 +26,8 @@ _DECODER: msgspec.msgpack.Decoder[list[bytes] | str] = msgspec.msgpack.Decoder(l
 class TurnLimits:
     """A turn expires ``lifetime`` seconds after it was stored, or last found by then; 0: none is stored.
 
-    ``bytes`` is the largest size of one turn, and ``count`` how many of one owner each server stores, the latest.
+    ``bytes`` is the largest size of one turn, and ``count`` how many of one owner each server stores, the latest: so
+    many servers that share a store, so many times ``count`` there are.
     """
 
     lifetime: float = 3600.0
@@ -34,26 +36,6 @@ class TurnLimits:
 
 
 _Names = tuple[str, ...]
-
-
-@dataclass(slots=True)
-class _Owned:
-    """What this process stored for one owner: when each turn expires, the oldest first, and who has a name now."""
-
-    turns: deque[tuple[float, _Names]] = field(default_factory=deque)
-    named: dict[str, tuple[float, _Names]] = field(default_factory=dict)
-
-    def add(self, turn: tuple[float, _Names]) -> None:
-        self.turns.append(turn)
-        self.named |= dict.fromkeys(turn[1], turn)
-
-    def drop(self) -> list[str]:
-        """Forget the oldest; the names that no later turn has."""
-        turn = self.turns.popleft()
-        names = [name for name in turn[1] if self.named.get(name) is turn]
-        for name in names:
-            del self.named[name]
-        return names
 
 
 @dataclass(slots=True)
@@ -67,7 +49,8 @@ class UnfinishedTurns:
     clock: Callable[[], float]
     limits: TurnLimits = field(default_factory=TurnLimits)
     steady: Callable[[], float] = steady_time
-    _owned: dict[str, _Owned] = field(default_factory=dict)
+    _stored: dict[str, deque[tuple[float, _Names]]] = field(default_factory=dict)
+    """By owner, what this process stored: when each turn expires, and its names, the oldest first."""
     _confirmed: ConfirmedClock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,13 +97,22 @@ class UnfinishedTurns:
         """What is gone on with is needed until the turn is over, however many calls it has."""
         now = self.clock()
         if record.expires is not None and record.expires - now < self.limits.lifetime / 2:
-            await self.store.put(key, Record(record.value, record.created, now + self.limits.lifetime))
+            longer = Record(record.value, record.created, now + self.limits.lifetime)
+            await unless_changed(self.store.put(key, longer, expected=record.version))
 
     async def _make_room(self, owner: str, names: _Names, now: float) -> None:
-        owned = self._owned.setdefault(owner, _Owned())
-        owned.add((now + self.limits.lifetime, names))
-        while owned.turns[0][0] <= now:  # The sweep deletes these, unless they were prolonged.
-            owned.drop()
-        while len(owned.turns) > max(1, self.limits.count):
-            for name in owned.drop():
-                await self.store.delete(Key(KIND, owner, name))
+        stored = self._stored.setdefault(owner, deque())
+        stored.append((now + self.limits.lifetime, names))
+        while stored[0][0] <= now:  # The sweep deletes these, unless they were prolonged.
+            stored.popleft()
+        while len(stored) > max(1, self.limits.count):
+            first, *others = stored.popleft()[1]
+            for name in others:
+                await self._drop(Key(KIND, owner, name), first)
+            await self.store.delete(Key(KIND, owner, first))
+
+    async def _drop(self, key: Key, turn: str) -> None:
+        """Deletes a further name of ``turn``, unless a later one has it."""
+        record = await self.store.get(key)
+        if record is not None and record.value == _ENCODER.encode(turn):
+            await self.store.delete(key)
