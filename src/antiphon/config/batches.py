@@ -8,8 +8,7 @@ from .units import Count, Seconds
 
 
 class BatchesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``enabled``: this server has files and batches, and runs those that are in its store. Of several servers over one
-    store one alone may have them.
+    """``enabled``: this server has files and batches, and runs those in its store that no other server runs.
 
     A file has at most ``max_file`` bytes, and the files of one key, those that batches write included, ``quota`` bytes
     before an upload is refused; of one key there are at most ``max_files`` files and ``max_batches`` batches that have

@@ -178,5 +178,3 @@ def check_size(upload: Upload, limits: UploadLimits) -> None:
     """The file itself, without its form. Raises `RequestError`."""
     if upload.size > limits.most:
         raise _too_large(limits)
-    if upload.size > limits.left:
-        raise _quota(limits)

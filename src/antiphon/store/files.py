@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,14 +13,18 @@ import msgspec
 from antiphon.errors import NotFoundError, Position, RequestError, StoreError
 
 from .clock import ConfirmedClock
-from .store import Key, Record, Store, Write
+from .exclusive import turn
+from .leases import Leases
+from .store import Key, Lease, Record, Store, Write
 
-KIND, PART_KIND = "file", "file_part"
+KIND, PART_KIND, COMING_KIND = "file", "file_part", "file_coming"
 PREFIX = "file-"
 PART = 2**17
 """Bytes of each part of a file that was uploaded, but for its last; parts of others are about as large."""
 _AT_ONCE = 8
 """Parts that are written in one transaction."""
+_COMING = 24 * 3600.0
+"""Seconds after which the sweep finds what is left of an upload whose server died."""
 _GONE = 0.0
 """When what is deleted expired: it goes with `Store.expire` of that very moment, whole files in few transactions."""
 
@@ -59,7 +63,7 @@ def part_key(owner: str, id: str, number: int) -> Key:
 
 @dataclass(slots=True)
 class Coming:
-    """An upload on its way: ``size`` bytes so far."""
+    """An upload on its way to this server: ``size`` bytes so far."""
 
     _all: Counter[str]
     _owner: str
@@ -70,17 +74,30 @@ class Coming:
         self.size += size
         self._all[self._owner] += size
 
+    def arrived(self) -> None:
+        """It is here: from now on its place in the store counts."""
+        self._all[self._owner] -= self.size
+        self.size = 0
+
 
 @dataclass(slots=True)
 class Files:
     """The files of all owners, each for its owner alone: another's are not there. ``clock`` is Unix time in seconds."""
 
-    store: Store
+    leases: Leases
     limits: FileLimits
     clock: Callable[[], float]
     confirmed: ConfirmedClock
     _coming: Counter[str] = field(default_factory=Counter)
-    """By owner, bytes of uploads that are not stored yet."""
+    """By owner, bytes of uploads on their way to this server."""
+
+    @property
+    def store(self) -> Store:
+        return self.leases.store
+
+    def turn(self, owner: str) -> AbstractAsyncContextManager[Lease]:
+        """For what must not be done at two servers at once, because it looks at all files or batches of the owner."""
+        return turn(self.leases, Key(KIND, owner, ""))
 
     async def file(self, owner: str, id: str) -> StoredFile:
         """Raises `NotFoundError` where this owner has no such file (any more)."""
@@ -106,43 +123,85 @@ class Files:
         try:
             yield coming
         finally:
-            self._coming[owner] -= coming.size
+            coming.arrived()
             if not self._coming[owner]:
                 del self._coming[owner]
 
     async def left(self, owner: str) -> int:
         """The bytes that the owner may still store. Raises `RequestError` where it has as many files as it may."""
-        files = [file async for file in self.all(owner)]
-        if len(files) >= self.limits.files:
-            message = f"This key has {len(files)} files, as many as it may."
+        coming = await self._reserved(owner)
+        sizes = [file.bytes async for file in self.all(owner)] + coming
+        if len(sizes) >= self.limits.files:
+            message = f"This key has {len(sizes)} files, as many as it may."
             raise RequestError(message, code="file_quota", hint="Delete some.")
-        return self.limits.quota - sum(file.bytes for file in files) - self._coming[owner]
+        return self.limits.quota - sum(sizes) - self._coming[owner]
+
+    async def _reserved(self, owner: str) -> list[int]:
+        """The sizes of what is being written, at any server; what a server left behind that died is forgotten."""
+        sizes = []
+        for id in await self.store.names(COMING_KIND, owner):
+            key = Key(COMING_KIND, owner, id)
+            record = await self.store.get(key)
+            async with self.leases.hold(key) as lease:
+                if lease is not None:
+                    await self.store.delete(key, lease=lease)
+                elif record is not None:
+                    sizes.append(int(record.value))
+        return sizes
+
+    @asynccontextmanager
+    async def _room(self, owner: str, id: str, size: int) -> AsyncIterator[Lease]:
+        """Room for a file that is being written. Raises `RequestError` where there is none."""
+        key, now = Key(COMING_KIND, owner, id), self.clock()
+        async with turn(self.leases, key) as writing:
+            async with self.turn(owner) as alone:
+                left = await self.left(owner)
+                if size > left:
+                    message = f"The files of this key may have {max(0, left)} bytes more."
+                    raise RequestError(message, code="file_quota", hint="Delete some.")
+                await self.store.put(key, Record(b"%d" % size, now, now + _COMING), lease=alone)
+            try:
+                yield writing
+            finally:
+                await self.store.delete(key)
 
     async def create(
-        self, owner: str, pieces: AsyncIterator[bytes], *, filename: str, purpose: str, lifetime: float | None
+        self,
+        owner: str,
+        pieces: AsyncIterator[bytes],
+        *,
+        size: int,
+        filename: str,
+        purpose: str,
+        lifetime: float | None,
     ) -> StoredFile:
-        """Stores a file, which is there when this returned, whole; ``pieces`` are its bytes, of any size each.
+        """Stores a file, which is there when this returned, whole; ``pieces`` are its ``size`` bytes, as they come.
 
-        ``lifetime`` is in seconds, None the usual one.
+        ``lifetime`` is in seconds, None the usual one. Raises `RequestError` (``file_quota``) before anything is
+        written, and `ConflictError` (``lease_lost``) where the others had to take this server for dead.
         """
         now = self.clock()
         id, expires = new_id(PREFIX, now), now + (lifetime or self.limits.lifetime)
-        size = parts = 0
+        parts = -(-size // PART)
+        file = StoredFile(
+            id=id, filename=filename, purpose=purpose, bytes=size, parts=parts, created=now, expires=expires
+        )
+        async with self._room(owner, id, size) as lease:
+            await self._write_parts(owner, file, pieces)
+            over = Write(Key(COMING_KIND, owner, id), Record(b"0", now, now + _COMING), lease=lease)
+            await self.store.put_all(self.write(owner, file), over)
+        return file
+
+    async def _write_parts(self, owner: str, file: StoredFile, pieces: AsyncIterator[bytes]) -> None:
+        record, parts = Record(b"", file.created, file.expires), 0
         try:
             async for batch in _batches(pieces):
-                size += sum(map(len, batch))
-                record = Record(b"", now, expires)
-                keys = [part_key(owner, id, parts + i) for i in range(len(batch))]
+                keys = [part_key(owner, file.id, parts + i) for i in range(len(batch))]
                 parts += len(batch)
                 await self.store.put_all(*(Write(key, record, [part]) for key, part in zip(keys, batch, strict=True)))
-            file = StoredFile(
-                id=id, filename=filename, purpose=purpose, bytes=size, parts=parts, created=now, expires=expires
-            )
-            await self.store.put_all(self.write(owner, file))
         except BaseException:
-            await self._forget(owner, id, parts)
+            await self._forget(owner, file.id, parts)
             raise
-        return file
 
     def write(self, owner: str, file: StoredFile) -> Write:
         """What makes a file of its parts."""

@@ -11,8 +11,9 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.errors import AntiphonError, StoreError
-from antiphon.store import Key, Record, Write
+from antiphon.archive.batches import KIND, QUEUE
+from antiphon.errors import AntiphonError, ConflictError, StoreError
+from antiphon.store import Key, Lease, Record, Write
 from antiphon.store.files import Files, StoredFile, part_key
 from antiphon.wire.batches.lines import Line
 from antiphon.wire.batches.schema import ENDED, LineFault, NotRun
@@ -22,8 +23,6 @@ from .call import Answer, output_line
 
 log = logging.getLogger("antiphon.batches")
 
-KIND, QUEUE = "batch", "batch_queue"
-"""A batch's record is its owner's; the name of each that has not ended is in the server's queue besides."""
 _LINES_AT_ONCE = 500
 """Lines that were not run and are written in one transaction."""
 _SPARE = 3600.0
@@ -40,13 +39,19 @@ NOT_RUN: Mapping[Reason, NotRun] = {
 class BatchRecord:
     """``state`` is what the store has of a batch. Each change is one transaction; they come one after the other.
 
-    Every method raises `StoreError` where the store cannot be written; the state then is what it was.
+    Every method raises `StoreError` where the store cannot be written, and `ConflictError` (``lease_lost``) where
+    another server has the batch; the state then is what it was. ``lease`` is what lets this one write.
     """
 
     files: Files
     owner: str
     state: BatchState
+    lease: Lease | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def key(self) -> Key:
+        return Key(KIND, self.owner, self.state.batch.id)
 
     @property
     def ended(self) -> bool:
@@ -95,7 +100,7 @@ class BatchRecord:
 
     async def leave_queue(self) -> None:
         """It need not be looked for when the server starts: it has ended."""
-        await self.files.store.delete(Key(QUEUE, "", self.state.batch.id))
+        await self.files.store.delete(Key(QUEUE, "", self.state.batch.id), lease=self.lease)
 
     async def fail(self, error: BaseException) -> None:
         """Ends a batch that cannot go on; where not even that can be written it is tried when the server starts."""
@@ -103,7 +108,7 @@ class BatchRecord:
         try:
             await self.refuse([LineFault(code=fault.code, message=fault.message)])
             await self.leave_queue()
-        except StoreError as unwritten:
+        except (StoreError, ConflictError) as unwritten:
             log.warning("the batch %s cannot be ended: %s", self.state.batch.id, unwritten.code)
 
     async def _add_not_run(self, lines: Sequence[Line], error: NotRun) -> None:
@@ -148,5 +153,5 @@ class BatchRecord:
         """Stores the state with what belongs to it; whoever calls has the lock."""
         created = float(state.batch.created_at)
         record = Record(msgspec.msgpack.encode(state), created, state.batch.expires_at + self.files.limits.lifetime)
-        await self.files.store.put_all(Write(Key(KIND, self.owner, state.batch.id), record), *more)
+        await self.files.store.put_all(Write(self.key, record, lease=self.lease), *more)
         self.state = state

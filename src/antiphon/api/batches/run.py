@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from antiphon.errors import AntiphonError, OverloadedError, StoreError
+from antiphon.errors import AntiphonError, ConflictError, OverloadedError, StoreError
 from antiphon.http.context import Context
 from antiphon.http.gate.keys import ANYBODY, Principal, Scope
 from antiphon.store.clock import ConfirmedClock
@@ -55,11 +55,12 @@ class Desk:
 
 @dataclass(slots=True, eq=False)
 class BatchRun:
-    """A batch that has not ended."""
+    """A batch that has not ended, and that no other server runs. ``task`` is what runs it."""
 
     desk: Desk
     owner: str
     record: BatchRecord
+    task: asyncio.Task[None] | None = None
     _cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     _calls: set[asyncio.Future[Answer]] = field(default_factory=set)
     _writing: set[asyncio.Task[None]] = field(default_factory=set)
@@ -81,6 +82,8 @@ class BatchRun:
             async with AsyncExitStack() as place:
                 await self._wait(place)
                 await self._go()
+        except* ConflictError as group:  # Others go on with it.
+            log.warning("the batch %s is left: %s", self.state.batch.id, group.exceptions[0])
         except* StoreError as group:
             usable = await self._store_failed(group.exceptions[0])
         except* Exception as group:  # noqa: BLE001 - whatever it is, the owner learns that the batch failed
@@ -96,6 +99,11 @@ class BatchRun:
         log.warning("the batch %s waits for the store: %s", self.state.batch.id, error)
         await asyncio.sleep(_WATCH)
         return False
+
+    def leave(self) -> None:
+        """Ends at once: another server goes on with it."""
+        if self.task is not None:
+            self.task.cancel()
 
     async def cancel(self) -> None:
         """Begins no more of its lines."""

@@ -7,12 +7,12 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 
-import msgspec
-
-from antiphon.errors import ConflictError, NotFoundError, OverloadedError, Position, StoreError
+from antiphon.archive.batches import KIND, QUEUE, BatchArchive
+from antiphon.errors import AntiphonError, ConflictError, NotFoundError, OverloadedError, Position, StoreError
 from antiphon.http.context import Context
-from antiphon.store import Key, MemoryStore
+from antiphon.store import Key, Lease, MemoryStore
 from antiphon.store.clock import ConfirmedClock, steady_time
+from antiphon.store.exclusive import turn
 from antiphon.store.files import FileLimits, Files, StoredFile
 from antiphon.tenancy import FairRoom
 from antiphon.wire.batches.pages import ids_of_page, page_size
@@ -22,17 +22,21 @@ from antiphon.wire.errors import refused
 from antiphon.wire.responses.read import check_metadata
 
 from .call import ENDPOINTS, LineCaller
-from .record import KIND, QUEUE, BatchRecord, log
+from .record import BatchRecord, log
 from .run import BatchRun, Desk
 
 ACTIVE = 8
 """Batches whose lines are in memory; others wait, their owners in turn."""
-_AGAIN = 60.0
-"""Seconds before the store is asked again which batches have not ended."""
+CANCEL = "cancel"
+_LOOK = 0.1
+"""Seconds between two looks at whether another server has cancelled a batch."""
 
 
 class BatchService:
-    """Batches belong to an owner: another's are not there. What is in the store goes on within `running`."""
+    """Batches belong to an owner: another's are not there. What is in the store goes on within `running`.
+
+    Of several servers over one store each batch is run by one, which has its lease.
+    """
 
     def __init__(self, context: Context) -> None:
         config = self._config = context.batches
@@ -43,15 +47,16 @@ class BatchService:
         # What is in memory makes room for what comes: nobody's files may push out what others store.
         quota = min(config.quota, store.limit // 4) if isinstance(store, MemoryStore) else config.quota
         limits = FileLimits(quota=quota, files=config.max_files, lifetime=config.lifetime)
-        self.files = Files(store, limits, context.clock, confirmed)
+        self.files = Files(context.leases, limits, context.clock, confirmed)
         self._desk = Desk(context, self.files, LineCaller(context), confirmed, FairRoom(lambda: ACTIVE))
+        self._stored = BatchArchive(store, confirmed)
         self._runs: dict[tuple[str, str], BatchRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Goes on with the batches that have not ended, beside the requests; they stop when the block is left."""
-        self._spawn(self._recover())
+        """Goes on with the batches that nobody runs, beside the requests; they stop when the block is left."""
+        self._spawn(self._take_over())
         try:
             yield
         finally:
@@ -66,20 +71,16 @@ class BatchService:
         if request.completion_window != WINDOW:
             raise refused("completion_window", f"{request.completion_window[:32]!r} is not possible, only {WINDOW}.")
         check_metadata(request.metadata)
-        if sum(of == owner for of, _ in self._runs) >= self._config.max_batches:
-            message = f"This key has {self._config.max_batches} batches that have not ended, as many as it may."
-            raise OverloadedError(message, code="rate_limit_exceeded", hint="Wait for one of them, or cancel it.")
-        state = BatchState.of(request, await self._input(owner, request.input_file_id), now=self._context.clock())
-        run = self._run_of(owner, state)
-        self._runs[owner, state.batch.id] = run  # from now on its input stays
-        try:
-            await self.files.prolong(owner, state.input, float(state.batch.expires_at))
-            await run.record.create()
-        except BaseException:
-            del self._runs[owner, state.batch.id]
-            raise
-        self._spawn(self._run(run))
-        return state.batch
+        async with self.files.turn(owner):
+            if len(await self._stored.unfinished(owner)) >= self._config.max_batches:
+                message = f"This key has {self._config.max_batches} batches that have not ended, as many as it may."
+                raise OverloadedError(message, code="rate_limit_exceeded", hint="Wait for one of them, or cancel it.")
+            input = await self._input(owner, request.input_file_id)
+            run = self._run_of(owner, BatchState.of(request, input, now=self._context.clock()))
+            async with self._claimed(run):
+                await self.files.prolong(owner, input, float(run.state.batch.expires_at))
+                await run.record.create()
+        return run.state.batch
 
     async def _input(self, owner: str, id: str) -> StoredFile:
         try:
@@ -92,39 +93,39 @@ class BatchService:
 
     async def batch(self, owner: str, id: str) -> Batch:
         """Raises `NotFoundError` where this owner has no such batch (any more)."""
-        found = await self._found(owner, id)
+        found = await self._stored.state(owner, id)
         if found is None:
             raise NotFoundError(f"There is no batch {id[:80]!r}.", position=Position(path="batch_id"))
         return found.batch
 
     async def find(self, owner: str, id: str) -> Batch | None:
         """None where this owner has no such batch (any more)."""
-        found = await self._found(owner, id)
+        found = await self._stored.state(owner, id)
         return found.batch if found else None
 
     async def ids(self, owner: str) -> list[str]:
         """Of all its batches, those that expired included."""
-        return await self.files.store.names(KIND, owner)
+        return await self._stored.ids(owner)
 
     async def delete(self, owner: str, batch: Batch) -> None:
         """Deletes a batch that has ended, with its files. Raises `ConflictError` for one that has not."""
-        if (owner, batch.id) in self._runs:
+        found = await self.find(owner, batch.id)
+        if found is not None and found.status not in ENDED:
             raise ConflictError("The batch has not ended.", hint="Cancel it, and wait for its end.")
-        await self.files.store.delete(Key(KIND, owner, batch.id))
+        async with turn(self._context.leases, Key(KIND, owner, batch.id)) as lease:  # Whoever ran it tidies up.
+            await self.files.store.delete(lease.key, lease=lease)
         for id in filter(None, (batch.input_file_id, batch.output_file_id, batch.error_file_id)):
             with suppress(NotFoundError):
-                file = await self.files.file(owner, id)
-                self.check_unused(owner, file)
-                await self.files.delete(owner, file)
+                await self.delete_file(owner, await self.files.file(owner, id))
 
     async def page(self, owner: str, query: Mapping[str, str]) -> BatchList:
         """The owner's batches, the newest first."""
         most = page_size(query, usual=20, most=100)
-        ids = ids_of_page(await self.ids(owner), query, PREFIX, newest_first=True)
+        ids = ids_of_page(await self._stored.ids(owner), query, PREFIX, newest_first=True)
         found: list[Batch] = []
         more = False
         for id in ids:
-            state = await self._found(owner, id)
+            state = await self._stored.state(owner, id)
             if state is not None and len(found) == most:
                 more = True
                 break
@@ -135,66 +136,93 @@ class BatchService:
 
     async def cancel(self, owner: str, id: str) -> Batch:
         """Raises `NotFoundError`, and `ConflictError` for one that has ended otherwise."""
-        run = self._runs.get((owner, id))
-        if run is not None:
-            await run.cancel()
-            return run.state.batch
-        batch = await self.batch(owner, id)
-        if batch.status != "cancelled":
+        asked = 0
+        while (batch := await self.batch(owner, id)).status in ("validating", "in_progress"):
+            await self._go_on(owner, id)
+            if (run := self._runs.get((owner, id))) is not None:
+                await run.cancel()
+                return run.state.batch
+            lease = await self.files.store.lease(Key(KIND, owner, id))
+            if lease is not None and lease.fence != asked:
+                asked = lease.fence
+                await self._context.leases.signal(lease.key, CANCEL)
+            await asyncio.sleep(_LOOK)
+        if batch.status in ENDED and batch.status != "cancelled":
             raise ConflictError(f"The batch is {batch.status}: nothing of it can be cancelled.")
         return batch
 
-    def check_unused(self, owner: str, file: StoredFile) -> None:
+    async def delete_file(self, owner: str, file: StoredFile) -> None:
         """Raises `ConflictError` for a file that a batch reads still."""
-        for (of, id), run in self._runs.items():
-            if of == owner and run.state.input.id == file.id:
-                raise ConflictError(f"The batch {id} reads the file.", hint="Wait for its end, or cancel it.")
+        async with self.files.turn(owner):
+            for state in await self._stored.unfinished(owner):
+                if state.input.id == file.id:
+                    message = f"The batch {state.batch.id} reads the file."
+                    raise ConflictError(message, hint="Wait for its end, or cancel it.")
+            await self.files.delete(owner, file)
 
-    async def _found(self, owner: str, id: str) -> BatchState | None:
-        run = self._runs.get((owner, id))
-        if run is not None:
-            return run.state
-        record = await self.files.store.get(Key(KIND, owner, id))
-        if record is None or record.expires is None:
-            return None
-        if self._desk.confirmed.expired(record.expires, record.expires - record.created):
-            return None
-        return msgspec.msgpack.decode(record.value, type=BatchState)
-
-    async def _recover(self) -> None:
-        """Goes on with what the store has of an earlier run."""
-        while True:
+    async def _take_over(self) -> None:
+        """Now and then goes on with what nobody runs: of an earlier run, or of a server that stopped or died."""
+        while not self._context.lifecycle.draining:
             try:
-                for id in await self.files.store.names(QUEUE, ""):
-                    await self._go_on(id)
+                for id, owner in await self._stored.queued():
+                    await self._go_on(owner, id)
             except StoreError as error:
-                log.warning("batches that have not ended cannot be looked for: %s", error.code)
-                await asyncio.sleep(_AGAIN)
-            else:
-                return
+                log.warning("batches that nobody runs cannot be looked for: %s", error.code)
+            except Exception:  # noqa: BLE001 - what is damaged must not end the looking
+                log.exception("batches that nobody runs cannot be looked for")
+            await asyncio.sleep(self._context.leases.seconds)
 
-    async def _go_on(self, id: str) -> None:
-        queued = await self.files.store.get(Key(QUEUE, "", id))
-        owner = queued.value.decode() if queued else ""
-        if (owner, id) in self._runs:
+    async def _go_on(self, owner: str, id: str) -> None:
+        """Runs the batch, unless it is being run or has ended."""
+        if (owner, id) in self._runs or await self.files.store.lease(Key(KIND, owner, id)) is not None:
             return
-        state = await self._found(owner, id)
+        state = await self._stored.state(owner, id)
         if state is None or state.batch.status in ENDED:
             await self.files.store.delete(Key(QUEUE, "", id))
             return
-        run = self._runs[owner, id] = self._run_of(owner, state)
-        self._spawn(self._run(run))
+        run = self._run_of(owner, state)
+        async with self._claimed(run):
+            run.record.state = await self._stored.state(owner, id) or state  # As whoever had it before left it.
 
     def _run_of(self, owner: str, state: BatchState) -> BatchRun:
         return BatchRun(self._desk, owner, BatchRecord(self.files, owner, state))
 
-    async def _run(self, run: BatchRun) -> None:
+    @asynccontextmanager
+    async def _claimed(self, run: BatchRun) -> AsyncIterator[None]:
+        """Runs the batch once the body is through, where no other server has it."""
+        leases = self._context.leases
+        lease = await leases.acquire(run.record.key, signalled=lambda signal: self._cancel(run), lost=run.leave)
+        run.record.lease = lease
+        try:
+            yield
+        except BaseException:
+            if lease is not None:
+                await leases.release(lease)
+            raise
+        if lease is not None:
+            self._runs[run.owner, run.state.batch.id] = run
+            run.task = self._spawn(self._run(run, lease))
+
+    async def _run(self, run: BatchRun, lease: Lease) -> None:
         try:
             await run.go()
         finally:
             del self._runs[run.owner, run.state.batch.id]
+            await self._context.leases.release(lease)
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def _cancel(self, run: BatchRun) -> None:
+        """As another server was asked to."""
+        self._spawn(_cancelled(run))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def _cancelled(run: BatchRun) -> None:
+    try:
+        await run.cancel()
+    except AntiphonError as error:
+        log.warning("the batch %s is not cancelled: %s", run.state.batch.id, error.code)

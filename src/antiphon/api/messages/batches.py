@@ -40,13 +40,10 @@ class MessageBatches:
 
     async def create(self, owner: str, lines: Sequence[bytes]) -> MessageBatch:
         """Makes a batch of the lines of a file. Raises `RequestError` where the owner's files are as many as may be."""
-        files = self.service.files
-        with files.coming(owner) as coming:
-            coming.add(sum(map(len, lines)))
-            if await files.left(owner) < 0:
-                message = "The files of this key, with the requests, are larger than they may be."
-                raise RequestError(message, code="file_quota", hint="Delete some.")
-            file = await files.create(owner, _pieces(lines), filename="messages.jsonl", purpose="batch", lifetime=None)
+        files, size = self.service.files, sum(map(len, lines))
+        file = await files.create(
+            owner, _pieces(lines), size=size, filename="messages.jsonl", purpose="batch", lifetime=None
+        )
         made = BatchCreate(input_file_id=file.id, endpoint=ENDPOINT, completion_window=WINDOW)
         try:
             batch = await self.service.create(owner, made)

@@ -75,8 +75,7 @@ class FileRoutes:
 
     async def delete(self, request: Request) -> Response:
         file = await self._file(request)
-        self._service.check_unused(_owner(request), file)
-        await self._files.delete(_owner(request), file)
+        await self._service.delete_file(_owner(request), file)
         return json_response(DeletedFile(id=file.id))
 
     async def _file(self, request: Request) -> StoredFile:
@@ -107,12 +106,13 @@ class CreateFile:
         with self._files.coming(owner) as coming:
             limits = UploadLimits(config.max_file, left, self._context.limits.body_timeout, coming.add)
             async with read_upload(request, limits) as upload:
-                limits.left = await self._files.left(owner) + coming.size  # others came meanwhile
                 check_size(upload, limits)
                 exchange.size = upload.size
+                coming.arrived()
                 return await self._files.create(
                     owner,
                     upload.pieces(),
+                    size=upload.size,
                     filename=upload.filename,
                     purpose=upload.purpose,
                     lifetime=upload.lifetime,

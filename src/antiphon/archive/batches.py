@@ -1,0 +1,52 @@
+"""Batches as they are stored, each for its owner alone, and the queue of those that have not ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from antiphon.store import Key, Store
+from antiphon.store.clock import ConfirmedClock
+from antiphon.wire.batches.schema import ENDED
+from antiphon.wire.batches.state import BatchState
+
+KIND, QUEUE = "batch", "batch_queue"
+"""A batch's record is its owner's; the name of each that has not ended is in the servers' queue besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchArchive:
+    """What any server finds of batches, whoever runs them."""
+
+    store: Store
+    confirmed: ConfirmedClock
+
+    async def state(self, owner: str, id: str) -> BatchState | None:
+        """None where this owner has no such batch (any more)."""
+        record = await self.store.get(Key(KIND, owner, id))
+        if record is None or record.expires is None:
+            return None
+        if self.confirmed.expired(record.expires, record.expires - record.created):
+            return None
+        return msgspec.msgpack.decode(record.value, type=BatchState)
+
+    async def ids(self, owner: str) -> list[str]:
+        """Of all its batches, those that expired included."""
+        return await self.store.names(KIND, owner)
+
+    async def unfinished(self, owner: str) -> list[BatchState]:
+        """The owner's batches that have not ended."""
+        states = []
+        for id, of in await self.queued():
+            if of == owner and (state := await self.state(owner, id)) is not None and state.batch.status not in ENDED:
+                states.append(state)
+        return states
+
+    async def queued(self) -> list[tuple[str, str]]:
+        """The batches of the queue, the oldest first, each with its owner."""
+        found = []
+        for id in await self.store.names(QUEUE, ""):
+            if (queued := await self.store.get(Key(QUEUE, "", id))) is not None:
+                found.append((id, queued.value.decode()))
+        return found
