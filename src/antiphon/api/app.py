@@ -27,6 +27,7 @@ from antiphon.http.gate.idempotency import Idempotency
 from antiphon.http.gate.keys import Keyring
 from antiphon.http.gate.large import LargeWork
 from antiphon.http.gate.rates import Rates
+from antiphon.http.gate.shared_rates import SharedRates
 from antiphon.http.rules import Rules
 from antiphon.http.source import ModelSource
 from antiphon.observe import Metrics
@@ -88,6 +89,8 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
     stored = settings.session_limits or SessionLimits()
     leases = Leases(store, seconds=stored.lease, every=min(EVERY, stored.lease / 4))
     archive = Archive(store, settings.clock, steady=steady, leases=leases)
+    rates = Rates(rules, ring, time.monotonic)
+    beside = [] if isinstance(store, MemoryStore) else [SharedRates(rates, leases, settings.clock).running]
     metrics.follow(queue=lambda: (admission.running, admission.waiting), models=lambda: source.loaded.values())
     return Context(
         source=source,
@@ -102,7 +105,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         idempotency=Idempotency(archive, leases),
         batches=settings.batches or BatchesConfig(),
         keys=ring,
-        rates=Rates(rules, ring, time.monotonic),
+        rates=rates,
         metrics=metrics,
         tracing=settings.tracing,
         cipher=ReasoningCipher(settings.reasoning_key or os.urandom(KEY_BYTES)),
@@ -110,6 +113,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         offer_tools=settings.offer_tools,
         client_mcp=settings.client_mcp,
         clock=settings.clock,
+        beside=[*beside],
     )
 
 

@@ -1,4 +1,7 @@
-"""How much each key may request: requests and tokens a minute, and requests at once."""
+"""How much each key may request: requests and tokens a minute, and requests at once.
+
+The accounts are this process's; `SharedRates` makes them agree with those of other servers, once a second.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ class Bucket:
 
     def __init__(self, rate: int, now: float) -> None:
         self.rate = rate
+        self.taken = 0
+        """Since it was `settle`d last."""
         self._level = float(rate)
         self._at = now
 
@@ -28,6 +33,12 @@ class Bucket:
     def take(self, amount: int, now: float) -> None:
         """May leave a debt: what an answer costs is known when it is whole."""
         self._level = self.level(now) - amount
+        self.taken += amount
+
+    def settle(self, level: float, taken: int, now: float) -> None:
+        """``level`` is what all servers left of it, ``taken`` of this one included."""
+        self.taken -= taken
+        self._level, self._at = level - self.taken, now
 
     def wait(self, now: float) -> float:
         """Seconds until one may be taken; 0 is now."""
@@ -40,13 +51,24 @@ class Bucket:
 
 @dataclass(slots=True)
 class Account:
-    """What one key used. None: without limit; ``most`` 0: any number at once, those ``behind`` included."""
+    """What one key used. None: without limit; ``most`` 0: any number at once, those ``behind`` included.
+
+    ``elsewhere`` run at other servers, ``elsewhere_behind`` behind their answers.
+    ``used``: the key sent something since `Rates.used` was last asked.
+    """
 
     requests: Bucket | None
     tokens: Bucket | None
     most: int
     running: int = 0
     behind: int = 0
+    elsewhere: int = 0
+    elsewhere_behind: int = 0
+    used: bool = True
+
+    @property
+    def limited(self) -> bool:
+        return bool(self.requests or self.tokens or self.most)
 
 
 class Rates:
@@ -62,11 +84,12 @@ class Rates:
     def request(self, name: str) -> Iterator[None]:
         """Runs the body as one request of that key. Raises `OverloadedError` (``rate_limit_exceeded``)."""
         account, now = self._account(name), self._clock()
+        account.used = True
         for bucket, what in ((account.requests, "requests"), (account.tokens, "tokens")):
             if bucket is not None and (wait := bucket.wait(now)) > 0:
                 message = f"This key may use {bucket.rate} {what} a minute."
                 raise OverloadedError(message, code="rate_limit_exceeded", retry_after=wait)
-        if account.most and account.running >= account.most:
+        if account.most and account.running + account.elsewhere >= account.most:
             message = f"This key may have {account.most} requests at once."
             raise OverloadedError(message, code="rate_limit_exceeded")
         if account.requests is not None:
@@ -76,6 +99,7 @@ class Rates:
             yield
         finally:
             account.running -= 1
+            account.used = True
 
     @contextmanager
     def behind(self, name: str) -> Iterator[None]:
@@ -86,6 +110,7 @@ class Rates:
             yield
         finally:
             account.behind -= 1
+            account.used = True
 
     def check(self, name: str) -> None:
         """Whether a request that runs may start work; to look at what runs in the background is always free.
@@ -93,13 +118,15 @@ class Rates:
         Raises `OverloadedError` (``rate_limit_exceeded``).
         """
         account = self._account(name)
-        if account.most and account.running + account.behind > account.most:
-            message = f"This key may have {account.most} requests at once, and {account.behind} run in the background."
+        behind = account.behind + account.elsewhere_behind
+        if account.most and account.running + account.elsewhere + behind > account.most:
+            message = f"This key may have {account.most} requests at once, and {behind} run in the background."
             raise OverloadedError(message, code="rate_limit_exceeded")
 
     def charge(self, name: str, tokens: int) -> None:
         """That key used so many tokens."""
         account = self._account(name)
+        account.used = True
         if account.tokens is not None:
             account.tokens.take(tokens, self._clock())
 
@@ -113,6 +140,21 @@ class Rates:
                 headers[f"x-ratelimit-remaining-{what}"] = str(max(0, int(bucket.level(now))))
                 headers[f"x-ratelimit-reset-{what}"] = duration(bucket.reset(now))
         return headers
+
+    def used(self) -> dict[str, Account]:
+        """The accounts with limits of keys that run something, or did since this was asked before."""
+        found = {}
+        for name, account in self._accounts.items():
+            if account.limited and (account.used or account.running or account.behind):
+                found[name] = account
+            else:
+                account.elsewhere = account.elsewhere_behind = 0
+            account.used = False
+        return found
+
+    def settle(self, bucket: Bucket, left: float, taken: int) -> None:
+        """``left`` is what all servers left of a bucket, with ``taken`` of this one."""
+        bucket.settle(left, taken, self._clock())
 
     def _account(self, name: str) -> Account:
         """Made anew when the key's limits were changed."""
