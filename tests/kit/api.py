@@ -173,6 +173,7 @@ async def exchange_bytes(
     method: str = "POST",
     query: bytes = b"",
     content_type: str = "application/json",
+    headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> Got:
     """The same for a body of any kind: the application's own three calls."""
     incoming = [{"type": "http.request", "body": body, "more_body": False}]
@@ -189,14 +190,14 @@ async def exchange_bytes(
     scope: dict[str, Any] = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
         "path": path, "raw_path": path.encode(), "query_string": query, "root_path": "",
-        "headers": [(b"content-type", content_type.encode())], "client": None, "server": None,
+        "headers": [(b"content-type", content_type.encode()), *headers], "client": None, "server": None,
     }  # fmt: skip
     if key is not None:
         scope["headers"].append((b"authorization", f"Bearer {key}".encode()))
     await application(scope, receive, send)
     start, *bodies = answered
-    headers = {name.decode(): value.decode() for name, value in start["headers"]}
-    return Got(start["status"], headers, b"".join(message["body"] for message in bodies))
+    answered_with = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Got(start["status"], answered_with, b"".join(message["body"] for message in bodies))
 
 
 @contextlib.asynccontextmanager

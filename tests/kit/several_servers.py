@@ -1,0 +1,85 @@
+"""One of several servers over a store in a file, which tests kill and stop: ``several_servers.py FILE`` prints its URL.
+
+It says ``word`` a hundred times, a word in 20 ms, and is taken for dead after a second.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from antiphon.config import Limits
+from antiphon.http.server.server import Server
+from antiphon.store import SessionLimits, SqliteStore
+from kit.api import END, ids, scripted
+from kit.responses import responses_app
+from kit.waiting import PATIENCE
+
+ROOT = Path(__file__).parents[1]
+LEASE = 1.0
+WORDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server in a process of its own."""
+
+    base: str
+    process: subprocess.Popen[str]
+
+    def pause(self) -> None:
+        """It hears and says nothing until `resume`, and knows nothing of it."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    @contextmanager
+    def begun(self, path: str, fields: dict[str, Any], **headers: str) -> Iterator[HTTPResponse]:
+        """The answer to a request, of which nothing but the first line has come."""
+        address = urlsplit(self.base)
+        connection = HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE)
+        try:
+            connection.request("POST", path, json.dumps(fields), {"content-type": "application/json", **headers})
+            with connection.getresponse() as answer:
+                answer.readline()
+                yield answer
+        finally:
+            connection.close()
+
+
+@contextmanager
+def server(file: Path) -> Iterator[Running]:
+    """A server over the store in ``file``, killed in the end."""
+    command = [sys.executable, "-m", "kit.several_servers", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        try:
+            yield Running(process.stdout.readline().strip(), process)
+        finally:
+            process.kill()
+            process.send_signal(signal.SIGCONT)
+
+
+if __name__ == "__main__":
+    engine = scripted(ids(*["word "] * WORDS, END), delay=0.02, chunk=5, slots=5)
+    application = responses_app(
+        small=engine,
+        store=SqliteStore(Path(sys.argv[1])),
+        session_limits=SessionLimits(lease=LEASE),
+        limits=Limits(requests_per_minute=10**6),
+    )
+    Server(application, on_ready=lambda url: print(url, flush=True)).run()
