@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -22,7 +23,7 @@ from antiphon.http.server.server import Server
 from antiphon.store import SessionLimits, SqliteStore
 from kit.api import END, ids, scripted
 from kit.responses import responses_app
-from kit.waiting import PATIENCE
+from kit.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[1]
 LEASE = 1.0
@@ -35,10 +36,22 @@ class Running:
 
     base: str
     process: subprocess.Popen[str]
+    file: Path
 
     def pause(self) -> None:
-        """It hears and says nothing until `resume`, and knows nothing of it."""
+        """It hears and says nothing until `resume`, and knows nothing of it.
+
+        Not in the middle of a write, for which SQLite would let all others wait.
+        """
+        wait_until(self._paused)
+
+    def _paused(self) -> bool:
         self.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: "\nState:\tT" in Path(f"/proc/{self.process.pid}/status").read_text())
+        if writable(self.file):
+            return True
+        self.resume()
+        return False
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -61,6 +74,16 @@ class Running:
             connection.close()
 
 
+def writable(file: Path) -> bool:
+    """Whether nobody writes to the store in this moment."""
+    with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+    return True
+
+
 @contextmanager
 def server(file: Path) -> Iterator[Running]:
     """A server over the store in ``file``, killed in the end."""
@@ -68,7 +91,7 @@ def server(file: Path) -> Iterator[Running]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         try:
-            yield Running(process.stdout.readline().strip(), process)
+            yield Running(process.stdout.readline().strip(), process, file)
         finally:
             process.kill()
             process.send_signal(signal.SIGCONT)
