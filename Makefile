@@ -18,7 +18,7 @@ PEERS := .peers/smg/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants mcp-conformance
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants mcp-conformance postgres
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -38,10 +38,13 @@ serve: setup     ## the default model behind an OpenAI-compatible API on 127.0.0
 model: setup     ## fetch the default models into the cache (nothing to do when they are there)
 	@$(BIN)/antiphon pull $(MODEL) minilm
 
-test: check model oracles ## everything that must pass: lint, types, import contracts, tests
+test: check model oracles postgres ## everything that must pass: lint, types, import contracts, tests
 	$(BIN)/pytest -q -n $(WORKERS) --hypothesis-profile=$(EXAMPLES) $(TESTS)
 
-acceptance: corpora model oracles ## what a clone has no vectors for: make acceptance CORPORA=/folder/of/vectors
+postgres:        ## PostgreSQL and pgbouncer, which tests of the store start; installed where apt is and they are not
+	@tests/kit/postgres.sh
+
+acceptance: corpora model oracles postgres ## what a clone has no vectors for: make acceptance CORPORA=/folder/of/vectors
 	ANTIPHON_CORPORA="$(abspath $(CORPORA))" $(BIN)/pytest -q -n $(WORKERS) -m corpus $(TESTS)
 
 corpora:

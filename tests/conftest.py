@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from kit.postgres import Postgres, running_postgres
 
 # A machine that is busy is no failure: no example has a time limit of its own.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -48,3 +51,10 @@ def stored_model(name: str) -> Path:
     path = store.path(name, entry)
     assert path is not None
     return path
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server for all tests of this process."""
+    with running_postgres() as server:
+        yield server

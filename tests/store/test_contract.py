@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.store import MemoryStore, SqliteStore, Store
+from antiphon.store import MemoryStore, SqliteStore, Store, store_at
+from kit.postgres import Postgres
 from kit.store_contract import StoreContract
 
 
@@ -23,3 +24,12 @@ class TestSqliteStore(StoreContract):
         store = SqliteStore(tmp_path / "sessions.db")
         yield store
         await store.aclose()
+
+
+class TestPostgresStore(StoreContract):
+    @pytest.fixture(params=["direct", "pgbouncer"])
+    async def subject(self, postgres: Postgres, request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+        with postgres.database() as name:
+            store = store_at(postgres.address(name) if request.param == "direct" else postgres.bounced(name))
+            yield store
+            await store.aclose()

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterable
 from functools import reduce
 from hashlib import blake2b
+from uuid import UUID
 
 from .store import Key, Record
 
@@ -35,3 +36,10 @@ def key_number(key: Key) -> int:
     """A number of 64 bits for a key: a second way to a record, which shows that an index has lost the first."""
     text = b"\0".join(part.encode() for part in (key.kind, key.owner, key.name))
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
+
+
+def key_id(key: Key) -> UUID:
+    """An id of 128 bits for a key, which no other key has."""
+    parts = [part.encode() for part in (key.kind, key.owner, key.name)]
+    text = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return UUID(bytes=blake2b(text, digest_size=16).digest())

@@ -1,4 +1,5 @@
-"""Stores by address: ``memory``, the path of a SQLite file, or ``NAME:…`` for a store of another package."""
+"""Stores by address: ``memory``, the path of a SQLite file, ``postgresql://…``, or ``NAME:…`` for a store of another
+package."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from antiphon.errors import ConfigError, near
 from antiphon.plugins import STORES, load_plugin, plugin_names
 
 from .memory import MemoryStore
+from .postgres_address import SCHEMES
 from .sqlite import SqliteStore
 from .store import Store
 
@@ -49,10 +51,11 @@ def store_at(address: str, *, stores: Mapping[str, StoreFactory] = NO_STORES) ->
 def _factory(name: str, stores: Mapping[str, StoreFactory]) -> StoreFactory:
     if name in stores:
         return stores[name]
+    if name in SCHEMES:
+        return _open_postgres
     found = load_plugin(STORES, name)
     if found is None:
-        known = (*stores, *plugin_names(STORES))
-        hint = f"{near(name, known)} " if known else ""
+        hint = f"{near(name, (*stores, *SCHEMES, *plugin_names(STORES)))} "
         raise ConfigError(
             f"unknown store {name!r}",
             code="store_unknown",
@@ -62,3 +65,15 @@ def _factory(name: str, stores: Mapping[str, StoreFactory]) -> StoreFactory:
         raise ConfigError(f"the store {name!r} is no function that opens one", code="plugin_unusable")
     factory: StoreFactory = found
     return factory
+
+
+def _open_postgres(address: str) -> Store:
+    try:
+        from .postgres import PostgresStore  # an extra
+    except ImportError as error:
+        raise ConfigError(
+            f"the store needs a package that is not installed: {error.name}",
+            code="store_unusable",
+            hint="pip install 'antiphon[postgres]'",
+        ) from error
+    return PostgresStore(address)

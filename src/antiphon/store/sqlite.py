@@ -66,7 +66,7 @@ class SqliteStore:
 
     async def get(self, key: Key) -> Record | None:
         row = await self._read(lambda connection: sqlite_records.find(connection, key))
-        return row.record if row else None
+        return row.stored.record if row else None
 
     async def entries(self, key: Key, *, after: int = 0) -> list[bytes]:
         def work(connection: sqlite3.Connection) -> list[bytes]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from antiphon.errors import StoreError
 
-from .checksum import NO_ENTRIES, chained, checksum, key_number
+from .checksum import NO_ENTRIES, key_number
 from .faults import damaged
-from .store import Key, Record, check_version, new_version
+from .rows import Stored, change, stored, whole
+from .store import Key, Record, check_version
 
 _COLUMNS = "id, value, created, expires, version, entries, chain, checksum"
 _AT = "kind = ? AND owner = ? AND name = ?"
@@ -35,12 +36,10 @@ _BY_ID = f"SELECT kind, owner, name, {_COLUMNS} FROM record WHERE id = ?"  # noq
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record that fits its checksum, with its row's id and what its entries must amount to."""
+    """A record that is whole, and its row's id."""
 
     id: int
-    record: Record
-    count: int
-    chain: bytes
+    stored: Stored
 
 
 def names_of(key: Key) -> tuple[str, str, str]:
@@ -59,39 +58,23 @@ def find(connection: sqlite3.Connection, key: Key) -> Row | None:
 
 def entries_of(connection: sqlite3.Connection, row: Row, after: int) -> list[bytes]:
     """The entries after the first so many, which with the chain of those must amount to what the record says."""
-    if after >= row.count:
+    if after >= row.stored.count:
         return []
     before = _chain(connection, row, after)
     if before is None:
         return entries_of(connection, row, 0)[after:]
     entries = [value for (value,) in connection.execute(_ENTRIES, (row.id, after))]
-    whole = len(entries) == row.count - after and all(isinstance(entry, bytes) for entry in entries)
-    if not whole or chained(before, entries) != row.chain:
-        raise damaged()
-    return entries
+    return whole(row.stored, entries, after, before)
 
 
 def put(connection: sqlite3.Connection, key: Key, record: Record, entries: Sequence[bytes]) -> None:
     """Create or replace the record, and append to it. Raises `StoreError` where what is there is damaged."""
     known = find(connection, key)
-    written = Record(
-        record.value,
-        known.record.created if known else float(record.created),
-        None if record.expires is None else float(record.expires),
-        new_version(),
-    )
-    before, chain = (known.count, known.chain) if known else (0, NO_ENTRIES)
-    appended: list[tuple[int, bytes, bytes]] = []
-    for entry in entries:
-        chain = chained(chain, [entry])
-        appended.append((before + len(appended) + 1, entry, chain))
-    count = before + len(appended)
-    proof = checksum(key, written, count, chain)
-    values = (written.value, written.created, written.expires, written.version, count, chain, proof)
+    done = change(key, known.stored if known else None, record, entries)
     if known:
-        connection.execute(_UPDATE, (*values, known.id))
-    id = known.id if known else connection.execute(_INSERT, (*values, *names_of(key), key_number(key))).lastrowid
-    connection.executemany(_APPEND, [(id, *one) for one in appended])
+        connection.execute(_UPDATE, (*done.columns, known.id))
+    id = known.id if known else connection.execute(_INSERT, (*done.columns, *names_of(key), key_number(key))).lastrowid
+    connection.executemany(_APPEND, [(id, *entry) for entry in done.appended])
 
 
 def check(connection: sqlite3.Connection, key: Key, expected: int | None) -> None:
@@ -155,18 +138,10 @@ def _must_be_absent(connection: sqlite3.Connection, key: Key) -> None:
 
 
 def _checked(key: Key, columns: Sequence[object]) -> Row:
-    """Raises `StoreError` unless the columns are just what was written under ``key``.
-
-    A version is in no checksum: it is compared with itself alone.
-    """
+    """Raises `StoreError` unless the columns are just what was written under ``key``."""
     match columns:
-        case [
-            int(id), bytes(value), float(created), float() | None as expires, int(version),
-            int(count), bytes(chain), bytes(proof),
-        ]:  # fmt: skip
-            record = Record(value, created, expires, version)
-            if version and checksum(key, record, count, chain) == proof:
-                return Row(id, record, count, chain)
+        case [int(id), *others]:
+            return Row(id, stored(key, others))
     raise damaged()
 
 
@@ -181,7 +156,7 @@ def _chain(connection: sqlite3.Connection, row: Row, number: int) -> bytes | Non
 def _expired(connection: sqlite3.Connection, id: int, now: float) -> bool:
     try:
         found = connection.execute(_BY_ID, (id,)).fetchone()
-        expires = _checked(key_of(*found[:3]), found[3:]).record.expires if found else None
+        expires = _checked(key_of(*found[:3]), found[3:]).stored.record.expires if found else None
     except (StoreError, sqlite3.DatabaseError):
         return False
     return expires is not None and expires <= now

@@ -1,0 +1,220 @@
+"""A store in PostgreSQL, for servers on several machines. It needs the extra ``antiphon[postgres]``.
+
+A call is one statement or one transaction, and nothing outlives it: pgbouncer may be between, in transaction mode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool
+
+from antiphon.errors import ConfigError, StoreError
+
+from . import postgres_leases, postgres_records
+from .faults import MEANINGS
+from .postgres_address import hidden_password, parse_address
+from .postgres_faults import AGAIN, PASSING, postgres_fault
+from .postgres_records import Connection
+from .postgres_schema import prepare
+from .rows import change
+from .store import Key, Lease, Record, Write, check_version, total
+
+LARGEST = 256 << 20
+"""Bytes of one record's value, or of the entries that one write appends; PostgreSQL's own limit is 1 GB."""
+_TRIES = 12
+"""Of a transaction that another one was in the way of, or whose connection was not there any more."""
+_CONNECTION: dict[str, Any] = {
+    "autocommit": True,
+    "prepare_threshold": None,  # pgbouncer gives another connection to each transaction.
+    "connect_timeout": 10,
+    "application_name": "antiphon",
+    "client_encoding": "UTF8",
+}
+_KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+
+Result = TypeVar("Result")
+_Work = Callable[[Connection], Awaitable[Result]]
+_Pool = AsyncConnectionPool[Connection]
+
+
+class PostgresStore:
+    """The database at ``postgresql://…`` (see `parse_address`), in whose schema ``antiphon`` the tables are.
+
+    Raises `ConfigError` where it cannot be reached or has another version. Its calls raise `StoreError`, whose code
+    names the cause; once the cause is gone they work again.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = parse_address(address)
+        self._pool: _Pool | None = None
+        self._running: set[asyncio.Future[Any]] = set()
+        open_tables(address)
+
+    async def put(
+        self, key: Key, record: Record, *entries: bytes, expected: int | None = None, lease: Lease | None = None
+    ) -> None:
+        await self.put_all(Write(key, record, entries, expected, lease))
+
+    async def put_all(self, *writes: Write) -> None:
+        if any(max(len(write.record.value), total(write.entries)) > LARGEST for write in writes):
+            raise StoreError(MEANINGS["store_full"], code="store_full", hint="Store less at once.")
+        await self._write(partial(_put_all, writes=writes))
+
+    async def get(self, key: Key) -> Record | None:
+        stored = await self._read(lambda connection: postgres_records.find(connection, key))
+        return stored.record if stored else None
+
+    async def entries(self, key: Key, *, after: int = 0) -> list[bytes]:
+        return await self._read(lambda connection: postgres_records.entries_of(connection, key, after))
+
+    async def delete(self, key: Key, *, lease: Lease | None = None) -> bool:
+        """Deletes a damaged record too."""
+
+        async def work(connection: Connection) -> bool:
+            await postgres_leases.check(connection, lease)
+            return await postgres_records.delete(connection, key)
+
+        return await self._write(work)
+
+    async def names(self, kind: str, owner: str) -> list[str]:
+        return await self._read(lambda connection: postgres_records.names(connection, kind, owner))
+
+    async def expire(self, now: float) -> int:
+        """A record that is damaged stays: only a whole one says truly when it expires."""
+        count, mark = 0, postgres_records.START
+        while True:
+            swept, after = await self._write(partial(postgres_records.sweep, now=now, after=mark))
+            count += swept
+            if after is None:
+                return count
+            mark = after
+
+    async def claim(self, key: Key, holder: str, seconds: float) -> Lease | None:
+        return await self._write(lambda connection: postgres_leases.claim(connection, key, holder, seconds))
+
+    async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
+        return await self._read(lambda connection: postgres_leases.renew(connection, leases, seconds))
+
+    async def release(self, lease: Lease) -> None:
+        await self._read(lambda connection: postgres_leases.release(connection, lease))
+
+    async def lease(self, key: Key) -> Lease | None:
+        return await self._read(lambda connection: postgres_leases.find(connection, key))
+
+    async def signal(self, key: Key, signal: str) -> bool:
+        return await self._read(lambda connection: postgres_leases.signal(connection, key, signal))
+
+    async def abandoned(self, kind: str, *, limit: int = 100) -> list[Key]:
+        return await self._read(lambda connection: postgres_leases.abandoned(connection, kind, limit))
+
+    async def aclose(self) -> None:
+        while self._running:
+            await asyncio.wait(self._running)
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def _read(self, work: _Work[Result]) -> Result:
+        """One statement, which may be done twice."""
+        return await self._shielded(self._run(work, begin=False))
+
+    async def _write(self, work: _Work[Result]) -> Result:
+        """One transaction."""
+        return await self._shielded(self._run(work, begin=True))
+
+    async def _shielded(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """A caller who goes away does not tear a write, nor cost a connection."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._over)
+        return await asyncio.shield(task)
+
+    def _over(self, task: asyncio.Future[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # Nobody may be there to take it.
+
+    async def _run(self, work: _Work[Result], *, begin: bool) -> Result:
+        try:
+            pool = await self._opened()
+            for _ in range(_TRIES):
+                with suppress(_AgainError):
+                    return await self._attempt(pool, work, begin=begin)
+            return await self._attempt(pool, work, begin=begin)
+        except _AgainError as error:
+            raise postgres_fault(error.cause) from error
+        except (psycopg.Error, TimeoutError, OSError) as error:
+            raise postgres_fault(error) from error
+
+    async def _attempt(self, pool: _Pool, work: _Work[Result], *, begin: bool) -> Result:
+        """Raises `_AgainError` where nothing was done: another transaction was in the way, or the server is another
+        one since the connection was made. Where a transaction may have been done, it is not tried again."""
+        begun = False
+        try:
+            async with pool.connection() as connection, asyncio.timeout(self._address.pool_timeout):
+                if begin:
+                    await connection.execute("BEGIN")
+                    begun = True
+                return await work(connection)
+        except AGAIN as error:
+            raise _AgainError(error) from error
+        except PASSING:
+            raise
+        except psycopg.OperationalError as error:
+            if begun:
+                raise
+            await pool.check()
+            raise _AgainError(error) from error
+
+    async def _opened(self) -> _Pool:
+        """The pool is of the event loop that first calls the store."""
+        if self._pool is None:
+            self._pool = AsyncConnectionPool(
+                self._address.conninfo,
+                connection_class=psycopg.AsyncConnection[Any],
+                kwargs={**_CONNECTION, **_KEPT_ALIVE},
+                min_size=1,
+                max_size=self._address.connection_limit,
+                timeout=self._address.pool_timeout,
+                open=False,
+            )
+            await self._pool.open()
+        return self._pool
+
+
+class _AgainError(Exception):
+    def __init__(self, cause: psycopg.Error) -> None:
+        super().__init__()
+        self.cause = cause
+
+
+def open_tables(address: str, *, migrate: bool = False) -> int:
+    """See `prepare`. Raises `ConfigError` where the database cannot be reached or used, without the password."""
+    try:
+        with psycopg.connect(parse_address(address).conninfo, **_CONNECTION) as connection:
+            return prepare(connection, migrate=migrate)
+    except psycopg.Error as error:
+        raise ConfigError(
+            f"the session store {hidden_password(address)} cannot be opened: {str(error).strip()}",
+            code="store_unusable",
+        ) from error
+
+
+async def _put_all(connection: Connection, writes: Sequence[Write]) -> None:
+    for lease in sorted({write.lease for write in writes if write.lease}, key=lambda lease: lease.fence):
+        await postgres_leases.check(connection, lease)
+    known = await postgres_records.lock(connection, [write.key for write in writes])
+    for write in writes:
+        there = known[write.key]
+        check_version(there.record.version if there else 0, write.expected)
+    for write in writes:
+        there = known[write.key]
+        done = change(write.key, there, write.record, write.entries)
+        await postgres_records.put(connection, write.key, done, new=there is None)
+        known[write.key] = done.row

@@ -1,0 +1,146 @@
+"""Records and their entries as rows of the PostgreSQL store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from antiphon.errors import StoreError
+
+from .checksum import NO_ENTRIES, key_id
+from .faults import damaged
+from .rows import Change, Stored, stored, whole
+from .store import Key
+
+Connection = psycopg.AsyncConnection[Any]
+
+_COLUMNS = "value, created, expires, version, entries, chain, checksum"
+_FIND = f"SELECT {_COLUMNS} FROM antiphon.record WHERE id = %s"  # noqa: S608 - constants, as below
+_LOCK = f"{_FIND} FOR UPDATE"
+_ENTRIES = f"""
+SELECT {_COLUMNS},
+    (SELECT chain FROM antiphon.entry WHERE record = id AND number = %s),
+    ARRAY(SELECT entry.value FROM antiphon.entry WHERE record = id AND number > %s ORDER BY number)
+FROM antiphon.record WHERE id = %s
+"""  # noqa: S608
+_INSERT = f"""
+INSERT INTO antiphon.record ({_COLUMNS}, id, kind, owner, name)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""  # noqa: S608
+_UPDATE = """
+UPDATE antiphon.record
+SET value = %s, created = %s, expires = %s, version = %s, entries = %s, chain = %s, checksum = %s WHERE id = %s
+"""
+_APPEND = """
+INSERT INTO antiphon.entry (record, number, value, chain)
+SELECT %s, * FROM unnest(%s::bigint[], %s::bytea[], %s::bytea[])
+"""
+_NAMES = "SELECT name FROM antiphon.record WHERE kind = %s AND owner = %s ORDER BY name"
+_EXPIRED = f"""
+SELECT expires, id, kind, owner, name, {_COLUMNS} FROM antiphon.record
+WHERE expires <= %s AND (expires, id) > (%s, %s) ORDER BY expires, id LIMIT %s FOR UPDATE SKIP LOCKED
+"""  # noqa: S608
+_SWEPT_AT_ONCE = 100
+"""Records that one transaction of a sweep deletes."""
+
+Mark = tuple[float, UUID]
+"""Where a sweep is: when the last record that it saw expired, and that record's id."""
+START: Mark = (float("-inf"), UUID(int=0))
+
+
+async def find(connection: Connection, key: Key) -> Stored | None:
+    """The record. Raises `StoreError` where it is damaged."""
+    return _stored(key, await (await connection.execute(_FIND, [key_id(key)], binary=True)).fetchone())
+
+
+async def lock(connection: Connection, keys: Sequence[Key]) -> dict[Key, Stored | None]:
+    """The records, which no other transaction changes until this one ends. All lock in the same order."""
+    found = {}
+    for key in sorted(set(keys), key=key_id):
+        cursor = await connection.execute(_LOCK, [key_id(key)], binary=True)
+        found[key] = _stored(key, await cursor.fetchone())
+    return found
+
+
+async def entries_of(connection: Connection, key: Key, after: int) -> list[bytes]:
+    """The entries after the first so many; one statement reads them and the record, so that they fit."""
+    cursor = await connection.execute(_ENTRIES, [after, after, key_id(key)], binary=True)
+    found = await cursor.fetchone()
+    if found is None:
+        return []
+    *columns, before, entries = found
+    row = stored(key, columns)
+    if after >= row.count:
+        return []
+    if after and not isinstance(before, bytes):
+        raise damaged()
+    return whole(row, entries, after, before if after else NO_ENTRIES)
+
+
+async def put(connection: Connection, key: Key, change: Change, *, new: bool) -> None:
+    """``new``: there is no such record. Raises `psycopg.errors.UniqueViolation` where one came meanwhile."""
+    id = key_id(key)
+    if new:
+        names = (id, key.kind, key.owner.encode(), key.name.encode())
+        await connection.execute(_INSERT, (*change.columns, *names))
+    else:
+        await connection.execute(_UPDATE, (*change.columns, id))
+    if change.appended:
+        numbers, values, chains = map(list, zip(*change.appended, strict=True))
+        await connection.execute(_APPEND, [id, numbers, values, chains])
+
+
+async def delete(connection: Connection, key: Key) -> bool:
+    """Deletes a damaged record too. The row is locked before its entries are looked for: none comes after that."""
+    locked = await connection.execute("SELECT 1 FROM antiphon.record WHERE id = %s FOR UPDATE", [key_id(key)])
+    if await locked.fetchone() is None:
+        return False
+    await _delete(connection, [key_id(key)])
+    return True
+
+
+async def names(connection: Connection, kind: str, owner: str) -> list[str]:
+    """Sorted."""
+    cursor = await connection.execute(_NAMES, [kind, owner.encode()], binary=True)
+    return [_text(name) for (name,) in await cursor.fetchall()]
+
+
+async def sweep(connection: Connection, now: float, after: Mark) -> tuple[int, Mark | None]:
+    """Deletes the next records that expired and are whole: how many, and where to go on, None at the end.
+
+    What another process sweeps or writes at the moment is left to it.
+    """
+    cursor = await connection.execute(_EXPIRED, [now, *after, _SWEPT_AT_ONCE], binary=True)
+    rows = await cursor.fetchall()
+    gone = [id for _, id, *others in rows if _is_whole(others)]
+    await _delete(connection, gone)
+    return len(gone), (rows[-1][0], rows[-1][1]) if len(rows) == _SWEPT_AT_ONCE else None
+
+
+async def _delete(connection: Connection, ids: Sequence[UUID]) -> None:
+    if ids:
+        await connection.execute("DELETE FROM antiphon.entry WHERE record = ANY(%s)", [list(ids)])
+        await connection.execute("DELETE FROM antiphon.record WHERE id = ANY(%s)", [list(ids)])
+
+
+def _stored(key: Key, columns: Sequence[object] | None) -> Stored | None:
+    return None if columns is None else stored(key, columns)
+
+
+def _is_whole(columns: Sequence[Any]) -> bool:
+    kind, owner, name, *others = columns
+    try:
+        stored(Key(kind, _text(owner), _text(name)), others)
+    except StoreError:
+        return False
+    return True
+
+
+def _text(column: bytes) -> str:
+    try:
+        return column.decode()
+    except UnicodeDecodeError:
+        raise damaged() from None

@@ -1,0 +1,76 @@
+"""Records as the rows of a database: what is written with them, and what must fit when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .checksum import NO_ENTRIES, chained, checksum
+from .faults import damaged
+from .store import Key, Record, new_version
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record that fits its checksum, with the number of its entries and the chain of their checksums."""
+
+    record: Record
+    count: int
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of a record: its row with the checksum of it, and the rows (number, value, chain) of new entries."""
+
+    row: Stored
+    checksum: bytes
+    appended: Sequence[tuple[int, bytes, bytes]]
+
+    @property
+    def columns(self) -> tuple[bytes, float, float | None, int, int, bytes, bytes]:
+        """As `stored` reads them."""
+        record = self.row.record
+        return (
+            record.value, record.created, record.expires, record.version,
+            self.row.count, self.row.chain, self.checksum,
+        )  # fmt: skip
+
+
+def stored(key: Key, columns: Sequence[object]) -> Stored:
+    """Raises `StoreError` unless the columns are just what was written under ``key``.
+
+    A version is in no checksum: it is compared with itself alone.
+    """
+    match columns:
+        case [
+            bytes(value), float(created), float() | None as expires, int(version),
+            int(count), bytes(chain), bytes(proof),
+        ]:  # fmt: skip
+            record = Record(value, created, expires, version)
+            if version and checksum(key, record, count, chain) == proof:
+                return Stored(record, count, chain)
+    raise damaged()
+
+
+def change(key: Key, known: Stored | None, record: Record, entries: Sequence[bytes]) -> Change:
+    """``known``: what is there."""
+    before, chain = (known.count, known.chain) if known else (0, NO_ENTRIES)
+    appended: list[tuple[int, bytes, bytes]] = []
+    for number, entry in enumerate(entries, before + 1):
+        chain = chained(chain, [entry])
+        appended.append((number, entry, chain))
+    count = before + len(appended)
+    created = known.record.created if known else float(record.created)
+    expires = None if record.expires is None else float(record.expires)
+    row = Stored(Record(record.value, created, expires, new_version()), count, chain)
+    return Change(row, checksum(key, row.record, count, chain), appended)
+
+
+def whole(row: Stored, entries: Sequence[object], after: int, before: bytes) -> list[bytes]:
+    """The entries after the first so many; raises `StoreError` unless with ``before``, the chain of those, they amount
+    to what the record says."""
+    found = [entry for entry in entries if isinstance(entry, bytes)]
+    if len(found) != len(entries) or len(found) != row.count - after or chained(before, found) != row.chain:
+        raise damaged()
+    return found
