@@ -21,6 +21,7 @@ COMMANDS = {
     "tools": "List the tools that run here, or call one.",
     "mcp": "Sign in to MCP servers, or be one: render, parse, convert, validate for any MCP client.",
     "keys": "Add, list and remove the API keys of the server.",
+    "store": "Move, check and migrate what is stored between requests.",
     "render": "Write a conversation (JSON) as the prompt of a format.",
     "parse": "Read a model's raw reply back into messages.",
     "convert": "Convert a conversation from one form to another.",

@@ -9,7 +9,17 @@ from contextlib import aclosing
 import msgspec
 
 from antiphon.catalog import open_catalog
-from antiphon.config import KEYS, Config, KeyPath, LoadedConfig, find_entry, flatten, known_keys, shipped_entries
+from antiphon.config import (
+    KEYS,
+    Config,
+    KeyPath,
+    LoadedConfig,
+    find_entry,
+    flatten,
+    known_keys,
+    public,
+    shipped_entries,
+)
 from antiphon.errors import ConfigError, near
 from antiphon.generation import ModelFacts, Setting, Source
 from antiphon.library.app import dialects_of
@@ -118,6 +128,6 @@ def of_key(loaded: LoadedConfig, path: KeyPath) -> Iterator[Opinion]:
     """What each source gives for a key of the configuration, the strongest first, and its default."""
     for layer in reversed(loaded.layers):
         if path in layer:
-            yield Opinion(layer[path].value, layer[path].origin)
+            yield Opinion(public(path, layer[path].value), layer[path].origin)
     if path in known_keys(Config):
         yield Opinion(flatten(msgspec.to_builtins(Config())).get(path), "default")

@@ -7,7 +7,7 @@ from .engine import EngineConfig
 from .keys import NO_KEYS, KeyPath, flatten, known_keys
 from .layers import FILE, Layer, Layered
 from .limits import Limits
-from .load import LoadedConfig, load_config
+from .load import LoadedConfig, load_config, public
 from .log import LogConfig
 from .model_table import changed_entry
 from .models import KEYS, O200K, Entries, HarmonyEntry, ModelEntry, SamplingEntry, find_entry
@@ -49,6 +49,7 @@ __all__ = [
     "known_keys",
     "load_config",
     "named_by",
+    "public",
     "shipped_entries",
     "with_catalogue",
 ]

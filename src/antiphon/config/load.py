@@ -11,6 +11,7 @@ import msgspec
 
 from antiphon.engines import EngineKinds
 from antiphon.engines.registry import NO_KINDS
+from antiphon.store import hidden_password
 
 from .aliases import with_shipped_aliases
 from .config import Config
@@ -43,13 +44,18 @@ class LoadedConfig:
     layers: tuple[Layer, ...] = ()
 
     def rows(self) -> list[tuple[str, Any, str]]:
-        """(key, value, origin) of every key."""
+        """(key, value, origin) of every key, without passwords."""
         values = flatten(msgspec.to_builtins(self.config))
         keys = [*known_keys(Config), *(key for key in self.given if key[0] == "models")]
-        return [(dotted(key), values.get(key), self.origin(key)) for key in keys]
+        return [(dotted(key), public(key, values.get(key)), self.origin(key)) for key in keys]
 
     def origin(self, key: KeyPath) -> str:
         return self.given[key].origin if key in self.given else "default"
+
+
+def public(key: KeyPath, value: Any) -> Any:
+    """The value of a key without the password that may be in it."""
+    return hidden_password(value) if key == ("sessions", "store") and isinstance(value, str) else value
 
 
 def load_config(

@@ -1,9 +1,11 @@
-"""Storage of conversations between requests: records and their entries, in SQLite or in memory."""
+"""Storage of conversations between requests: records and their entries, in SQLite, in PostgreSQL or in
+memory."""
 
 from .codec import pack, unpack
 from .leases import Leases
 from .memory import MemoryLeases, MemoryStore
 from .opening import MEMORY, StoreFactory, store_at, store_name
+from .postgres_address import hidden_password
 from .sessions import OpenSession, SessionLimits, Sessions
 from .sqlite import SqliteStore
 from .store import Key, Lease, Record, Store, Write
@@ -26,6 +28,7 @@ __all__ = [
     "TurnLimits",
     "UnfinishedTurns",
     "Write",
+    "hidden_password",
     "pack",
     "store_at",
     "store_name",

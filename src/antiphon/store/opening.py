@@ -4,7 +4,8 @@ package."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -67,13 +68,20 @@ def _factory(name: str, stores: Mapping[str, StoreFactory]) -> StoreFactory:
     return factory
 
 
-def _open_postgres(address: str) -> Store:
+@contextmanager
+def needs_extra() -> Iterator[None]:
+    """Around an import of what is installed as an extra. Raises `ConfigError` where it is not."""
     try:
-        from .postgres import PostgresStore  # an extra
+        yield
     except ImportError as error:
         raise ConfigError(
             f"the store needs a package that is not installed: {error.name}",
             code="store_unusable",
             hint="pip install 'antiphon[postgres]'",
         ) from error
+
+
+def _open_postgres(address: str) -> Store:
+    with needs_extra():
+        from .postgres import PostgresStore
     return PostgresStore(address)

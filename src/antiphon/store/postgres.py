@@ -6,10 +6,11 @@ A call is one statement or one transaction, and nothing outlives it: pgbouncer m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
+from uuid import UUID
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool
@@ -27,6 +28,8 @@ from .store import Key, Lease, Record, Write, check_version, total
 
 LARGEST = 256 << 20
 """Bytes of one record's value, or of the entries that one write appends; PostgreSQL's own limit is 1 GB."""
+LISTED_AT_ONCE = 1000
+"""Keys that one statement reads."""
 _TRIES = 12
 """Of a transaction that another one was in the way of, or whose connection was not there any more."""
 _CONNECTION: dict[str, Any] = {
@@ -84,6 +87,12 @@ class PostgresStore:
 
     async def names(self, kind: str, owner: str) -> list[str]:
         return await self._read(lambda connection: postgres_records.names(connection, kind, owner))
+
+    async def keys(self) -> AsyncIterator[Key | None]:
+        after = UUID(int=0)
+        while page := await self._read(partial(postgres_records.keys, after=after, limit=LISTED_AT_ONCE)):
+            for after, key in page:  # noqa: B007 - where the next page begins
+                yield key
 
     async def expire(self, now: float) -> int:
         """A record that is damaged stays: only a whole one says truly when it expires."""

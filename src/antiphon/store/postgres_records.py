@@ -39,6 +39,7 @@ INSERT INTO antiphon.entry (record, number, value, chain)
 SELECT %s, * FROM unnest(%s::bigint[], %s::bytea[], %s::bytea[])
 """
 _NAMES = "SELECT name FROM antiphon.record WHERE kind = %s AND owner = %s ORDER BY name"
+_PAGE = "SELECT id, kind, owner, name FROM antiphon.record WHERE id > %s ORDER BY id LIMIT %s"
 _EXPIRED = f"""
 SELECT expires, id, kind, owner, name, {_COLUMNS} FROM antiphon.record
 WHERE expires <= %s AND (expires, id) > (%s, %s) ORDER BY expires, id LIMIT %s FOR UPDATE SKIP LOCKED
@@ -108,6 +109,12 @@ async def names(connection: Connection, kind: str, owner: str) -> list[str]:
     return [_text(name) for (name,) in await cursor.fetchall()]
 
 
+async def keys(connection: Connection, after: UUID, limit: int) -> list[tuple[UUID, Key | None]]:
+    """The next rows by their ids, with their keys; None for one that is damaged."""
+    cursor = await connection.execute(_PAGE, [after, limit], binary=True)
+    return [(id, _key(*names)) for id, *names in await cursor.fetchall()]
+
+
 async def sweep(connection: Connection, now: float, after: Mark) -> tuple[int, Mark | None]:
     """Deletes the next records that expired and are whole: how many, and where to go on, None at the end.
 
@@ -137,6 +144,13 @@ def _is_whole(columns: Sequence[Any]) -> bool:
     except StoreError:
         return False
     return True
+
+
+def _key(kind: str, owner: bytes, name: bytes) -> Key | None:
+    try:
+        return Key(kind, _text(owner), _text(name))
+    except StoreError:
+        return None
 
 
 def _text(column: bytes) -> str:

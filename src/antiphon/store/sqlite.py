@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -23,6 +23,9 @@ from .store import Key, Lease, Record, Write
 
 SWEPT_AT_ONCE = 200
 """Records that one transaction of a sweep deletes; other calls come between two of them."""
+
+LISTED_AT_ONCE = 1000
+"""Keys that one transaction reads."""
 
 Result = TypeVar("Result")
 _Work = Callable[[sqlite3.Connection], Result]
@@ -86,6 +89,12 @@ class SqliteStore:
 
     async def names(self, kind: str, owner: str) -> list[str]:
         return await self._read(lambda connection: sqlite_records.names(connection, kind, owner))
+
+    async def keys(self) -> AsyncIterator[Key | None]:
+        after = 0
+        while page := await self._read(partial(sqlite_records.keys, after=after, limit=LISTED_AT_ONCE)):
+            for after, key in page:  # noqa: B007 - where the next page begins
+                yield key
 
     async def expire(self, now: float) -> int:
         """A record that is damaged stays: only a whole one says truly when it expires."""

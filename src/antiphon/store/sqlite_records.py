@@ -30,6 +30,7 @@ UPDATE record SET value = ?, created = ?, expires = ?, version = ?, entries = ?,
 _APPEND = "INSERT INTO entry (record, number, value, chain) VALUES (?, ?, ?, ?)"
 _ENTRIES = "SELECT value FROM entry WHERE record = ? AND number > ? ORDER BY number"
 _CHAIN = "SELECT chain FROM entry WHERE record = ? AND number = ?"
+_PAGE = "SELECT id, kind, owner, name FROM record NOT INDEXED WHERE id > ? ORDER BY id LIMIT ?"
 _EXPIRED = "SELECT id FROM record WHERE expires <= ?"
 _BY_ID = f"SELECT kind, owner, name, {_COLUMNS} FROM record WHERE id = ?"  # noqa: S608
 
@@ -104,6 +105,11 @@ def names(connection: sqlite3.Connection, kind: str, owner: str) -> list[str]:
     return [key.name for key in keys]
 
 
+def keys(connection: sqlite3.Connection, after: int, limit: int) -> list[tuple[int, Key | None]]:
+    """The next rows by their ids, in no index but the table's own, with their keys; None for one that is damaged."""
+    return [(id, _key(*names)) for id, *names in connection.execute(_PAGE, (after, limit))]
+
+
 def expired(connection: sqlite3.Connection, now: float) -> list[int]:
     """The ids of rows that say that they expired."""
     return [id for (id,) in connection.execute(_EXPIRED, (now,))]
@@ -122,6 +128,13 @@ def key_of(kind: object, owner: object, name: object) -> Key:
         return Key(text(kind), text(owner), text(name))
     except UnicodeDecodeError:
         raise damaged() from None
+
+
+def _key(kind: object, owner: object, name: object) -> Key | None:
+    try:
+        return key_of(kind, owner, name)
+    except StoreError:
+        return None
 
 
 def text(column: object) -> str:

@@ -1,0 +1,170 @@
+"""``antiphon store``: what is stored between requests, as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, BinaryIO, TypeVar
+
+import msgspec
+import typer
+
+from antiphon.errors import ConfigError
+from antiphon.store import MEMORY, hidden_password, store_at, store_name
+from antiphon.store.transfer import End, Found, Head, Imported, ListedStore, import_lines, is_empty, records
+from antiphon.store.versions import migrate
+
+from .options import ConfigOption, JsonOption, configure, print_json
+
+Result = TypeVar("Result")
+_ENCODER = msgspec.json.Encoder()
+
+
+class StoreAction(StrEnum):
+    MIGRATE = "migrate"
+    CHECK = "check"
+    EXPORT = "export"
+    IMPORT = "import"
+
+
+def command(
+    action: Annotated[StoreAction, typer.Argument(help="What to do.")],
+    file: Annotated[Path, typer.Argument(help="The file of export and import; - is standard output or input.")] = Path(
+        "-"
+    ),
+    store: Annotated[str | None, typer.Option("--store", help="Its address, instead of sessions.store.")] = None,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Import into a store that has records; these stay as they are.")
+    ] = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Bring the store's tables to this version, read all of it for damage, or move it: export here, import there.
+
+    Exit code 1 where something is damaged, or was there already with other content.
+    """
+    address = configure(config, sessions__store=store).config.sessions.store
+    match action:
+        case StoreAction.MIGRATE:
+            before, after = migrate(address)
+            _report({"before": before, "after": after}, f"version {after}, was {before or 'none'}", json=json)
+        case StoreAction.CHECK:
+            _must_exist(address)
+            found = asyncio.run(_with(address, _checked))
+            _report(_seen(found), _words(found), json=json)
+            _fail_where(found.damaged)
+        case StoreAction.EXPORT:
+            _must_exist(address)
+            with _target(file) as target:
+                found = asyncio.run(_with(address, lambda opened: _exported(opened, target)))
+            if str(file) != "-":
+                _report(_seen(found), _words(found), json=json)
+            _fail_where(found.damaged)
+        case StoreAction.IMPORT:
+            with _source(file) as source:
+                imported = asyncio.run(_with(address, lambda opened: _imported(opened, source, merge=merge)))
+            _report_import(imported, json=json)
+
+
+def _must_exist(address: str) -> None:
+    """A file that is not there would be made, and found to be empty."""
+    if address != MEMORY and not store_name(address) and not Path(address).expanduser().is_file():
+        raise ConfigError(f"there is no store {address}", code="store_unusable", hint="--store ADDRESS names another.")
+
+
+@contextmanager
+def _target(file: Path) -> Iterator[BinaryIO]:
+    """A new file for its owner alone, never over another, or standard output."""
+    if str(file) == "-":
+        yield sys.stdout.buffer
+        return
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+            yield target
+    except OSError as error:
+        raise ConfigError(
+            f"{file} cannot be written: {error.strerror}", code="export_file", hint="Name a file that is not there yet."
+        ) from error
+
+
+@contextmanager
+def _source(file: Path) -> Iterator[BinaryIO]:
+    if str(file) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with file.open("rb") as source:
+            yield source
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}", code="import_unreadable") from error
+
+
+async def _with(address: str, work: Callable[[ListedStore], Awaitable[Result]]) -> Result:
+    opened = store_at(address)
+    try:
+        if not isinstance(opened, ListedStore):
+            raise ConfigError(f"the store {hidden_password(address)} cannot be listed", code="store_unusable")
+        return await work(opened)
+    finally:
+        await opened.aclose()
+
+
+async def _checked(opened: ListedStore) -> Found:
+    found = Found()
+    async for _ in records(opened, found):
+        pass
+    return found
+
+
+async def _exported(opened: ListedStore, target: BinaryIO) -> Found:
+    found = Found()
+    target.write(_ENCODER.encode(Head()) + b"\n")
+    async for line in records(opened, found):
+        target.write(_ENCODER.encode(line) + b"\n")
+    target.write(_ENCODER.encode(End(found.records, len(found.damaged))) + b"\n")
+    target.flush()
+    return found
+
+
+async def _imported(opened: ListedStore, source: BinaryIO, *, merge: bool) -> Imported:
+    if not merge and not await is_empty(opened):
+        hint = "--merge adds what is not there, and replaces nothing."
+        raise ConfigError("the store is not empty", code="store_not_empty", hint=hint)
+    return await import_lines(opened, source)
+
+
+def _report_import(imported: Imported, *, json: bool) -> None:
+    kept = [f"{key.kind} {key.name}" for key in imported.kept]
+    seen = {"added": imported.added, "same": imported.same, "kept": kept, "damaged_at_export": imported.damaged}
+    words = f"{imported.added} records added, {imported.same} were there already"
+    if kept:
+        words += f"; {len(kept)} were there with other content, which stays: {', '.join(kept)}"
+    if imported.damaged:
+        words += f"; {imported.damaged} were damaged when the file was written, and are not in it"
+    _report(seen, words, json=json)
+    _fail_where(kept or imported.damaged)
+
+
+def _seen(found: Found) -> dict[str, object]:
+    damaged = [f"{key.kind} {key.name}" if key else None for key in found.damaged]
+    return {"records": found.records, "entries": found.entries, "bytes": found.bytes, "damaged": damaged}
+
+
+def _words(found: Found) -> str:
+    names = ", ".join(f"{key.kind} {key.name}" if key else "(without a name)" for key in found.damaged)
+    words = f"{found.records} records, {found.entries} entries, {found.bytes:,} bytes"
+    return f"{words}; damaged: {names}" if names else words
+
+
+def _report(seen: dict[str, object], words: str, *, json: bool) -> None:
+    print_json(seen) if json else print(words)
+
+
+def _fail_where(wrong: object) -> None:
+    if wrong:
+        raise typer.Exit(1)
