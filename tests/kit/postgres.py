@@ -20,7 +20,7 @@ from .waiting import wait_until
 
 NOBODY = 65534
 """Neither server runs as root."""
-_QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=80")
+_QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=80")
 _numbers = itertools.count()
 
 
@@ -66,9 +66,11 @@ class Postgres:
         name = f"test{next(_numbers)}"
         with self.admin() as connection:
             connection.execute(f"CREATE DATABASE {name}")
-        yield name
-        with self.admin() as connection:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        try:
+            yield name
+        finally:
+            with self.admin() as connection:
+                connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def start(self) -> None:
         settings = (*_QUICK, "listen_addresses=", f"unix_socket_directories={self.folder}")
@@ -107,8 +109,10 @@ def running_postgres() -> Iterator[Postgres]:
     try:
         _run([program("initdb"), "-D", f"{folder}/data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"])
         server.start()
-        yield server
-        server.stop()
+        try:
+            yield server
+        finally:
+            server.stop()
     finally:
         if server.bouncer is not None:
             server.bouncer.terminate()

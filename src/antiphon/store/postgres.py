@@ -18,6 +18,7 @@ from psycopg_pool import AsyncConnectionPool
 from antiphon.errors import ConfigError, StoreError
 
 from . import postgres_leases, postgres_records
+from .checksum import key_id
 from .faults import MEANINGS
 from .postgres_address import hidden_password, parse_address
 from .postgres_faults import AGAIN, PASSING, postgres_fault
@@ -32,6 +33,8 @@ LISTED_AT_ONCE = 1000
 """Keys that one statement reads."""
 _TRIES = 12
 """Of a transaction that another one was in the way of, or whose connection was not there any more."""
+_RECONNECT_SECONDS = 5.0
+"""For which the pool tries by itself, less and less often; after that each call tries anew."""
 _CONNECTION: dict[str, Any] = {
     "autocommit": True,
     "prepare_threshold": None,  # pgbouncer gives another connection to each transaction.
@@ -191,6 +194,7 @@ class PostgresStore:
                 min_size=1,
                 max_size=self._address.connection_limit,
                 timeout=self._address.pool_timeout,
+                reconnect_timeout=_RECONNECT_SECONDS,
                 open=False,
             )
             await self._pool.open()
@@ -222,7 +226,7 @@ async def _put_all(connection: Connection, writes: Sequence[Write]) -> None:
     for write in writes:
         there = known[write.key]
         check_version(there.record.version if there else 0, write.expected)
-    for write in writes:
+    for write in sorted(writes, key=lambda write: key_id(write.key)):  # New rows too are locked in one order.
         there = known[write.key]
         done = change(write.key, there, write.record, write.entries)
         await postgres_records.put(connection, write.key, done, new=there is None)

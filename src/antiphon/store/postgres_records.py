@@ -18,10 +18,11 @@ from .store import Key
 Connection = psycopg.AsyncConnection[Any]
 
 _COLUMNS = "value, created, expires, version, entries, chain, checksum"
-_FIND = f"SELECT {_COLUMNS} FROM antiphon.record WHERE id = %s"  # noqa: S608 - constants, as below
+_ROW = f"kind, owner, name, {_COLUMNS}"
+_FIND = f"SELECT {_ROW} FROM antiphon.record WHERE id = %s"  # noqa: S608 - constants, as below
 _LOCK = f"{_FIND} FOR UPDATE"
 _ENTRIES = f"""
-SELECT {_COLUMNS},
+SELECT {_ROW},
     (SELECT chain FROM antiphon.entry WHERE record = id AND number = %s),
     ARRAY(SELECT entry.value FROM antiphon.entry WHERE record = id AND number > %s ORDER BY number)
 FROM antiphon.record WHERE id = %s
@@ -41,7 +42,7 @@ SELECT %s, * FROM unnest(%s::bigint[], %s::bytea[], %s::bytea[])
 _NAMES = "SELECT name FROM antiphon.record WHERE kind = %s AND owner = %s ORDER BY name"
 _PAGE = "SELECT id, kind, owner, name FROM antiphon.record WHERE id > %s ORDER BY id LIMIT %s"
 _EXPIRED = f"""
-SELECT expires, id, kind, owner, name, {_COLUMNS} FROM antiphon.record
+SELECT expires, id, {_ROW} FROM antiphon.record
 WHERE expires <= %s AND (expires, id) > (%s, %s) ORDER BY expires, id LIMIT %s FOR UPDATE SKIP LOCKED
 """  # noqa: S608
 _SWEPT_AT_ONCE = 100
@@ -54,15 +55,16 @@ START: Mark = (float("-inf"), UUID(int=0))
 
 async def find(connection: Connection, key: Key) -> Stored | None:
     """The record. Raises `StoreError` where it is damaged."""
-    return _stored(key, await (await connection.execute(_FIND, [key_id(key)], binary=True)).fetchone())
+    found = await (await connection.execute(_FIND, [key_id(key)], binary=True)).fetchone()
+    return _stored(key, found) if found else None
 
 
 async def lock(connection: Connection, keys: Sequence[Key]) -> dict[Key, Stored | None]:
     """The records, which no other transaction changes until this one ends. All lock in the same order."""
-    found = {}
+    found: dict[Key, Stored | None] = {}
     for key in sorted(set(keys), key=key_id):
-        cursor = await connection.execute(_LOCK, [key_id(key)], binary=True)
-        found[key] = _stored(key, await cursor.fetchone())
+        row = await (await connection.execute(_LOCK, [key_id(key)], binary=True)).fetchone()
+        found[key] = _stored(key, row) if row else None
     return found
 
 
@@ -73,7 +75,7 @@ async def entries_of(connection: Connection, key: Key, after: int) -> list[bytes
     if found is None:
         return []
     *columns, before, entries = found
-    row = stored(key, columns)
+    row = _stored(key, columns)
     if after >= row.count:
         return []
     if after and not isinstance(before, bytes):
@@ -112,7 +114,7 @@ async def names(connection: Connection, kind: str, owner: str) -> list[str]:
 async def keys(connection: Connection, after: UUID, limit: int) -> list[tuple[UUID, Key | None]]:
     """The next rows by their ids, with their keys; None for one that is damaged."""
     cursor = await connection.execute(_PAGE, [after, limit], binary=True)
-    return [(id, _key(*names)) for id, *names in await cursor.fetchall()]
+    return [(id, _key(id, *names)) for id, *names in await cursor.fetchall()]
 
 
 async def sweep(connection: Connection, now: float, after: Mark) -> tuple[int, Mark | None]:
@@ -122,7 +124,7 @@ async def sweep(connection: Connection, now: float, after: Mark) -> tuple[int, M
     """
     cursor = await connection.execute(_EXPIRED, [now, *after, _SWEPT_AT_ONCE], binary=True)
     rows = await cursor.fetchall()
-    gone = [id for _, id, *others in rows if _is_whole(others)]
+    gone = [id for _, id, *others in rows if _is_whole(id, others)]
     await _delete(connection, gone)
     return len(gone), (rows[-1][0], rows[-1][1]) if len(rows) == _SWEPT_AT_ONCE else None
 
@@ -133,24 +135,28 @@ async def _delete(connection: Connection, ids: Sequence[UUID]) -> None:
         await connection.execute("DELETE FROM antiphon.record WHERE id = ANY(%s)", [list(ids)])
 
 
-def _stored(key: Key, columns: Sequence[object] | None) -> Stored | None:
-    return None if columns is None else stored(key, columns)
+def _stored(key: Key, columns: Sequence[object]) -> Stored:
+    """Raises `StoreError` where the row is another's, or was damaged."""
+    if tuple(columns[:3]) != (key.kind, key.owner.encode(), key.name.encode()):
+        raise damaged()
+    return stored(key, columns[3:])
 
 
-def _is_whole(columns: Sequence[Any]) -> bool:
-    kind, owner, name, *others = columns
+def _is_whole(id: UUID, columns: Sequence[Any]) -> bool:
+    key = _key(id, *columns[:3])
     try:
-        stored(Key(kind, _text(owner), _text(name)), others)
+        return key is not None and _stored(key, columns) is not None
     except StoreError:
         return False
-    return True
 
 
-def _key(kind: str, owner: bytes, name: bytes) -> Key | None:
+def _key(id: UUID, kind: str, owner: bytes, name: bytes) -> Key | None:
+    """None unless the row's id is that of its names."""
     try:
-        return Key(kind, _text(owner), _text(name))
+        key = Key(kind, _text(owner), _text(name))
     except StoreError:
         return None
+    return key if key_id(key) == id else None
 
 
 def _text(column: bytes) -> str:
