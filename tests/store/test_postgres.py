@@ -7,6 +7,7 @@ import builtins
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -164,6 +165,23 @@ async def test_what_is_larger_than_postgresql_takes_is_refused_and_nothing_of_it
         await store.put(KEY, Record(b"", 0.0), bytes(LARGEST), b"x")
     assert caught.value.code == "store_full"
     assert await store.get(KEY) is None
+
+
+async def test_tables_that_were_partitioned_as_the_page_says_are_tables_like_others(address: str) -> None:
+    """A page of the documentation has the statements."""
+    open_tables(address)
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
+    run(address, page.partition("```sql\n")[2].partition("```")[0])
+    store = PostgresStore(address)
+    keys = [Key("k", "ann", f"{number:02}") for number in range(20)]
+    await store.put_all(*(Write(key, Record(b"x", 0.0, 5.0), [b"a", b"b"]) for key in keys))
+    await asyncio.gather(*(store.put(keys[0], Record(b"y", 0.0), b"c") for _ in range(5)))
+    assert await store.entries(keys[0], after=1) == [b"b", *[b"c"] * 5]
+    assert await store.names("k", "ann") == [key.name for key in keys]
+    assert await store.expire(5.0) == 19
+    assert await store.delete(keys[0])
+    assert run(address, "SELECT count(*) FROM antiphon.entry") == [(0,)]
+    await store.aclose()
 
 
 def test_tables_of_another_version_are_not_used(address: str) -> None:
