@@ -49,11 +49,15 @@ ROOMS = (
             "generation/test_sampled_history.py",
             "store/faults.py": "store/test_fault_codes.py store/test_damage.py api/test_faults.py cli/test_faults.py",
             "store/key_file.py": "api/test_encrypted_reasoning.py cli/test_serve_sessions.py",
+            "store/leases.py": "store/test_leases.py",
             "store/opening.py": "catalog/test_stores.py cli/test_serve_sessions.py",
+            "store/postgres*.py": "store/test_postgres.py store/test_contract.py",
             "store/sessions.py": "store/test_sessions.py store/test_clock.py api/test_interactive.py "
             "api/test_sessions.py",
             "store/store.py": "store/test_contract.py store/test_sessions.py",
+            "store/transfer.py": "cli/test_store.py",
             "store/turns.py": "store/test_turns.py api/test_unfinished_turns.py",
+            "store/versions.py": "cli/test_store.py",
             "store/sqlite_file.py": "store/test_file.py store/test_contract.py store/test_sessions.py "
             "store/test_damage.py",
             "store/*.py": "store/test_contract.py store/test_sessions.py store/test_file.py store/test_clock.py "

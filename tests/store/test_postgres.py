@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import logging
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -17,9 +18,10 @@ from antiphon.errors import ConfigError, ConflictError, StoreError
 from antiphon.store import Key, Record, Store, Write, hidden_password, store_at
 from antiphon.store.postgres import LARGEST, PostgresStore, open_tables
 from antiphon.store.postgres_address import parse_address
+from antiphon.store.postgres_records import Connection
 from antiphon.store.postgres_schema import VERSION
 from kit.postgres import Postgres, running_postgres
-from kit.waiting import until
+from kit.waiting import PATIENCE, until
 
 KEY = Key("k", "ann", "a")
 
@@ -141,6 +143,31 @@ async def test_a_database_that_is_read_only_is_read_and_says_why(address: str, s
         await second.put(KEY, Record(b"other", 1.0))
     assert caught.value.code == "store_readonly"
     await second.aclose()
+
+
+async def test_a_process_that_stands_still_in_the_middle_of_a_write_blocks_nobody_for_long(address: str) -> None:
+    """A blocked event loop is a paused process."""
+    store, locked, got = PostgresStore(f"{address}?pool_timeout=0.3"), threading.Event(), threading.Event()
+    await store.put(KEY, Record(b"value", 1.0))
+
+    def other() -> None:
+        locked.wait(PATIENCE)
+        run(address, "UPDATE antiphon.record SET expires = 7")
+        got.set()
+
+    async def stand_still(connection: Connection) -> None:
+        await connection.execute("UPDATE antiphon.record SET expires = 5")
+        locked.set()
+        assert got.wait(PATIENCE)
+        await connection.execute("UPDATE antiphon.record SET expires = 6")
+
+    waiting = asyncio.ensure_future(asyncio.to_thread(other))
+    await asyncio.sleep(0)
+    with pytest.raises(StoreError):
+        await store._write(stand_still)
+    await waiting
+    assert run(address, "SELECT expires FROM antiphon.record") == [(7.0,)]
+    await store.aclose()
 
 
 async def test_who_is_waited_for_too_long_is_not_waited_for(address: str, caplog: pytest.LogCaptureFixture) -> None:

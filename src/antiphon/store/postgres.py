@@ -33,6 +33,8 @@ LISTED_AT_ONCE = 1000
 """Keys that one statement reads."""
 _TRIES = 12
 """Of a transaction that another one was in the way of, or whose connection was not there any more."""
+_PAUSED_MILLISECONDS = 5000
+"""After which the database ends the transaction of a process that stands still: what it locked, others wait for."""
 _RECONNECT_SECONDS = 5.0
 """For which the pool tries by itself, less and less often; after that each call tries anew."""
 _CONNECTION: dict[str, Any] = {
@@ -58,6 +60,11 @@ class PostgresStore:
 
     def __init__(self, address: str) -> None:
         self._address = parse_address(address)
+        timeout = int(self._address.pool_timeout * 1000)
+        self._begin = (
+            f"BEGIN; SET LOCAL statement_timeout = {timeout};"
+            f" SET LOCAL idle_in_transaction_session_timeout = {min(timeout, _PAUSED_MILLISECONDS)}"
+        )
         self._pool: _Pool | None = None
         self._running: set[asyncio.Future[Any]] = set()
         open_tables(address)
@@ -171,7 +178,7 @@ class PostgresStore:
         try:
             async with pool.connection() as connection, asyncio.timeout(self._address.pool_timeout):
                 if begin:
-                    await connection.execute("BEGIN")
+                    await connection.execute(self._begin)
                     begun = True
                 return await work(connection)
         except AGAIN as error:
