@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
 from antiphon.api import Limits
 from antiphon.api.openapi.document import document
 from antiphon.api.routes.builtin import BUILT_IN
+from antiphon.http.error_shapes import OPENAI_ERRORS
+from antiphon.http.exchange import Exchange
 from kit.api import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted
 from kit.call_ids import CALL_ID
 
@@ -243,3 +246,21 @@ def test_the_openapi_document_names_every_route_that_clients_call() -> None:
 def methods(application: Starlette, path: str) -> set[str]:
     routes = [route for route in application.routes if isinstance(route, Route)]
     return {method for route in routes if route.path.replace(":path", "") == path for method in route.methods or ()}
+
+
+@pytest.mark.parametrize(
+    ("headers", "session"),
+    [
+        ({}, None),
+        ({"x-session-affinity": "a"}, "a"),
+        ({"x-session-id": "b"}, "b"),
+        ({"x-session-id": "b", "x-session-affinity": "a"}, "a"),
+        ({"x-session-id": "b", "x-session-affinity": ""}, "b"),
+    ],
+)
+def test_a_header_names_the_session_whose_requests_go_to_one_place(
+    headers: dict[str, str], session: str | None
+) -> None:
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": raw}
+    assert Exchange.of(scope, errors=OPENAI_ERRORS).tenant.affinity == session

@@ -10,7 +10,7 @@ import pytest
 from antiphon.api import Limits
 from antiphon.errors import AntiphonError, EngineError, EngineLostError, OverloadedError, TokenError
 from antiphon.http.sse import Outbox
-from kit.api import END, app, chat, ids, in_process, request, running, scripted
+from kit.api import END, Answered, app, chat, ids, in_process, in_process_into, request, running, scripted
 from kit.breaking import Breaking
 from kit.waiting import LoopClock
 
@@ -88,7 +88,7 @@ def test_an_antiphon_error_on_another_route_has_the_body_too() -> None:
 
 
 async def test_what_waits_in_the_outbox_is_taken_as_one_and_the_writer_waits_when_it_is_full() -> None:
-    outbox = Outbox(limit=4, patience=60)
+    outbox = Outbox(limit=4, patience=60, gather=60)
     outbox.write(b"a")
     outbox.write(b"b")
     await outbox.room()
@@ -102,8 +102,21 @@ async def test_what_waits_in_the_outbox_is_taken_as_one_and_the_writer_waits_whe
     assert await outbox.take() is None
 
 
+async def writes_of(gather: float) -> int:
+    """How often a stream of ten tokens is written to, its start and its end among them."""
+    answered: Answered = []
+    engine = scripted(ids("0123456789", END), delay=0.001)
+    await in_process_into(answered, app(engine, gather=gather), stream=True)
+    return sum(message["type"] == "http.response.body" for message in answered)
+
+
+async def test_the_operator_says_how_long_a_stream_gathers_before_it_is_written_again() -> None:
+    assert await writes_of(0.0) > 8
+    assert await writes_of(1.0) < 5
+
+
 async def test_a_silent_outbox_says_a_comment_and_goes_on() -> None:
-    outbox = Outbox(limit=100, patience=0.01)
+    outbox = Outbox(limit=100, patience=0.01, gather=0)
     assert await outbox.take() == await outbox.take() == b": keep-alive\n\n"
     outbox.write(b"a")
     assert await outbox.take() == b"a"

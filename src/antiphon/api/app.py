@@ -81,6 +81,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         settings.limits or Limits(),
         expose_reasoning=settings.expose_reasoning,
         public_metrics=settings.public_metrics,
+        gather=settings.gather,
     )
     store = settings.store or MemoryStore()
     ring, metrics, admission = Keyring(settings.keys), Metrics(), Admission(rules)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from antiphon.config import BatchesConfig, Limits
+from antiphon.config import BatchesConfig, Limits, ServerConfig
 from antiphon.http.gate.keys import Key
 from antiphon.http.source import ServerTools
 from antiphon.observe import Tracing
@@ -27,6 +27,7 @@ class AppOptions(TypedDict, total=False):
     dialects: Sequence[Dialect]
     wires: Sequence[Wire]
     expose_reasoning: bool
+    gather: float
     preload: bool
     keys: Iterable[Key] | None
     public_metrics: bool
@@ -47,7 +48,7 @@ class AppSettings:
     """``dialect`` is what the plain routes speak; each of ``dialects`` is spoken at its own places besides.
 
     ``wires`` are further APIs, with their routes. ``expose_reasoning``: clients see the model's reasoning (resolution
-    X-38: only by the owner's word). ``preload``: the default model is loaded at once, and ``/health`` is 503 until
+    X-38: only by the owner's word). ``gather``: seconds between two writes of one stream. ``preload``: the default model is loaded at once, and ``/health`` is 503 until
     then. ``keys``: who may come in; None lets everybody. ``public_metrics`` opens ``/metrics``; ``origins`` are the
     web pages that may call from a browser; ``tracing`` makes spans. ``store``: where sessions, responses and
     conversations are stored (None: in memory); the application closes it. ``batches`` bounds files and batches (None:
@@ -63,6 +64,7 @@ class AppSettings:
     dialects: Sequence[Dialect] = DIALECTS
     wires: Sequence[Wire] = ()
     expose_reasoning: bool = False
+    gather: float = ServerConfig().gather
     preload: bool = False
     keys: Iterable[Key] | None = None
     public_metrics: bool = False

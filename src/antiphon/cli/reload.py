@@ -30,7 +30,7 @@ LIVE_TABLES = frozenset({"models", "limits", "log"})
 LIVE = frozenset(
     {
         ("model",), ("format",), ("chat_template",),
-        *(("server", key) for key in "keys tls_cert tls_key public_metrics expose_reasoning debug".split()),
+        *(("server", key) for key in "keys tls_cert tls_key public_metrics expose_reasoning gather debug".split()),
     }
 )  # fmt: skip
 """What changes without a restart."""
@@ -93,6 +93,7 @@ class Reload:
         rules.limits = config.limits
         rules.public_metrics = config.server.public_metrics
         rules.expose_reasoning = config.server.expose_reasoning
+        rules.gather = config.server.gather
         context.admission.let_in()
         if keys is not None:
             context.keys.replace(keys)

@@ -17,7 +17,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ``expose_reasoning`` what models think. ``tls_cert`` and
     ``tls_key`` are PEM files. ``origins``: the web pages, between commas, that may call it from a browser.
     ``wires``: further APIs, between commas, by the names that installed packages give them. ``ollama`` listens at
-    127.0.0.1 on ``ollama_port`` too, where the clients of Ollama look for it.
+    127.0.0.1 on ``ollama_port`` too, where the clients of Ollama look for it. ``gather``: seconds between two writes of
+    one stream; what is sampled in between is sent as one.
     """
 
     host: str = "127.0.0.1"
@@ -33,3 +34,4 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     wires: str = ""
     ollama: bool = False
     ollama_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 11434
+    gather: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01

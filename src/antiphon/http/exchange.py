@@ -30,6 +30,8 @@ KEY = "antiphon.exchange"
 SHAPE = "antiphon.errors"
 """The key of an `ErrorShape` in the scope of a request that is another's part, whatever its path."""
 METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"})
+SESSION_HEADERS = ("x-session-affinity", "x-session-id")
+"""Headers that name the session whose requests go to one place: ours, and the one that routers before us look at."""
 SWITCHED = 101
 """The status of a connection that became a WebSocket."""
 GONE = 499
@@ -87,7 +89,8 @@ class Exchange:
     @property
     def tenant(self) -> Tenant:
         """The same for caches, queues and tools, with the session that a header names."""
-        return Tenant(owner=self.owner, affinity=self.headers.get("x-session-affinity"))
+        named = (self.headers.get(name) for name in SESSION_HEADERS)
+        return Tenant(owner=self.owner, affinity=next(filter(None, named), None))
 
     def answer_headers(self) -> dict[str, str]:
         """What every answer carries."""

@@ -256,8 +256,9 @@ class Post:
 
         ``end`` makes the last bytes of a stream that got to its end.
         """
-        limits, works = self.context.limits, self.context.lifecycle.works
-        outbox = Outbox(limits.stream_buffer, limits.keep_alive, form.keep_alive)
+        rules, works = self.context.rules, self.context.lifecycle.works
+        limits = rules.limits
+        outbox = Outbox(limits.stream_buffer, limits.keep_alive, form.keep_alive, gather=rules.gather)
         writer = asyncio.ensure_future(fill(outbox, write, end, work, self.unforeseen))
         works.add(work)
         try:

@@ -13,8 +13,8 @@ from antiphon.wire.writer import KEEP_ALIVE, StreamForm
 
 from .lifecycle import Work
 
-GATHER, LONGEST_GATHER = 0.01, 0.1
-"""Seconds between two writes of one stream, and where the server is too busy for that."""
+LONGEST_GATHER = 0.1
+"""Seconds between two writes of one stream where the server is too busy for less."""
 
 
 def headers_of(media_type: str) -> list[tuple[bytes, bytes]]:
@@ -39,7 +39,7 @@ class Outbox:
         patience: float,
         keep_alive: bytes | Callable[[], bytes] = KEEP_ALIVE,
         *,
-        gather: float = GATHER,
+        gather: float,
     ) -> None:
         self._limit = limit
         self._patience = patience

@@ -202,6 +202,7 @@ async def assembled(config: Config, *, preload: bool = True, **additions: Unpack
             dialects=tuple(dialects.values()),
             wires=wires,
             expose_reasoning=server.expose_reasoning,
+            gather=server.gather,
             preload=preload,
             keys=keys,
             public_metrics=server.public_metrics,

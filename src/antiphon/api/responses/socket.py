@@ -14,7 +14,7 @@ from antiphon.errors import AntiphonError, OverloadedError, RequestError
 from antiphon.http.context import Context
 from antiphon.http.error_shapes import OPENAI_ERRORS
 from antiphon.http.errors import INTERNAL, api_error, error_response
-from antiphon.http.exchange import FAULTS, KEY, SHAPE, Exchange
+from antiphon.http.exchange import FAULTS, KEY, SESSION_HEADERS, SHAPE, Exchange
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.socket import CreateEvent, error_frame, event_frame, read_event
 from antiphon.wire.writer import EVENT_STREAM
@@ -25,7 +25,9 @@ MOST_STREAMS = 8
 """Queues that one connection has at once, by their ``stream_id``."""
 MOST_WAITING = 16
 """Events that wait for their turn in one queue."""
-CARRIED = (b"authorization", b"x-api-key", b"x-session-affinity", b"traceparent", b"host", b"user-agent")
+CARRIED = frozenset(
+    {b"authorization", b"x-api-key", b"traceparent", b"host", b"user-agent"} | {h.encode() for h in SESSION_HEADERS}
+)
 """Headers of the handshake that each of its requests has."""
 NORMAL, RESTARTS = 1000, 1012
 """Codes with which a connection is closed."""
