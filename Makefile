@@ -18,7 +18,7 @@ PEERS := .peers/smg/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants mcp-conformance postgres
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants mcp-conformance postgres check-ray
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -117,6 +117,9 @@ test-clients: setup ## clients of others, each in its own environment; REAL=1: a
 mcp-conformance: setup ## the public MCP conformance suite against us as a client (needs npm); SCENARIOS="initialize auth/basic-cimd"
 	$(BIN)/python tests/clients/mcp_conformance.py $(SCENARIOS)
 
+check-ray: setup ## a real Ray Serve (an environment of 0.5 GB in .ray) with antiphon.ray, asked by the official client
+	$(BIN)/python tests/clients/check_ray.py $(RAY)
+
 check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) behind antiphon serve, asked by the official client
 	PYTHONPATH=tests $(BIN)/python tests/clients/check_vllm.py $(VLLM)
 
@@ -149,4 +152,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf .venv .oracles .clients .vllm .lmdeploy .peers .suites .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .oracles .clients .vllm .ray .lmdeploy .peers .suites .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -16,14 +16,15 @@ from antiphon.config import Config, load_config
 from antiphon.engines import engine_kind
 from antiphon.engines.registry import built_in_kinds
 
-TABLES = ("server", "limits", "sessions", "batches", "log", "traces", "engine")
+TABLES = ("server", "limits", "sessions", "batches", "log", "traces", "engine", "ray")
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/operations.md").read_text("utf-8")
+CLUSTER = (ROOT / "docs/cluster.md").read_text("utf-8")
 
 
 def documented(table: str) -> dict[str, str]:
     """Key → default, as the page's table tells them."""
-    _, _, rest = PAGE.partition(f"| `[{table}]` |")
+    _, _, rest = (CLUSTER if table == "ray" else PAGE).partition(f"| `[{table}]` |")
     rows = re.findall(r"^\| (`.+?`) \| (.+?) \|", rest.partition("\n\n")[0], re.MULTILINE)
     return {key.strip("`"): default for keys, default in rows for key in keys.split(", ")}
 

@@ -48,10 +48,11 @@ class AppSettings:
     """``dialect`` is what the plain routes speak; each of ``dialects`` is spoken at its own places besides.
 
     ``wires`` are further APIs, with their routes. ``expose_reasoning``: clients see the model's reasoning (resolution
-    X-38: only by the owner's word). ``gather``: seconds between two writes of one stream. ``preload``: the default model is loaded at once, and ``/health`` is 503 until
-    then. ``keys``: who may come in; None lets everybody. ``public_metrics`` opens ``/metrics``; ``origins`` are the
-    web pages that may call from a browser; ``tracing`` makes spans. ``store``: where sessions, responses and
-    conversations are stored (None: in memory); the application closes it. ``batches`` bounds files and batches (None:
+    X-38: only by the owner's word). ``gather``: seconds between two writes of one stream. ``preload``: the default
+    model is loaded at once, and ``/health`` is 503 until then. ``keys``: who may come in; None lets everybody.
+    ``public_metrics`` opens ``/metrics``; ``origins`` are the web pages that may call from a browser; ``tracing`` makes
+    spans. ``store``: where sessions, responses and conversations are stored (None: in memory); the application closes
+    it. ``batches`` bounds files and batches (None:
     as the configuration does by itself). ``reasoning_key``: 32 bytes that encrypt
     reasoning which clients store; servers that share it read each other's. ``tools`` run on this side, in requests
     that list them, or in all with ``offer_tools``; the caller closes them. ``client_mcp``: requests of the

@@ -12,6 +12,7 @@ from .log import LogConfig
 from .model_table import changed_entry
 from .models import KEYS, O200K, Entries, HarmonyEntry, ModelEntry, SamplingEntry, find_entry
 from .names import named_by
+from .ray import RayConfig
 from .server import ServerConfig
 from .sessions import SessionsConfig
 from .shipped import shipped_entries, with_catalogue
@@ -39,6 +40,7 @@ __all__ = [
     "NO_KEYS",
     "O200K",
     "SamplingEntry",
+    "RayConfig",
     "ServerConfig",
     "SessionsConfig",
     "ToolsConfig",

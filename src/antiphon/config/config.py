@@ -13,6 +13,7 @@ from .engine import EngineConfig
 from .limits import Limits
 from .log import LogConfig
 from .models import Entries, ModelEntry
+from .ray import RayConfig
 from .server import ServerConfig
 from .sessions import SessionsConfig
 from .shipped import shipped_entries
@@ -42,6 +43,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     batches: BatchesConfig = BatchesConfig()
     tools: ToolsConfig = ToolsConfig()
     dialect: DialectConfig = DialectConfig()
+    ray: RayConfig = RayConfig()
     models: dict[str, ModelEntry] = {}
 
     def __post_init__(self) -> None:

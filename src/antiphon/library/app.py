@@ -23,6 +23,7 @@ from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_conf
 from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
 from antiphon.formats import FormatFactory
+from antiphon.http.context import Context
 from antiphon.http.gate.keys import KeyFile
 from antiphon.observe import Exported, Tracing
 from antiphon.store import StoreFactory
@@ -105,6 +106,13 @@ class App:
         self._app: Starlette | None = None
         self._alone: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None]
+
+    @property
+    def context(self) -> Context:
+        """What its routes share; only while it is started."""
+        assert self._app is not None, "it is not started"
+        context: Context = self._app.state.context
+        return context
 
     async def __aenter__(self) -> App:
         async with self._starting:

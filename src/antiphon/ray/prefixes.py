@@ -12,12 +12,9 @@ BLOCK = 16
 """Ids of one block, as in the caches of most engines."""
 CAPACITY = 65_536
 """Blocks that are remembered of one replica: about a million ids."""
-SPREAD = 16
-"""Blocks that a new conversation rather evaluates again than go where there is one conversation more than elsewhere."""
-SLACK = 4
-"""Requests that a replica may have more than the least busy one before its cache counts for less."""
-QUEUED = 64
-"""Blocks that one more request beyond these counts for."""
+AVOID = 8
+"""Blocks that are rather evaluated again than that a prompt goes where there is one request more than elsewhere, or,
+if it begins a conversation, one conversation more."""
 
 Block = bytes
 
@@ -98,11 +95,10 @@ class PrefixIndex:
     instructions and tools, goes where there are fewer conversations, once there are enough of them to pay for that.
     """
 
-    def __init__(self, *, capacity: int = CAPACITY, spread: int = SPREAD, slack: int = SLACK) -> None:
-        """``capacity`` is in blocks of one replica, ``spread`` in blocks, ``slack`` in requests."""
+    def __init__(self, *, capacity: int = CAPACITY, avoid: int = AVOID) -> None:
+        """``capacity`` is in blocks of one replica, ``avoid`` in blocks."""
         self._capacity = capacity
-        self._spread = spread
-        self._slack = slack
+        self._avoid = avoid
         self._replicas: dict[str, ReplicaBlocks] = {}
 
     def ranked(self, prompt: Sequence[Block], loads: Mapping[str, int]) -> list[str]:
@@ -111,11 +107,10 @@ class PrefixIndex:
         fewest = min((blocks.conversations for blocks in here.values()), default=0)
         idlest = min(loads.values(), default=0)
 
-        def cost(name: str) -> tuple[int, int, str]:
+        def cost(name: str) -> tuple[int, bytes]:
             match = here[name].match(prompt)
             more = 0 if match.extends else here[name].conversations - fewest
-            behind = max(0, loads[name] - idlest - self._slack)
-            return len(prompt) - match.blocks + self._spread * more + QUEUED * behind, loads[name], name
+            return len(prompt) - match.blocks + self._avoid * (more + loads[name] - idlest), drawn(prompt, name)
 
         return sorted(loads, key=cost)
 
@@ -126,3 +121,9 @@ class PrefixIndex:
     def keep(self, replicas: Collection[str]) -> None:
         """Forgets what all others had: they are gone, and their caches with them."""
         self._replicas = {name: blocks for name, blocks in self._replicas.items() if name in replicas}
+
+
+def drawn(prompt: Sequence[Block], replica: str) -> bytes:
+    """Among replicas that are as good, routers that know nothing of each other send one prompt to one of them, and
+    different prompts to different ones."""
+    return blake2b(replica.encode(), digest_size=8, key=prompt[-1] if prompt else b"").digest()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.ray.prefixes import BLOCK, SPREAD, Match, PrefixIndex, ReplicaBlocks, block_hashes
+from antiphon.ray.prefixes import AVOID, BLOCK, Match, PrefixIndex, ReplicaBlocks, block_hashes
 
 IDLE = {"a": 0, "b": 0, "c": 0, "d": 0}
 INSTRUCTIONS = list(range(1000, 1000 + 40 * BLOCK))
@@ -51,13 +51,33 @@ def test_a_conversation_stays_where_it_was_though_the_instructions_are_everywher
 
 
 def test_conversations_with_the_same_instructions_spread() -> None:
-    index, went = PrefixIndex(), {name: 0 for name in IDLE}
+    index, went = PrefixIndex(), dict.fromkeys(IDLE, 0)
     for number in range(40):
         prompt = block_hashes(conversation(number))
         first = index.ranked(prompt, IDLE)[0]
         index.add(prompt, first)
         went[first] += 1
-    assert max(went.values()) - min(went.values()) <= len(INSTRUCTIONS) // BLOCK // SPREAD + 1
+    assert max(went.values()) - min(went.values()) <= len(INSTRUCTIONS) // BLOCK // AVOID + 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nearly_all_is_cached_that_one_cache_without_a_limit_would_have(seed: int) -> None:
+    rng = random.Random(seed)
+    turns = [number for number in range(20) for _ in range(10)]
+    rng.shuffle(turns)
+    index, caches, best = PrefixIndex(), {name: ReplicaBlocks(3000) for name in IDLE}, ReplicaBlocks(10**6)
+    running, had, could, at = list[str](), 0, 0, dict[int, int]()
+    for number in turns:
+        at[number] = at.get(number, 0) + 1
+        prompt = block_hashes(conversation(number, at[number]))
+        chosen = index.ranked(prompt, {name: running.count(name) for name in IDLE})[0]
+        index.add(prompt, chosen)
+        running = [*running, chosen][-6:]
+        had += caches[chosen].match(prompt).blocks
+        could += best.match(prompt).blocks
+        caches[chosen].add(prompt)
+        best.add(prompt)
+    assert had >= 0.95 * could
 
 
 def test_a_busy_replica_loses_short_conversations_before_long_ones() -> None:
@@ -77,13 +97,20 @@ def test_an_unknown_prompt_goes_to_the_idlest_replica() -> None:
     assert index.ranked((), {}) == []
 
 
+def test_routers_that_know_nothing_of_each_other_agree_on_a_prompt_and_spread_different_ones() -> None:
+    prompts = [block_hashes(conversation(number)) for number in range(40)]
+    went = [PrefixIndex().ranked(prompt, IDLE)[0] for prompt in prompts]
+    assert went == [PrefixIndex().ranked(prompt, dict(reversed(IDLE.items())))[0] for prompt in prompts]
+    assert set(went) == set(IDLE)
+
+
 def test_a_replica_that_is_gone_is_forgotten_and_comes_back_empty() -> None:
     index = PrefixIndex()
     prompt = block_hashes(conversation(1))
     index.add(prompt, "b")
-    assert index.ranked(prompt, IDLE)[0] == "b"
+    assert index.ranked(prompt, IDLE | {"b": 4})[0] == "b"
     index.keep({"a", "c", "d"})
-    assert index.ranked(prompt, IDLE)[0] == "a"
+    assert index.ranked(prompt, IDLE | {"b": 4})[-1] == "b"
 
 
 def test_what_was_used_longest_ago_leaves_first_and_ends_of_prompts_before_their_beginnings() -> None:

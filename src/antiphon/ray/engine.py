@@ -1,0 +1,117 @@
+"""An engine whose replicas Ray runs elsewhere: ids go to a deployment, and come back in batches."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import ClassVar, Protocol
+
+from antiphon.conversation import TokenLogprob
+from antiphon.engines import Embeddings, EngineInfo, EngineSettings, ModelSpec, Ranking, Sampling, Step
+from antiphon.engines.kind import ANY_TASK, Task
+from antiphon.errors import EngineLostError
+from antiphon.tenancy import NOBODY, Tenant
+
+from .messages import Batch, EmbedCall, GenerateCall, RankCall, ScoreCall, Tokens, answer_of, decode, encode
+
+
+class Channel(Protocol):
+    """The way to the replicas of one engine (`hosting.EngineReplica`).
+
+    Errors: `EngineLostError` when a replica is gone, `OverloadedError` where there is none that takes requests.
+    """
+
+    def generate(
+        self, domain: str, prompt: list[int], call: bytes, *, session: str | None
+    ) -> AsyncGenerator[bytes, None]:
+        """The messages of one reply; closing it stops the work there. ``session`` may choose the replica."""
+
+    async def ask(self, method: str, *arguments: object) -> bytes:
+        """What another method answers."""
+
+
+class Ray(EngineSettings, frozen=True, kw_only=True, tag="ray"):
+    """A deployment of `hosting.EngineReplica`. ``application`` empty: the one that this process is a replica of."""
+
+    deployment: str
+    application: str = ""
+
+    remote: ClassVar[bool] = True
+    tasks: ClassVar[frozenset[Task]] = ANY_TASK
+
+    @property
+    def address(self) -> str:
+        return f"the deployment {self.deployment}"
+
+    async def open(self, model: ModelSpec) -> RayEngine:
+        from .handles import channel_to  # It imports Ray, which only replicas of Ray have.
+
+        return await RayEngine.connect(channel_to(self.deployment, self.application), share_cache=model.share_cache)
+
+
+class RayFile(Ray, frozen=True, kw_only=True, tag="ray-file"):
+    """The same for a model whose vocabulary and format are in its file, which must be here as well as there."""
+
+    needs_file: ClassVar[bool] = True
+    remote: ClassVar[bool] = False
+
+
+class RayEngine:
+    """Made by `connect`."""
+
+    def __init__(self, channel: Channel, info: EngineInfo, *, share_cache: bool = False) -> None:
+        self._channel = channel
+        self._info = info
+        self._share_cache = share_cache
+
+    @classmethod
+    async def connect(cls, channel: Channel, *, share_cache: bool = False) -> RayEngine:
+        """Waits for a replica, which describes itself. ``share_cache``: owners may find each other's prompts."""
+        return cls(channel, decode(await channel.ask("describe"), EngineInfo), share_cache=share_cache)
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._info
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        n: int = 1,
+        grammar: str | None = None,
+        tenant: Tenant = NOBODY,
+    ) -> AsyncGenerator[Step, None]:
+        call = encode(GenerateCall(sampling=sampling, n=n, grammar=grammar, tenant=tenant))
+        domain, session, open_choices = tenant.domain(shared=self._share_cache), tenant.affinity, n
+        messages = self._channel.generate(domain, list(prompt), call, session=session)
+        async with aclosing(messages):
+            async for message in messages:
+                batch = decode(message, Batch)
+                for step in batch.steps:
+                    open_choices -= step.end is not None
+                    yield step
+                if batch.failure is not None:
+                    raise batch.failure.raised()
+        if open_choices:
+            raise EngineLostError("the engine's replica ended in the middle of a reply")
+
+    async def score(
+        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
+    ) -> tuple[TokenLogprob | None, ...]:
+        call = ScoreCall(prompt=list(prompt), alternatives=alternatives, tenant=tenant)
+        return answer_of(await self._channel.ask("score", encode(call)), tuple[TokenLogprob | None, ...])
+
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
+        call = EmbedCall(inputs=[list(input) for input in inputs], tenant=tenant)
+        return answer_of(await self._channel.ask("embed", encode(call)), Embeddings)
+
+    async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
+        call = RankCall(query=query, documents=list(documents), tenant=tenant)
+        return answer_of(await self._channel.ask("rank", encode(call)), Ranking)
+
+    async def tokenize(self, text: str) -> list[int] | None:
+        return answer_of(await self._channel.ask("tokenize", text), Tokens).ids
+
+    async def aclose(self) -> None:
+        """Its replicas are Ray's to end."""
