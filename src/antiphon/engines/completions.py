@@ -15,7 +15,7 @@ from antiphon.errors import ContextError, EngineError, EngineLostError, Unsuppor
 from antiphon.tokens import Tokenizer
 
 from .engine import EngineInfo, Sampling, Step
-from .http import NO_LIMIT, HttpClient, event_values, failed
+from .http import NO_LIMIT, RESTING, HttpClient, event_values, failed
 from .remote import RemoteEngine
 
 
@@ -152,7 +152,7 @@ class CompletionsEngine(RemoteEngine):
 
 def open_client(url: str, key: str | None, *, streams: int) -> HttpClient:
     """A client of the server at ``url``, of whose replies at most ``streams`` are open at once; more wait here."""
-    return HttpClient(url, aiohttp.TCPConnector(limit=streams, force_close=True), key=key, timeout=NO_LIMIT)
+    return HttpClient(url, aiohttp.TCPConnector(limit=streams, keepalive_timeout=RESTING), key=key, timeout=NO_LIMIT)
 
 
 class _Card(msgspec.Struct):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -27,6 +28,8 @@ log = logging.getLogger("antiphon.engines")
 MOST_LOGGED = 500
 """Characters of a server's words that go into a line of the log: they may quote what was sent."""
 SHORT = aiohttp.ClientTimeout(total=60)
+RESTING = 3.0
+"""Seconds for which a connection waits for the next request: less than servers wait, whose usual is 5."""
 
 
 class HttpClient:
@@ -54,7 +57,7 @@ class HttpClient:
         """A reply of status 200; leaving it closes the connection, which is what stops the work.
 
         Any other status raises what ``refuse`` makes of it. OverloadedError when nobody answers there, EngineLostError
-        when it stops answering, or when the client is closed meanwhile.
+        when it stops answering, or when the client is closed meanwhile; EngineError for a reply that cannot be read.
         """
         reply = await self._request(method, path, body)
         self._replies.add(reply)
@@ -64,6 +67,9 @@ class HttpClient:
             yield reply
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise EngineLostError("the engine died in the middle of a reply") from error
+        except msgspec.MsgspecError as error:
+            log.warning("the engine's server answers %s with what is not its protocol: %s", path, error)
+            raise EngineError("the engine's server does not speak its protocol", hint="The log has more.") from error
         finally:
             self._replies.discard(reply)
             reply.close()
@@ -72,14 +78,25 @@ class HttpClient:
         if self._session.closed:
             raise EngineLostError("the engine's client is closed")
         content = None if body is None else msgspec.json.encode(body)
-        headers = {"Content-Type": "application/json"}
         try:
-            return await self._session.request(method, self._root + path, data=content, headers=headers)
+            return await self._sent(method, path, content)
         except aiohttp.ClientConnectorError as error:
             hint = "It is down or just starting: try again in a moment."
             raise OverloadedError("the engine cannot be reached", code=UNREACHABLE, hint=hint) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise EngineLostError("the engine died before it answered") from error
+
+    async def _sent(self, method: str, path: str, content: bytes | None) -> aiohttp.ClientResponse:
+        """Sent once more where the server hung up before it answered: it may have closed a connection that rested."""
+        send = partial(
+            self._session.request, method, self._root + path, data=content, headers={"Content-Type": "application/json"}
+        )
+        try:
+            return await send()
+        except aiohttp.ClientConnectorError:  # Nobody is there, which is no connection that rested.
+            raise
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            return await send()
 
     async def aclose(self) -> None:
         """Closes the session. Who still reads a reply gets `EngineLostError`; aiohttp would let them wait for ever."""
