@@ -44,6 +44,13 @@ test: check model oracles postgres ## everything that must pass: lint, types, im
 postgres:        ## PostgreSQL and pgbouncer, which tests of the store start; installed where apt is and they are not
 	@tests/kit/postgres.sh
 
+.PHONY: test-workers
+# What looks at the one process of a server, its files and its memory, is not for several.
+test-workers: model ## the tests that start the program's server, each with two workers
+	TEST_WORKERS=2 $(BIN)/pytest -q -n $(WORKERS) -k "not many_open_files and not no_more_files" tests/cli/test_workers.py tests/cli/test_serve*.py \
+	  tests/cli/test_reload.py tests/cli/test_engine_killed.py tests/cli/test_faults.py
+	TEST_WORKERS=2 $(BIN)/python tests/clients/bad_requests.py
+
 acceptance: corpora model oracles postgres ## what a clone has no vectors for: make acceptance CORPORA=/folder/of/vectors
 	ANTIPHON_CORPORA="$(abspath $(CORPORA))" $(BIN)/pytest -q -n $(WORKERS) -m corpus $(TESTS)
 

@@ -10,6 +10,7 @@ import pytest
 from antiphon.catalog import Catalog, open_catalog
 from antiphon.config import load_config
 from antiphon.errors import ModelError, NotFoundError
+from kit.waiting import until
 
 CONFIG = """
 model = "demo"
@@ -62,6 +63,26 @@ async def test_a_model_that_was_fetched_is_listed_and_one_that_was_deleted_is_no
     assert not catalog.is_here("tiny")
     with pytest.raises(NotFoundError):
         await catalog.remove("tiny")
+
+
+async def test_what_another_process_fetched_or_deleted_is_seen_when_it_says_so(
+    catalog: Catalog, source: Path, tmp_path: Path
+) -> None:
+    environ = {"ANTIPHON_HOME": str(tmp_path), "ANTIPHON_STORE_FOLDER": str(tmp_path / "models")}
+    heard: list[str] = []
+    other = open_catalog(load_config(environ).config, changed=heard.append)
+    catalog.names = ("demo",)
+    await other.pull("tiny").done
+    await until(lambda: heard == ["tiny"])
+    await catalog.refresh("tiny")
+    assert [*catalog.names] == ["demo", "tiny"]
+    source.unlink()
+    await other.remove("small")
+    assert heard == ["tiny", "tiny"]
+    await catalog.refresh("tiny")
+    await catalog.refresh("nobody")
+    assert [*catalog.names] == ["demo"]
+    await other.aclose()
 
 
 async def test_a_pull_that_failed_can_be_begun_anew(catalog: Catalog, source: Path) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import openai
-import psutil
 import pytest
 
-from kit.program import serving
+from kit.program import engines_of, serving
 
 
 def test_a_killed_engine_costs_its_streams_and_nothing_else(smollm2_path: Path, tmp_path: Path) -> None:
@@ -20,7 +19,7 @@ def test_a_killed_engine_costs_its_streams_and_nothing_else(smollm2_path: Path, 
         stream = iter(client.chat.completions.create(model="real", messages=ask, stream=True, max_tokens=2000))  # type: ignore[arg-type]  # as JSON has them
         next(stream)
         next(stream)
-        (engine,) = psutil.Process(server.pid).children()
+        (engine,) = engines_of(server.pid)
         engine.kill()
         with pytest.raises(openai.APIError):
             for _ in stream:

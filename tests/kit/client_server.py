@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kit.several import SEVERAL
+
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = Path(os.environ.get("CLIENT_ENVIRONMENTS", ROOT / ".clients"))
 """The clients' environments, for this clone or for several."""
@@ -54,7 +56,7 @@ def running(served: Served) -> Iterator[str]:
             stdout=subprocess.PIPE,
             text=True,
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, **served.env},
+            env={**os.environ, "PYTHONPATH": path, **SEVERAL, **served.env},
         )
         try:
             assert server.stdout is not None

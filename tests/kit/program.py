@@ -14,10 +14,12 @@ from typing import IO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import psutil
 import pytest
 
 from antiphon.cli.app import run
 from kit.log import log_of_its_own
+from kit.several import SEVERAL
 from kit.waiting import PATIENCE
 
 PROGRAM = (sys.executable, "-c", "from antiphon.cli import main; main()")
@@ -25,7 +27,7 @@ PROGRAM = (sys.executable, "-c", "from antiphon.cli import main; main()")
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-    return {**clean, "ANTIPHON_HOME": str(home), **more}
+    return {**clean, "ANTIPHON_HOME": str(home), **SEVERAL, **more}
 
 
 def antiphon(*arguments: str, home: Path, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
@@ -71,6 +73,20 @@ def serving(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     finally:
         server.kill()
         server.communicate()
+
+
+def engines_of(pid: int) -> list[psutil.Process]:
+    """The engine processes of a server, with one worker or several."""
+    return descendants(pid, "llama_cpp")
+
+
+def descendants(pid: int, word: str) -> list[psutil.Process]:
+    """The processes under one that have the word in their command; none that are ending."""
+    found = []
+    for child in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [child] if any(word in part for part in child.cmdline()) else []
+    return found
 
 
 def answer_to(request: Request) -> IO[bytes]:

@@ -84,7 +84,8 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         gather=settings.gather,
     )
     store = settings.store or MemoryStore()
-    ring, metrics, admission = Keyring(settings.keys), Metrics(), Admission(rules)
+    ring, metrics, shares = Keyring(settings.keys), Metrics(), settings.shares
+    admission = shares.admission(rules) if shares else Admission(rules)
     # A clock that is handed in is believed; the system's can be set.
     steady = steady_time if settings.clock is time.time else settings.clock
     stored = settings.session_limits or SessionLimits()
@@ -107,6 +108,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         batches=settings.batches or BatchesConfig(),
         keys=ring,
         rates=rates,
+        shares=shares,
         metrics=metrics,
         tracing=settings.tracing,
         cipher=ReasoningCipher(settings.reasoning_key or os.urandom(KEY_BYTES)),

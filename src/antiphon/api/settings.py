@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from antiphon.config import BatchesConfig, Limits, ServerConfig
 from antiphon.http.gate.keys import Key
+from antiphon.http.gate.shares import Shares
 from antiphon.http.source import ServerTools
 from antiphon.observe import Tracing
 from antiphon.store import SessionLimits, Store
@@ -40,6 +41,7 @@ class AppOptions(TypedDict, total=False):
     tools: ServerTools | None
     offer_tools: bool
     client_mcp: ClientServers | None
+    shares: Shares | None
     clock: Callable[[], float]
 
 
@@ -56,7 +58,8 @@ class AppSettings:
     as the configuration does by itself). ``reasoning_key``: 32 bytes that encrypt
     reasoning which clients store; servers that share it read each other's. ``tools`` run on this side, in requests
     that list them, or in all with ``offer_tools``; the caller closes them. ``client_mcp``: requests of the
-    Responses API may name MCP servers of their own (None: they may not). ``clock`` gives Unix time in seconds; the
+    Responses API may name MCP servers of their own (None: they may not). ``shares`` is what
+    this process has with others of the same server. ``clock`` gives Unix time in seconds; the
     system's own is not followed into a jump at once.
     """
 
@@ -78,4 +81,5 @@ class AppSettings:
     tools: ServerTools | None = None
     offer_tools: bool = False
     client_mcp: ClientServers | None = None
+    shares: Shares | None = None
     clock: Callable[[], float] = time.time

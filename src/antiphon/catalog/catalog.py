@@ -27,6 +27,7 @@ class Catalog:
     ``listed`` are the names that callers are shown, the default first; an alias, and any other entry, is found too.
     ``embedding`` and ``ranking`` are the defaults for these. ``created`` are Unix times in seconds, by name.
     ``store`` has the files of its models, and ``forget`` is called with the name of one whose file is another now.
+    ``changed`` is called with the name of one that this catalog fetched or deleted.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Catalog:
         created: Mapping[str, int] = {},
         store: ModelStore | None = None,
         forget: Callable[[str], object] = lambda name: None,
+        changed: Callable[[str], object] = lambda name: None,
     ) -> None:
         self._entries = entries
         self._load = load
@@ -52,6 +54,7 @@ class Catalog:
         self._retired: list[asyncio.Task[Model]] = []
         self._store = store
         self._forget = forget
+        self._changed = changed
         self._pulls: dict[str, Pull] = {}
         self.names = tuple(dict.fromkeys(find_entry(name, entries)[0] for name in listed))
 
@@ -147,6 +150,19 @@ class Catalog:
         own, _ = self._find(name)
         if self._store is None or not await asyncio.to_thread(self._store.remove, own):
             raise NotFoundError(f"the model {name!r} is not in the store", code="model_not_found")
+        await self._removed(own)
+        self._changed(own)
+
+    async def refresh(self, own: str) -> None:
+        """Another process fetched or deleted the model; an unknown one is none of ours."""
+        if own not in self._entries:
+            return
+        if self.is_here(own):
+            self._arrived(own)
+        else:
+            await self._removed(own)
+
+    async def _removed(self, own: str) -> None:
         self._forget(own)
         self.names = tuple(
             one for one in self.names if one != own or own in (self.default, self.embedding, self.ranking)
@@ -156,6 +172,10 @@ class Catalog:
     def _pulled(self, own: str, done: asyncio.Future[InstalledModel]) -> None:
         if done.cancelled() or done.exception() is not None:
             return
+        self._arrived(own)
+        self._changed(own)
+
+    def _arrived(self, own: str) -> None:
         self._described.pop(own, None)
         self._forget(own)
         self.names = tuple(dict.fromkeys((*self.names, own)))

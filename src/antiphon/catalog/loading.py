@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +16,7 @@ from types import MappingProxyType
 import msgspec
 
 from antiphon.config import Config, EngineConfig, ModelEntry, find_entry
-from antiphon.engines import Engine, ModelSpec
+from antiphon.engines import Engine, EngineSettings, ModelSpec
 from antiphon.errors import ConfigError, ModelError
 from antiphon.formats import FormatFactory, FormatRegistry
 from antiphon.generation import Model
@@ -34,6 +34,15 @@ log = logging.getLogger("antiphon.catalog")
 NO_SECRETS: Mapping[str, str] = MappingProxyType({})
 
 
+OpenEngine = Callable[[EngineSettings, ModelSpec], Awaitable[Engine]]
+"""Opens an engine that takes memory. Errors are those of `EngineSettings.open`."""
+
+
+async def open_here(settings: EngineSettings, spec: ModelSpec) -> Engine:
+    """The engine in this process, or as a child of it."""
+    return await settings.open(spec)
+
+
 def open_catalog(
     config: Config,
     *,
@@ -41,12 +50,15 @@ def open_catalog(
     environ: Mapping[str, str] | None = None,
     later: Later = loop_later,
     clock: Callable[[], float] = time.time,
+    opening: OpenEngine = open_here,
+    changed: Callable[[str], object] = lambda name: None,
 ) -> Catalog:
     """The catalog that a configuration describes: its default model, the models of its file, what the store holds.
 
     ``formats`` by name are for its models, beside the built-in and the installed ones. ``environ`` has the keys
     of servers, where entries name them; None: this process's environment. ``later`` times what is idle, ``clock`` is
-    Unix time in seconds.
+    Unix time in seconds. ``opening`` opens the engines that take memory; ``changed`` is called with the name
+    of a model that was fetched or deleted.
     """
     store = ModelStore(Path(config.store.folder))
     default, entry = find_entry(config.model, config.entries)
@@ -61,6 +73,7 @@ def open_catalog(
         environ=os.environ if environ is None else environ,
         memory=ModelMemory(budget=config.engine.memory_mib * 2**20, idle=config.engine.idle_unload, later=later),
         on_demand=embedding,
+        opening=opening,
     )
     created = {name: created_at(entry, store.path(name, entry), clock) for name, entry in entries.items()}
     return Catalog(
@@ -73,6 +86,7 @@ def open_catalog(
         created=created,
         store=store,
         forget=loader.forget,
+        changed=changed,
     )
 
 
@@ -129,6 +143,7 @@ class Loader:
     environ: Mapping[str, str]
     memory: ModelMemory
     on_demand: str | None = None
+    opening: OpenEngine = open_here
     described: dict[str, Described] = field(default_factory=dict)
 
     async def describe(self, name: str, entry: ModelEntry, *, fetch: bool = False) -> Described:
@@ -149,7 +164,9 @@ class Loader:
         does not answer."""
         described = await self.describe(name, entry, fetch=True)
         self.described.pop(name, None)  # The next load is of the files as they are then.
-        return await open_model(described, config=self.config, environ=self.environ, memory=self.memory)
+        return await open_model(
+            described, config=self.config, environ=self.environ, memory=self.memory, opening=self.opening
+        )
 
     def forget(self, name: str) -> None:
         """What was read of the model's files is read anew."""
@@ -188,10 +205,11 @@ async def open_model(
     config: EngineConfig,
     environ: Mapping[str, str] = NO_SECRETS,
     memory: ModelMemory | None = None,
+    opening: OpenEngine = open_here,
 ) -> Model:
     """The model that was described, its engine open. Errors are those of `Loader.load`."""
     spec = spec_of(described, config, environ)
-    return model_of(described, await open_engine(described.entry, spec, memory or ModelMemory()))
+    return model_of(described, await open_engine(described.entry, spec, memory or ModelMemory(), opening))
 
 
 def spec_of(described: Described, config: EngineConfig, environ: Mapping[str, str]) -> ModelSpec:
@@ -215,11 +233,11 @@ def spec_of(described: Described, config: EngineConfig, environ: Mapping[str, st
     )
 
 
-async def open_engine(entry: ModelEntry, spec: ModelSpec, memory: ModelMemory) -> Engine:
+async def open_engine(entry: ModelEntry, spec: ModelSpec, memory: ModelMemory, opening: OpenEngine) -> Engine:
     """The engine of an entry: one that takes memory is loaded within its budget, one on a server reconnects."""
     settings = entry.engine
     if settings.remote:
         return await connect(settings, spec)
     if settings.needs_file:
-        return await SleepingEngine.woken(spec.name, settings.memory(spec), partial(settings.open, spec), memory)
+        return await SleepingEngine.woken(spec.name, settings.memory(spec), partial(opening, settings, spec), memory)
     return await settings.open(spec)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from antiphon.catalog.describe import described_lines
 from antiphon.config import Config, find_entry
-from antiphon.generation import ModelFacts
 from antiphon.http.server.server import bound, on_loop, serving
 from antiphon.http.tls import certificate
-from antiphon.library.app import assembled, dialects_of
+from antiphon.library.app import assembled
+from antiphon.library.reload import Reload, set_up
 from antiphon.version import __version__
-from antiphon.wire.models import facts_under
+from antiphon.workers.supervisor import Announce, supervise
 
 from .options import (
     ConfigOption,
@@ -30,7 +29,6 @@ from .options import (
     print_json,
 )
 from .pull import pull_missing
-from .reload import Reload, set_up
 
 
 def command(
@@ -56,6 +54,9 @@ def command(
     ollama: Annotated[
         bool | None, typer.Option("--ollama", help="Listen at 127.0.0.1:11434 too, where Ollama's clients look.")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that answer at the one port, over one engine.", min=1)
+    ] = None,
     tools: ToolsOption = None,
     mcp: McpOption = None,
     dialect: Annotated[
@@ -77,22 +78,25 @@ def command(
         config, model=model, format=format, chat_template=chat_template,
         server__host=host, server__port=port, server__without_keys=without_keys,
         server__expose_reasoning=expose_reasoning, server__tls_cert=tls_cert, server__tls_key=tls_key,
-        server__origins=origins, server__ollama=ollama,
+        server__origins=origins, server__ollama=ollama, server__workers=workers,
         engine__context=context, engine__slots=slots, engine__threads=threads, tools__names=tools, tools__mcp=mcp,
         dialect__name=dialect, dialect__strict=strict_seed,
         log__access=access_log, log__form=log_form,
     )  # fmt: skip
-    loaded = read().config
-    pull_missing(loaded)
-    set_up(loaded)
-    on_loop(run(loaded, lambda: read().config, as_json=json))
+    loaded = read()
+    pull_missing(loaded.config)
+    set_up(loaded.config)
+    announce = partial(announce_to, loaded.config, as_json=json)
+    if loaded.config.server.workers > 1:
+        on_loop(supervise(loaded, read, announce))
+    else:
+        on_loop(run(loaded.config, lambda: read().config, announce))
 
 
-async def run(config: Config, read: Callable[[], Config], *, as_json: bool) -> None:
+async def run(config: Config, read: Callable[[], Config], announce: Announce) -> None:
     """Serves ``config`` until the program is stopped; ``read`` reads the configuration anew at each SIGHUP."""
     server = config.server
     tls = certificate(server.tls_cert, server.tls_key)
-    name, _ = find_entry(config.model, config.entries)
     beside = bound(server.ollama_port) if server.ollama else None
     also = "http://{}:{}".format(*beside.getsockname()) if beside is not None else None
     async with assembled(config) as parts:
@@ -105,27 +109,27 @@ async def run(config: Config, read: Callable[[], Config], *, as_json: bool) -> N
             tls=tls,
             beside=beside,
             on_hangup=Reload(parts.app, parts.catalog, config, read),
-            on_ready=lambda url: (
-                print_json({"url": url, "model": name} | ({"ollama": also} if also else {}))
-                if as_json
-                else greet(url, name, spoken(parts.catalog.facts(name), config), also)
-            ),
+            on_ready=lambda url: announce(url, also, parts.described(config)),
         )
 
 
-def spoken(facts: ModelFacts | None, config: Config) -> ModelFacts | None:
-    """What is known of the model, as the server's own dialect speaks to it."""
-    return facts and facts_under(facts, dialects_of(config.dialect)[config.dialect.name])
+def announce_to(config: Config, url: str, also: str | None, described: Sequence[str], *, as_json: bool) -> None:
+    """Says where the server listens, to people or to programs."""
+    name, _ = find_entry(config.model, config.entries)
+    if as_json:
+        print_json({"url": url, "model": name} | ({"ollama": also} if also else {}))
+    else:
+        greet(url, name, described, also)
 
 
-def greet(url: str, model: str, facts: ModelFacts | None, also: str | None = None) -> None:
+def greet(url: str, model: str, described: Sequence[str], also: str | None = None) -> None:
     """What to do with a server that listens, ``also`` for Ollama's clients, and what its model got from where."""
     print(f"antiphon {__version__} serves {model} at {url}/v1  (Ctrl-C stops)\n\nTry:\n{curl_line(url, model)}\n")
     if also is not None:
         print(f"For Ollama's clients: {also}\n")
-    if facts is not None:
+    if described:
         print(f"{model} (antiphon config --explain KEY says more):")
-        print("".join(f"  {line}\n" for line in described_lines(facts)))
+        print("".join(f"  {line}\n" for line in described))
     sys.stdout.flush()
 
 

@@ -7,7 +7,7 @@ from .engine import EngineConfig
 from .keys import NO_KEYS, KeyPath, flatten, known_keys
 from .layers import FILE, Layer, Layered
 from .limits import Limits
-from .load import LoadedConfig, load_config, public
+from .load import LoadedConfig, configuration, load_config, public
 from .log import LogConfig
 from .model_table import changed_entry
 from .models import KEYS, O200K, Entries, HarmonyEntry, ModelEntry, SamplingEntry, find_entry
@@ -46,6 +46,7 @@ __all__ = [
     "ToolsConfig",
     "TracesConfig",
     "changed_entry",
+    "configuration",
     "find_entry",
     "flatten",
     "known_keys",

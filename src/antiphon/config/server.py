@@ -18,7 +18,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ``tls_key`` are PEM files. ``origins``: the web pages, between commas, that may call it from a browser.
     ``wires``: further APIs, between commas, by the names that installed packages give them. ``ollama`` listens at
     127.0.0.1 on ``ollama_port`` too, where the clients of Ollama look for it. ``gather``: seconds between two writes of
-    one stream; what is sampled in between is sent as one.
+    one stream; what is sampled in between is sent as one. ``workers`` processes answer at the one port;
+    they share the embedded engines, and the limits hold over all of them.
     """
 
     host: str = "127.0.0.1"
@@ -35,3 +36,4 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ollama: bool = False
     ollama_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 11434
     gather: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01
+    workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1

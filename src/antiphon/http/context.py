@@ -26,6 +26,7 @@ from .gate.idempotency import Idempotency
 from .gate.keys import Keyring, Scope
 from .gate.large import LargeWork
 from .gate.rates import Rates
+from .gate.shares import Shares
 from .lifecycle import Lifecycle
 from .rules import Rules
 from .runs import Runs
@@ -69,6 +70,7 @@ class Context:
     tools: ServerTools | None = None
     offer_tools: bool = False
     client_mcp: ClientServers | None = None
+    shares: Shares | None = None
     runs: Runs = field(default_factory=Runs)
     transcripts: TranscriptRuns = field(default_factory=TranscriptRuns)
     lifecycle: Lifecycle = field(default_factory=Lifecycle)

@@ -17,14 +17,17 @@ from starlette.types import Receive, Scope, Send
 from antiphon.api import Wire, create_app, load_wires
 from antiphon.catalog import Catalog, open_catalog, open_store, reasoning_key_file
 from antiphon.catalog.check import check_models
+from antiphon.catalog.describe import described_lines
+from antiphon.catalog.loading import OpenEngine, open_here
 from antiphon.catalog.sampling import sampler
 from antiphon.catalog.toolbox import client_servers, open_toolbox, tool_settings
-from antiphon.config import FILE, Config, DialectConfig, TracesConfig, load_config
+from antiphon.config import FILE, Config, DialectConfig, TracesConfig, find_entry, load_config
 from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
 from antiphon.formats import FormatFactory
 from antiphon.http.context import Context
 from antiphon.http.gate.keys import KeyFile
+from antiphon.http.gate.shares import Shares
 from antiphon.observe import Exported, Tracing
 from antiphon.store import StoreFactory
 from antiphon.store.key_file import stored_key
@@ -33,6 +36,7 @@ from antiphon.tools.mcp import McpHost
 from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.dialects import configured_dialects
+from antiphon.wire.models import facts_under
 
 from .checks import UnknownOptionError, check_path, checked
 
@@ -180,10 +184,26 @@ class Parts:
     app: Starlette
     catalog: Catalog
 
+    def described(self, config: Config) -> list[str]:
+        """What is known of the default model, as the server's own dialect speaks to it, for people."""
+        name, _ = find_entry(config.model, config.entries)
+        facts = self.catalog.facts(name)
+        dialect = dialects_of(config.dialect)[config.dialect.name]
+        return list(described_lines(facts_under(facts, dialect))) if facts is not None else []
+
 
 @asynccontextmanager
-async def assembled(config: Config, *, preload: bool = True, **additions: Unpack[Additions]) -> AsyncIterator[Parts]:
+async def assembled(
+    config: Config,
+    *,
+    preload: bool = True,
+    opening: OpenEngine = open_here,
+    shares: Shares | None = None,
+    **additions: Unpack[Additions],
+) -> AsyncIterator[Parts]:
     """The application of a configuration; its tools and traces are open until the block is left.
+
+    ``opening`` opens the engines that take memory; ``shares`` is what this process has with others of its server.
 
     The application's own lifespan, which closes models and stores, is the caller's to run. Raises `ConfigError`.
     """
@@ -195,11 +215,12 @@ async def assembled(config: Config, *, preload: bool = True, **additions: Unpack
     dialects = dialects_of(config.dialect)
     formats = additions.get("formats", {})
     check_models(config, formats)
-    catalog = open_catalog(config, formats=formats)
-    opening = open_toolbox(
+    changed = shares.model_changed if shares else lambda name: None
+    catalog = open_catalog(config, formats=formats, opening=opening, changed=changed)
+    tool_sets = open_toolbox(
         tool_settings(config.tools), tools=tools, host=McpHost(sample=sampler(catalog.get, config.model))
     )
-    async with opening as toolbox, open_traces(config.traces) as tracing:
+    async with tool_sets as toolbox, open_traces(config.traces) as tracing:
         wires = (*additions.get("wires", ()), *load_wires(words(server.wires)))
         # The last that can fail: from here on the application closes the store.
         store, session_limits = open_store(config.sessions, stores=additions.get("stores", {}))
@@ -223,6 +244,7 @@ async def assembled(config: Config, *, preload: bool = True, **additions: Unpack
             tools=toolbox if toolbox.sets else None,
             offer_tools=config.tools.offer,
             client_mcp=client_servers(config.tools),
+            shares=shares,
         )
         yield Parts(app, catalog)
 

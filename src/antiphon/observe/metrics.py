@@ -12,6 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from antiphon.conversation import TurnEnded
 from antiphon.generation import Model
 
+from .sums import Family, families_of
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FIRST = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 BETWEEN = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
@@ -67,6 +69,10 @@ class Metrics:
     def render(self) -> bytes:
         """The text of a scrape."""
         return generate_latest(self._registry)
+
+    def families(self) -> list[Family]:
+        """What a scrape would report, to be summed with what others report."""
+        return families_of(self._registry)
 
 
 class TurnCounts:

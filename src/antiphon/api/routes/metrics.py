@@ -13,7 +13,8 @@ class MetricsText:
     """A scrape, for keys with the scope admin (or for all, when the server's owner says so)."""
 
     def __init__(self, context: Context) -> None:
-        self._metrics = context.metrics
+        self._metrics, self._shares = context.metrics, context.shares
 
     async def text(self, request: Request) -> Response:
-        return Response(self._metrics.render(), headers={"content-type": CONTENT_TYPE})
+        text = await self._shares.metrics() if self._shares else self._metrics.render()
+        return Response(text, headers={"content-type": CONTENT_TYPE})

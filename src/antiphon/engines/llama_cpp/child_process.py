@@ -64,10 +64,13 @@ def _stamp(path: Path) -> tuple[int, int, int, int]:
 
 
 class ChildProcess:
-    """A started, loaded child, and a client of it. ``exited`` is set when it is gone."""
+    """A started, loaded child, and a client of it. Whoever has its ``socket`` and its ``key`` may be another one."""
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: Path, log: _Log, file: KnownFile) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, folder: Path, log: _Log, file: KnownFile, key: str
+    ) -> None:  # fmt: skip
         self.file = file
+        self.socket, self.key = _socket_in(folder), key
         self._process = process
         self._folder = folder
         self._log = log
@@ -93,12 +96,12 @@ class ChildProcess:
             start_new_session=True,  # Ctrl-C in a terminal is for the parent.
             env=child_environment(os.environ),
         )  # fmt: skip
-        child = cls(process, folder, log, known)
+        child = cls(process, folder, log, known, key)
         try:
             log.follow(process)
             async with asyncio.timeout(settings.load_seconds):
                 await child._load(_orders(settings, file, folder, key, free))
-                child._client = _client(settings, known.fragments, folder, key)
+                child._client = client_at(child.socket, key, settings, known.fragments)
                 child.model = await child._client.model(embeddings=settings.embeddings)
         except TimeoutError as error:
             await child.stop()
@@ -179,7 +182,7 @@ def _orders(
         "embedding": settings.embeddings,
         "fit_params": False,  # Else it lowers the context in silence.
         "ctx_shift": False,  # Else it forgets the start of a conversation in silence.
-        "hostnames": [str(folder / "engine.sock")],
+        "hostnames": [_socket_in(folder)],
         "api_keys": [key],
         "n_threads_http": settings.streams + _SIDE_CALLS + 2,
         "endpoint_slots": True,
@@ -198,8 +201,8 @@ def _orders(
     }  # fmt: skip
 
 
-def _client(settings: LlamaCppSettings, fragments: Fragments, folder: Path, key: str) -> LlamaClient:
-    path = str(folder / "engine.sock")
+def client_at(path: str, key: str, settings: LlamaCppSettings, fragments: Fragments) -> LlamaClient:
+    """A client of the child whose socket is at ``path``."""
     # A connection serves one request: an idle one would hold one of the server's threads.
     return LlamaClient(
         aiohttp.UnixConnector(path, limit=settings.streams, force_close=True),
@@ -208,6 +211,10 @@ def _client(settings: LlamaCppSettings, fragments: Fragments, folder: Path, key:
         key=key,
         fragments=fragments,
     )
+
+
+def _socket_in(folder: Path) -> str:
+    return str(folder / "engine.sock")
 
 
 def _private_folder() -> Path:

@@ -20,6 +20,7 @@ from antiphon.http.exchange import FAULTS
 from antiphon.http.tls import Certificate
 
 from .connection import Connection
+from .handed import Handed
 from .socket import Socket
 
 if sys.platform != "win32":
@@ -29,6 +30,8 @@ UNSENT = 16 * 2**10
 """Bytes of one connection that the kernel may hold back for a slow reader."""
 SPARE_FILES = 256
 """For all that is no connection: models, stores, engines."""
+BACKLOG = 2048
+"""Connections that wait to be accepted."""
 GRACE = 2
 """Seconds in which streams that met the deadline may still say so."""
 
@@ -75,19 +78,21 @@ async def serving(
     Raises `ConfigError` for a host that is not this machine's alone where there are no keys, unless ``without_keys``.
     """
     context: Context = app.state.context
-    if context.keys.open and not without_keys and not is_loopback(host):
+    check_open(host, open=context.keys.open and not without_keys)
+    server = Server(
+        app, host=host, port=port, drain=drain, tls=tls, beside=beside, on_ready=on_ready, on_hangup=on_hangup
+    )
+    await server.serve_to_end()
+
+
+def check_open(host: str, *, open: bool) -> None:
+    """Raises `ConfigError` for a server that is ``open`` to everybody on a host that is not this machine's alone."""
+    if open and not is_loopback(host):
         raise ConfigError(
             f"{host} can be reached from other machines, and this server has no API keys",
             code="keys_missing",
             hint="Make one with antiphon keys add NAME, or say --without-keys.",
         )
-    allow_files(context.limits.max_connections + SPARE_FILES)
-    server = Server(
-        app, host=host, port=port, drain=drain, tls=tls, beside=beside, on_ready=on_ready, on_hangup=on_hangup
-    )
-    await server.serve()
-    if server.failure is not None:
-        raise server.failure
 
 
 def bound(port: int) -> socket.socket:
@@ -100,6 +105,19 @@ def bound(port: int) -> socket.socket:
             code="port_taken",
             hint="Does Ollama itself run? Stop it, or say another server.ollama_port.",
         ) from None
+
+
+def listening(host: str, port: int) -> list[socket.socket]:
+    """A listening socket for each address of ``host``; ``port`` 0 takes a free one. `ConfigError`: it cannot be."""
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        sockets: list[socket.socket] = []
+        for family, address in sorted({(info[0], info[4]) for info in found}):
+            at = (address[0], sockets[0].getsockname()[1]) if sockets else address
+            sockets.append(socket.create_server(at, family=family, backlog=BACKLOG))
+    except OSError as error:
+        raise ConfigError(f"cannot listen at {host}:{port}: {error.strerror}", code="port_taken") from None
+    return sockets
 
 
 def allow_files(count: int) -> None:
@@ -122,14 +140,17 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _bound_unsent(listener: socket.socket) -> None:
+def bound_unsent(listener: socket.socket) -> None:
     """What a client does not read waits in our buffers, which are bounded and watched, and not in the kernel's."""
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which informs the application that it stops, and ends with exit code 0 when it stopped in order."""
+    """uvicorn, which informs the application that it stops, and ends with exit code 0 when it stopped in order.
+
+    ``handed``: another process listens, and hands the connections on.
+    """
 
     def __init__(
         self,
@@ -140,6 +161,7 @@ class Server(uvicorn.Server):
         drain: float = 30.0,
         tls: Certificate | None = None,
         beside: socket.socket | None = None,
+        handed: Handed | None = None,
         on_ready: Callable[[str], None] | None = None,
         on_hangup: Callable[[Server], None] | None = None,
     ) -> None:
@@ -165,6 +187,7 @@ class Server(uvicorn.Server):
         self._context: Context = app.state.context
         self._drain = drain
         self._beside = beside
+        self._handed = handed
         self._on_ready = on_ready
         self._on_hangup = on_hangup
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -172,10 +195,19 @@ class Server(uvicorn.Server):
 
     @property
     def url(self) -> str:
-        """Where it listens, once it does."""
+        """Where it listens, once it does; empty where another process listens."""
+        if not self.servers:
+            return ""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         scheme = "https" if self.config.ssl else "http"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    async def serve_to_end(self) -> None:
+        """Serves until it is stopped. Raises what kept the first model from being loaded."""
+        allow_files(self._context.limits.max_connections + SPARE_FILES)
+        await self.serve()
+        if self.failure is not None:
+            raise self.failure
 
     def present(self, tls: Certificate) -> None:
         """New connections get this certificate; the server must have begun with one."""
@@ -184,12 +216,15 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        await super().startup(sockets)
+        await super().startup(sockets if self._handed is None else [])
+        if self._handed is not None:
+            self.server_state.connections = self._handed.open
+            self._handed.begin(self._loop, self._connection, self.config.ssl)
         if self._beside is not None and self.started:
             self.servers.append(await self._loop.create_server(self._connection, sock=self._beside))
         for server in self.servers if self.started else ():
             for listener in server.sockets:
-                _bound_unsent(listener)
+                bound_unsent(listener)
         if self._on_hangup is not None and hasattr(signal, "SIGHUP"):
             self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup, self)
         if not self.should_exit:
@@ -209,6 +244,8 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         lifecycle = self._context.lifecycle
         lifecycle.drain()
+        if self._handed is not None:
+            self._handed.end()
         deadline = asyncio.get_running_loop().call_later(self._drain, lifecycle.stop)
         try:
             await super().shutdown(sockets)

@@ -36,6 +36,23 @@ LIVE = frozenset(
 """What changes without a restart."""
 
 
+class Reloaded(msgspec.Struct, frozen=True):
+    """What became of a configuration that was read again. ``warning`` is what only a restart changes."""
+
+    taken: bool
+    line: str
+    warning: str = ""
+
+    @classmethod
+    def refused(cls, error: AntiphonError) -> Reloaded:
+        return cls(False, f"the configuration stays as it was: {error}")
+
+    def log(self) -> None:
+        if self.warning:
+            LOG.warning("%s", self.warning)
+        LOG.log(logging.INFO if self.taken else logging.ERROR, "%s", self.line)
+
+
 class Reload:
     """All or nothing: what cannot be used leaves everything as it was, and the log says why."""
 
@@ -52,11 +69,15 @@ class Reload:
         if terminal_is_gone():
             server.should_exit = True
             return
-        task = asyncio.ensure_future(self._reload(server))
+        task = asyncio.ensure_future(self._reload_and_log(server))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _reload(self, server: Server) -> None:
+    async def _reload_and_log(self, server: Server) -> None:
+        (await self.reload(server)).log()
+
+    async def reload(self, server: Server) -> Reloaded:
+        """Takes what can be taken; what became of it, which is not in the log yet."""
         async with self._alone:
             try:
                 config = self._read()
@@ -66,15 +87,11 @@ class Reload:
                 catalog = open_catalog(self._lasting(config))
                 set_up(config)
             except AntiphonError as error:
-                LOG.error("the configuration stays as it was: %s", error)
-                return
-            await self._take(config, keys, tls, catalog, server)
+                return Reloaded.refused(error)
+            return await self._take(config, keys, tls, catalog, server)
 
     def _keys(self, config: Config) -> list[Key] | None:
-        keys = KeyFile(Path(config.server.keys)).read()
-        if keys is None and not self._context.keys.open:
-            raise ConfigError(f"there is no file of keys at {config.server.keys}, and without it all doors were open")
-        return keys
+        return keys_of(config, required=not self._context.keys.open)
 
     def _tls(self, config: Config, server: Server) -> Certificate | None:
         return certificate(config.server.tls_cert, config.server.tls_key) if server.config.ssl else None
@@ -88,7 +105,7 @@ class Reload:
 
     async def _take(
         self, config: Config, keys: list[Key] | None, tls: Certificate | None, catalog: Catalog, server: Server
-    ) -> None:
+    ) -> Reloaded:
         context, rules = self._context, self._context.rules
         rules.limits = config.limits
         rules.public_metrics = config.server.public_metrics
@@ -100,9 +117,9 @@ class Reload:
         if tls is not None:
             server.present(tls)
         await self._catalog.take(catalog)
-        self._log_changes(flatten(msgspec.to_builtins(config)), keys)
+        return self._changes(flatten(msgspec.to_builtins(config)), keys)
 
-    def _log_changes(self, config: dict[KeyPath, Any], keys: list[Key] | None) -> None:
+    def _changes(self, config: dict[KeyPath, Any], keys: list[Key] | None) -> Reloaded:
         running = self._running
         paths = (key for key in {*config, *running} if key[-1] not in NO_KEYS)
         changed = sorted(key for key in paths if config.get(key) != running.get(key))
@@ -110,9 +127,19 @@ class Reload:
         self._running = {key: value for key, value in running.items() if key not in taken}
         self._running |= {key: config[key] for key in taken if key in config}
         count = "none" if keys is None else len(keys)
-        if left := [key for key in changed if key not in taken]:
-            LOG.warning("only a restart changes %s", dotted(left))
-        LOG.info("the configuration is read again: %s; keys: %s", dotted(taken) or "nothing changed", count)
+        left = [key for key in changed if key not in taken]
+        warning = f"only a restart changes {dotted(left)}" if left else ""
+        return Reloaded(
+            True, f"the configuration is read again: {dotted(taken) or 'nothing changed'}; keys: {count}", warning
+        )
+
+
+def keys_of(config: Config, *, required: bool) -> list[Key] | None:
+    """The keys in the file of ``config``. Raises `ConfigError` where they are ``required`` and there is no file."""
+    keys = KeyFile(Path(config.server.keys)).read()
+    if keys is None and required:
+        raise ConfigError(f"there is no file of keys at {config.server.keys}, and without it all doors were open")
+    return keys
 
 
 def set_up(config: Config) -> None:

@@ -1,0 +1,21 @@
+"""What several processes of one server have together."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from antiphon.http.rules import Rules
+
+from .admission import Admission
+
+
+class Shares(Protocol):
+    """What a process has with the others of its server, where there are any: the limits hold over all of them."""
+
+    def admission(self, rules: Rules) -> Admission: ...
+
+    def model_changed(self, name: str) -> None:
+        """A model was fetched or deleted here."""
+
+    async def metrics(self) -> bytes:
+        """The text of a scrape, summed over all."""

@@ -1,0 +1,139 @@
+"""The supervisor's engines: one child process for each model, however many workers answer with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from antiphon.catalog.memory import ModelMemory, SleepingEngine
+from antiphon.config import EngineConfig
+from antiphon.engines import EngineInfo
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.engines.llama_cpp.client import ServedModel
+from antiphon.engines.llama_cpp.host import ChildHost, Seat
+from antiphon.errors import EngineError
+from antiphon.tenancy import Tenant
+
+from .peer import Offer, Share
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A model as a worker finds it. ``life`` is another one whenever the child is."""
+
+    model: ServedModel
+    socket: str
+    key: str
+    life: str
+    pid: int | None
+    restarts: int
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A worker's turn in an engine: where it is now, and the slot of each seat with whether it may be gone on with."""
+
+    engine: Opened
+    apart: bool
+    seats: list[tuple[int | None, bool]]
+
+
+class Placed(msgspec.Struct, frozen=True, tag="placed"):
+    """The slot that a seat got."""
+
+    seat: int
+    slot: int
+
+
+class Made(msgspec.Struct, frozen=True, tag="made"):
+    """The ids that a seat's slot holds after the prompt."""
+
+    seat: int
+    ids: list[int]
+
+
+class SharedEngines:
+    """Loaded when the first worker opens them, unloaded when none has them any more. Memory is one budget for all."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._memory = ModelMemory(budget=config.memory_mib * 2**20, idle=config.idle_unload)
+        self._engines: dict[LlamaCppSettings, SleepingEngine] = {}
+        self._users: dict[LlamaCppSettings, int] = {}
+
+    @property
+    def offers(self) -> Mapping[str, Offer]:
+        return {"engine": self._open, "engine_now": self._now, "turn": self._turn}
+
+    async def aclose(self) -> None:
+        for engine in self._engines.values():
+            await engine.aclose()
+
+    @asynccontextmanager
+    async def _open(self, name: str, size: int, settings: Any) -> AsyncGenerator[Share, None]:
+        """A worker has the model for as long as it stays."""
+        key = settings_of(settings)
+        if key not in self._engines:
+            start = partial(LlamaCppEngine.start, key)
+            self._engines[key] = SleepingEngine(name, size, start, self._memory, ASLEEP)
+        engine = self._engines[key]
+        self._users[key] = self._users.get(key, 0) + 1
+        try:
+            async with engine.using() as running:
+                opened = opened_by(running)
+            yield Share(opened)
+        finally:
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._users[key], self._engines[key]
+                await engine.retire()
+
+    @asynccontextmanager
+    async def _now(self, settings: Any) -> AsyncGenerator[Share, None]:
+        async with self._engine(settings).using() as running:
+            yield Share(opened_by(running))
+
+    @asynccontextmanager
+    async def _turn(
+        self, settings: Any, tenant: Any, count: int, prompt: Sequence[int] | None
+    ) -> AsyncGenerator[Share, None]:
+        async with self._engine(settings).using() as running:
+            host = host_of(running)
+            async with host.places(msgspec.convert(tenant, Tenant), count, prompt) as places:
+                seats = [(seat.slot, seat.reuse) for seat in places.seats]
+                yield Share(Turn(opened_by(running), places.apart, seats), partial(_noted, places.seats))
+
+    def _engine(self, settings: Any) -> SleepingEngine:
+        found = self._engines.get(settings_of(settings))
+        if found is None:
+            raise EngineError("the engine is closed")
+        return found
+
+
+ASLEEP = EngineInfo(name="asleep", context=0, slots=0)
+
+
+def settings_of(value: Any) -> LlamaCppSettings:
+    """The settings as `msgspec.to_builtins` has them, paths as text."""
+    return msgspec.convert(value, LlamaCppSettings, dec_hook=lambda kind, text: kind(text))
+
+
+def host_of(engine: object) -> ChildHost:
+    assert isinstance(engine, LlamaCppEngine)
+    assert isinstance(engine.host, ChildHost)
+    return engine.host
+
+
+def opened_by(engine: object) -> Opened:
+    host = host_of(engine)
+    child = host.child
+    return Opened(host.model, child.socket, child.key, f"{child.pid}:{host.restarts}", host.pid, host.restarts)
+
+
+def _noted(seats: Sequence[Seat], note: Any) -> None:
+    match msgspec.convert(note, Placed | Made):
+        case Placed(seat, slot):
+            seats[seat].placed(slot)
+        case Made(seat, ids):
+            seats[seat].made.extend(ids)

@@ -1,0 +1,146 @@
+"""One worker process, seen from the supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+
+from antiphon.errors import EngineError
+from antiphon.library.reload import Reloaded
+from antiphon.observe.sums import Family, growing
+
+from .faults import Fault, fault_of
+from .peer import Ear, Offer, Peer, Share
+
+_SCRAPE_SECONDS = 5.0
+"""How long a scrape waits for a worker; then it has what the worker reported before."""
+_RELOAD_SECONDS = 60.0
+"""A worker that begins only now takes this long at most."""
+
+
+class WorkerProcess:
+    """Made by `start`. ``ready`` is done when it serves, with lines that describe its model, or has why it cannot.
+
+    ``load`` is how many connections it has, those on their way to it included, and how many it ever had.
+    """
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        conduit: socket.socket,
+        on_listening: Callable[[WorkerProcess], object],
+    ) -> None:
+        self._process = process
+        self._conduit = conduit
+        self._on_listening = on_listening
+        self._peer: Peer
+        self._sent = self._came = self._open = 0
+        self._last: list[Family] = []
+        self._reason = ""
+        self.ready: asyncio.Future[Sequence[str]] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def start(
+        cls, offers: Mapping[str, Offer], ears: Mapping[str, Ear], on_listening: Callable[[WorkerProcess], object]
+    ) -> WorkerProcess:
+        """Its end of the two sockets is open in the process alone: when it dies, they end.
+
+        ``on_listening`` is called each time that it says how many connections it has.
+        """
+        talk, its_talk = socket.socketpair()
+        conduit, its_conduit = socket.socketpair()
+        with talk, its_talk, its_conduit:
+            conduit.setblocking(False)
+            ends = (its_talk.fileno(), its_conduit.fileno())
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-m", "antiphon.workers.worker", *map(str, ends),
+                pass_fds=ends,
+                stdin=subprocess.PIPE,  # Its end means that this process is gone, and then the worker goes too.
+                start_new_session=True,  # Ctrl-C in a terminal is for the supervisor.
+            )  # fmt: skip
+            worker = cls(process, conduit, on_listening)
+            worker._peer = await Peer.over(
+                talk.dup(),
+                {**offers, "failed": worker._failed},
+                {**ears, "connections": worker._counted, "ready": worker._is_ready},
+            )
+        return worker
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def load(self) -> tuple[int, int]:
+        return self._open + self._sent - self._came, self._sent
+
+    def hand(self, connection: socket.socket, kind: bytes) -> bool:
+        try:
+            socket.send_fds(self._conduit, [kind], [connection.fileno()])
+        except OSError:  # It takes nothing now, or never again.
+            return False
+        self._sent += 1
+        return True
+
+    async def families(self) -> list[Family]:
+        """What it counts; what it reported last where it does not answer."""
+        with suppress(TimeoutError, EngineError):
+            async with asyncio.timeout(_SCRAPE_SECONDS):
+                self._last = msgspec.convert(await self._peer.call("scrape"), list[Family])
+        return self._last
+
+    @property
+    def left(self) -> list[Family]:
+        """What is still to be counted of it when it is gone, as far as it was ever reported."""
+        return growing(self._last)
+
+    async def reload(self, given: object) -> Reloaded | None:
+        """What became of it there; None of a worker that died, or does not answer."""
+        with suppress(TimeoutError, EngineError):
+            async with asyncio.timeout(_RELOAD_SECONDS):
+                return msgspec.convert(await self._peer.call("reload", given), Reloaded)
+        return None
+
+    async def refresh(self, name: str) -> None:
+        """It is to look for the files of a model anew."""
+        with suppress(EngineError):
+            await self._peer.call("refresh", name)
+
+    def signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def gone(self) -> str:
+        """Waits until the process ends and all that it had is given back; how it ended, for people."""
+        code = await self._process.wait()
+        self._conduit.close()
+        self._peer.close()
+        await self._peer.lost
+        if not self.ready.done():
+            self.ready.set_exception(EngineError(f"a worker ended with status {code} before it served"))
+            self.ready.exception()
+        return f"signal {-code}" if code < 0 else f"status {code}{self._reason}"
+
+    def _counted(self, came: int, open: int) -> None:
+        self._came, self._open = came, open
+        self._on_listening(self)
+
+    def _is_ready(self, lines: Sequence[str]) -> None:
+        if not self.ready.done():
+            self.ready.set_result(lines)
+
+    @asynccontextmanager
+    async def _failed(self, fault: object) -> AsyncGenerator[Share, None]:
+        error = fault_of(msgspec.convert(fault, Fault))
+        self._reason = f" ({error})"
+        if not self.ready.done():
+            self.ready.set_exception(error)
+            self.ready.exception()
+        yield Share()

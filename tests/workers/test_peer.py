@@ -1,0 +1,135 @@
+"""Two ends of a socket that share contexts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from antiphon.errors import (
+    AntiphonError,
+    ConfigError,
+    EngineError,
+    EngineLostError,
+    OverloadedError,
+    Position,
+    UnsupportedError,
+)
+from antiphon.workers.peer import Peer, Share
+from kit.waiting import until
+
+ERRORS = [
+    UnsupportedError("not this", code="unsupported_parameter", position=Position(path="n"), hint="Try another."),
+    OverloadedError("full", code="queue_full", retry_after=7.5, hint="Later."),
+    ConfigError("wrong", code="port_taken"),
+    EngineError("broken"),
+]
+
+
+class Room:
+    """What one end offers: a room for one, and things that go wrong."""
+
+    def __init__(self) -> None:
+        self.inside: list[str] = []
+        self.notes: list[Any] = []
+        self.heard: list[Any] = []
+        self._lock = asyncio.Lock()
+        self.failure: Exception | None = None
+
+    @asynccontextmanager
+    async def room(self, name: str) -> AsyncGenerator[Share, None]:
+        async with self._lock:
+            self.inside.append(name)
+            yield Share({"name": name}, self.notes.append)
+            self.inside.remove(name)
+
+    @asynccontextmanager
+    async def fails(self) -> AsyncGenerator[Share, None]:
+        if self.failure:
+            raise self.failure
+        yield Share()
+
+
+class Pair:
+    def __init__(self, room: Room, one: Peer, other: Peer) -> None:
+        self.room, self.one, self.other = room, one, other
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    room, (left, right) = Room(), socket.socketpair()
+    one = await Peer.over(left, {"room": room.room, "fails": room.fails}, {"say": room.heard.append})
+    other = await Peer.over(right, {}, {})
+    yield Pair(room, one, other)
+    one.close()
+    other.close()
+    await asyncio.gather(one.lost, other.lost)
+
+
+async def test_who_enters_gets_the_value_and_its_notes_come_before_it_leaves(pair: Pair) -> None:
+    async with pair.other.enter("room", "ann") as stay:
+        assert stay.value == {"name": "ann"}
+        assert pair.room.inside == ["ann"]
+        stay.note([1, 2])
+    assert (pair.room.inside, pair.room.notes) == ([], [[1, 2]])
+    pair.other.tell("say", "hello")
+    await until(lambda: pair.room.heard == ["hello"])
+
+
+async def test_who_waits_enters_when_the_other_leaves_and_who_gives_up_never_does(pair: Pair) -> None:
+    async with pair.other.enter("room", "ann"):
+        bob, carl = (asyncio.create_task(pair.other.call("room", name)) for name in ("bob", "carl"))
+        await asyncio.sleep(0)
+        bob.cancel()
+        await asyncio.gather(bob, return_exceptions=True)
+        assert pair.room.inside == ["ann"]
+    assert await carl == {"name": "carl"}
+    assert pair.room.inside == []
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+async def test_an_error_arrives_as_it_was_raised(pair: Pair, error: AntiphonError) -> None:
+    pair.room.failure = error
+    with pytest.raises(type(error)) as raised:
+        await pair.other.call("fails")
+    assert vars(raised.value) == vars(error)
+
+
+async def test_a_timeout_is_one_there_too_and_any_other_failure_is_told_without_its_text(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair.room.failure = TimeoutError()
+    with pytest.raises(TimeoutError):
+        await pair.other.call("fails")
+    pair.room.failure = ValueError("a secret")
+    with caplog.at_level(logging.ERROR, "antiphon.workers"), pytest.raises(EngineError) as raised:
+        await pair.other.call("fails")
+    assert "secret" not in str(raised.value)
+    assert "a secret" in caplog.text
+
+
+async def test_who_is_gone_has_left_everything(pair: Pair) -> None:
+    entered, waits = (asyncio.create_task(stay_in(pair.other, name)) for name in ("ann", "bob"))
+    await until(lambda: pair.room.inside == ["ann"])
+    pair.other.close()
+    await until(lambda: pair.room.inside == [])
+    for task in (entered, waits):
+        with pytest.raises(EngineLostError):
+            await task
+    with pytest.raises(EngineLostError):
+        await pair.one.call("room", "ann")
+
+
+async def stay_in(peer: Peer, name: str) -> None:
+    async with peer.enter("room", name):
+        await peer.lost
+
+
+async def test_what_is_larger_than_the_socket_holds_arrives_whole(pair: Pair) -> None:
+    name = "n" * 3_000_000
+    assert await pair.other.call("room", name) == {"name": name}
