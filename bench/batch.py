@@ -16,7 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.api.batches.offline import OfflineBatch, Tally
+from antiphon.api.routes.batch_endpoints import ENDPOINTS
+from antiphon.batches.offline import OfflineBatch, Tally
 from antiphon.config import BatchesConfig, load_config
 from antiphon.http.context import Context
 from antiphon.library.app import assembled
@@ -43,7 +44,7 @@ async def answered(batch: Path, out: Path, *, by_prompt: bool) -> Tally:
     config = msgspec.structs.replace(load_config(os.environ).config, batches=BatchesConfig(enabled=False))
     async with assembled(config, preload=False) as parts, parts.app.router.lifespan_context(parts.app):
         context: Context = parts.app.state.context
-        return await OfflineBatch(context, batch, by_prompt).run(out)
+        return await OfflineBatch(context, ENDPOINTS, batch, by_prompt).run(out)
 
 
 def main(groups: int = 8, each: int = 12) -> None:

@@ -54,7 +54,7 @@ def figures(source: Path = SOURCE, root: Path = ROOT) -> Iterator[Figure]:
     yield _counted("… of files with imports for types", 0, map(" ⇄ ".join, circles(both)))
     yield _counted("import circles of rooms", 0, map(" ⇄ ".join, circles(rooms(imports.runtime))))
     yield _counted("… of rooms with imports for types", 0, map(" ⇄ ".join, circles(rooms(both))))
-    yield Figure("lines of api", sum(_lines(path) for path in (source / "api").rglob("*.py")), 5600)
+    yield Figure("lines of api", sum(_lines(path) for path in (source / "api").rglob("*.py")), 5500)
     yield _counted("loose files in api", 12, loose(source / "api"))
     yield _counted("classes with one name twice in a room", 0, twins(source))
     yield _counted(f"functions over C901 {BRANCHES}", 0, tangled(source))

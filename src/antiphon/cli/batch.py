@@ -9,7 +9,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.api.batches.offline import OfflineBatch, Tally
+from antiphon.api.routes.batch_endpoints import ENDPOINTS
+from antiphon.batches.offline import OfflineBatch, Tally
 from antiphon.config import BatchesConfig, Config
 from antiphon.http.context import Context
 from antiphon.http.server.server import on_loop
@@ -75,4 +76,4 @@ async def run(config: Config, source: Path, out: Path, tally: Tally, *, by_promp
     alone = msgspec.structs.replace(config, batches=BatchesConfig(enabled=False))
     async with assembled(alone, preload=False) as parts, parts.app.router.lifespan_context(parts.app):
         context: Context = parts.app.state.context
-        await OfflineBatch(context, source, by_prompt, tally).run(out)
+        await OfflineBatch(context, ENDPOINTS, source, by_prompt, tally).run(out)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from antiphon.api.batches.service import BatchService
+from antiphon.batches.service import BatchService
 from antiphon.errors import AntiphonError, NotFoundError, Position, RequestError
 from antiphon.http.error_shapes import ANTHROPIC_ERRORS
 from antiphon.http.errors import api_error

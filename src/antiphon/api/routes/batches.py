@@ -11,10 +11,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from antiphon.api.batches.service import BatchService
 from antiphon.api.openapi.messages import message_batch_paths
 from antiphon.api.openapi.parts import Described, named, operation
 from antiphon.api.wires import Wire
+from antiphon.batches.service import BatchService
 from antiphon.http.context import Context
 from antiphon.http.errors import ClientGone
 from antiphon.http.exchange import GONE, KEY, Exchange
@@ -30,6 +30,7 @@ from antiphon.wire.batches.state import described
 from antiphon.wire.dialect import OPENAI
 from antiphon.wire.responses.listing import newest_is_first
 
+from .batch_endpoints import ENDPOINTS
 from .message_batches import message_batch_routes
 from .messages import PLACE
 
@@ -152,7 +153,7 @@ class BatchRoutes:
 def _routes(context: Context) -> Sequence[Route]:
     if not context.batches.enabled:
         return []
-    service = BatchService(context)
+    service = BatchService(context, ENDPOINTS)
     context.beside.append(service.running)
     of_messages = replace(context, dialect=OPENAI)  # Another dialect's rules are not that API's.
     placed = (*PREFIXES, *(f"{PLACE}{prefix}" for prefix in PREFIXES))

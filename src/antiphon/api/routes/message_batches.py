@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from antiphon.api.batches.service import BatchService
 from antiphon.api.messages.batches import MessageBatches, check_ended
+from antiphon.batches.service import BatchService
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.post import Post, PostRoute

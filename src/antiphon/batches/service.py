@@ -21,7 +21,7 @@ from antiphon.wire.batches.state import PREFIX, BatchState
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.read import check_metadata
 
-from .call import ENDPOINTS, LineCaller
+from .call import Endpoints, LineCaller
 from .record import BatchRecord, log
 from .run import BatchRun, Desk
 
@@ -38,9 +38,10 @@ class BatchService:
     Of several servers over one store each batch is run by one, which has its lease.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, endpoints: Endpoints) -> None:
         config = self._config = context.batches
         self._context = context
+        self._endpoints = endpoints
         steady = steady_time if context.clock is time.time else context.clock
         confirmed = ConfirmedClock(context.clock, steady)
         store = context.archive.store
@@ -48,7 +49,7 @@ class BatchService:
         quota = min(config.quota, store.limit // 4) if isinstance(store, MemoryStore) else config.quota
         limits = FileLimits(quota=quota, files=config.max_files, lifetime=config.lifetime)
         self.files = Files(context.leases, limits, context.clock, confirmed)
-        self._desk = Desk(context, self.files, LineCaller(context), confirmed, FairRoom(lambda: ACTIVE))
+        self._desk = Desk(context, self.files, LineCaller(context, endpoints), confirmed, FairRoom(lambda: ACTIVE))
         self._stored = BatchArchive(store, confirmed)
         self._runs: dict[tuple[str, str], BatchRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,8 +67,8 @@ class BatchService:
 
     async def create(self, owner: str, request: BatchCreate) -> Batch:
         """Raises `RequestError` for what no batch can be made of; its lines are looked at later."""
-        if request.endpoint not in ENDPOINTS:
-            raise refused("endpoint", f"{request.endpoint[:80]!r} is none of {', '.join(ENDPOINTS)}.")
+        if request.endpoint not in self._endpoints:
+            raise refused("endpoint", f"{request.endpoint[:80]!r} is none of {', '.join(self._endpoints)}.")
         if request.completion_window != WINDOW:
             raise refused("completion_window", f"{request.completion_window[:32]!r} is not possible, only {WINDOW}.")
         check_metadata(request.metadata)

@@ -17,7 +17,7 @@ from antiphon.http.gate.keys import ANYBODY
 from antiphon.wire.batches.lanes import Lanes
 from antiphon.wire.batches.lines import Line, LineReader, body_of
 
-from .call import ENDPOINTS, Answer, LineCaller
+from .call import Answer, Endpoints, LineCaller
 
 _PIECE = 2**20
 _FRAME = 4096
@@ -68,6 +68,7 @@ class OfflineBatch:
     """The lines of ``source``, any number of them; ``by_prompt``: those whose prompts begin alike are run together."""
 
     context: Context
+    endpoints: Endpoints
     source: Path
     by_prompt: bool = True
     tally: Tally = field(default_factory=Tally)
@@ -84,7 +85,7 @@ class OfflineBatch:
         left = [line for line in lines if line.custom_id not in known]
         self.tally.total, self.tally.earlier = len(lines), len(lines) - len(left)
         await self._find_models(left)
-        caller = LineCaller(self.context)
+        caller = LineCaller(self.context, self.endpoints)
         with self.source.open("rb") as source, out.open("ab", buffering=0) as written:
             async with asyncio.TaskGroup() as group:
                 for name, slots in self._slots.items():
@@ -98,7 +99,7 @@ class OfflineBatch:
         return self.tally
 
     def _lines(self) -> list[Line]:
-        reader = LineReader(ENDPOINTS.keys(), 1 << 62, self.context.limits.max_body + _FRAME)
+        reader = LineReader(self.endpoints.keys(), 1 << 62, self.context.limits.max_body + _FRAME)
         with self.source.open("rb") as file:
             while not reader.over and (piece := file.read(_PIECE)):
                 reader.feed(piece)

@@ -7,21 +7,15 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from antiphon.api.routes.chat import ChatCompletions
-from antiphon.api.routes.completions import Completions
-from antiphon.api.routes.embeddings import MakeEmbeddings
-from antiphon.api.routes.messages import CreateMessage
-from antiphon.api.routes.responses import CreateResponse
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import ANTHROPIC_ERRORS, ErrorShape, error_shape
+from antiphon.http.error_shapes import ErrorShape, error_shape
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.admission import Admission
 from antiphon.http.gate.keys import Keyring, Principal
@@ -40,16 +34,8 @@ class Endpoint:
     errors: ErrorShape | None = None
 
 
-ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
-    {
-        "/v1/chat/completions": Endpoint(ChatCompletions),
-        "/v1/completions": Endpoint(Completions),
-        "/v1/embeddings": Endpoint(MakeEmbeddings),
-        "/v1/messages": Endpoint(CreateMessage, ANTHROPIC_ERRORS),
-        "/v1/responses": Endpoint(CreateResponse),
-    }
-)
-"""What the lines of a batch may request."""
+Endpoints = Mapping[str, Endpoint]
+"""What the lines of a batch may request, by its path."""
 _PRINCIPAL = "antiphon.principal"
 _PASSING = frozenset({408, 429, 503})
 """Statuses of what another time may go well."""
@@ -111,21 +97,21 @@ def output_line(custom_id: str, response: LineAnswer | None, **fields: Any) -> b
 class LineCaller:
     """Answers lines by the routes of a server, as requests that wait for nobody: whoever calls says when."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, endpoints: Endpoints) -> None:
         # A line has its place before it comes, and batches have limits of their own: neither queue nor rates count it.
         free = Rules(Limits())
         own = replace(context, admission=_Open(free), rates=Rates(free, Keyring(), time.monotonic))
-        self._routes = {path: endpoint.route(own) for path, endpoint in ENDPOINTS.items()}
+        self._routes = {path: endpoint.route(own) for path, endpoint in endpoints.items()}
         self._app = Envelope(
             self._answer,
             metrics=context.metrics,
             patterns={route: path.replace("/v1", "") for path, route in self._routes.items()},
             errors=error_shape(context.dialect),
-            places={path: endpoint.errors for path, endpoint in ENDPOINTS.items() if endpoint.errors},
+            places={path: endpoint.errors for path, endpoint in endpoints.items() if endpoint.errors},
         )
 
     async def call(self, path: str, body: bytes, principal: Principal, *, lane: str) -> Answer:
-        """The answer to ``body`` at ``path``, one of `ENDPOINTS`, as to a request of ``principal``'s key.
+        """The answer to ``body`` at ``path``, one of the endpoints, as to a request of ``principal``'s key.
 
         Lines of one ``lane``, which never run at once, find what the one before left in the engine's cache.
         """
