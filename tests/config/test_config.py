@@ -126,3 +126,19 @@ def test_a_file_that_is_no_toml_is_reported(tmp_path: Path) -> None:
 def test_a_named_file_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         load_config({"ANTIPHON_CONFIG": str(tmp_path / "absent.toml")})
+
+
+def test_as_many_requests_run_as_the_models_servers_are_asked_for(tmp_path: Path) -> None:
+    server = (
+        '[models.{}]\ntokenizer = "o200k_harmony"\n{}\n[models.{}.engine]\nkind = "vllm"\nurl = "http://127.0.0.1:1"\n'
+    )
+    two = server.format("a", "", "a") + server.format("b", "slots = 40", "b")
+
+    def concurrent(text: str) -> int:
+        (tmp_path / "config.toml").write_text(text)
+        return load_config({"ANTIPHON_HOME": str(tmp_path)}).config.limits.concurrent
+
+    assert concurrent("") == 64
+    assert concurrent(server.format("a", "slots = 3", "a")) == 64
+    assert concurrent(two) == 256 + 40
+    assert concurrent("[limits]\nmax_concurrent = 7\n" + two) == 7

@@ -8,15 +8,19 @@ import msgspec
 
 from .units import Count, CountOrNone, Seconds, SecondsOrNone
 
+CONCURRENT = 64
+"""Requests that run at once where nothing says more."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one server bears: every bound that a request meets before it reaches an engine.
 
-    ``max_concurrent`` requests run at once and ``max_queue`` wait, each at most ``queue_timeout``; more are refused
-    with 429. ``keep_alive`` is the silence after which a stream says a comment. ``stream_buffer`` bounds what waits for
-    a slow reader; the engine waits with it. ``first_token_timeout`` and ``turn_timeout`` end a turn that takes longer;
-    the three after them are for keys that have no limits of their own. Bodies longer than ``off_loop_above`` are
-    read, rendered and encoded in a thread; together they may take ``max_bodies``, and more are refused with 503.
+    ``max_concurrent`` requests run at once (0: see `concurrent`) and ``max_queue`` wait, each at most
+    ``queue_timeout``; more are refused with 429. ``keep_alive`` is the silence after which a stream says a comment.
+    ``stream_buffer`` bounds what waits for a slow reader; the engine waits with it. ``first_token_timeout`` and
+    ``turn_timeout`` end a turn that takes longer; the three after them are for keys that have no limits of their own.
+    Bodies longer than ``off_loop_above`` are read, rendered and encoded in a thread; together they may take
+    ``max_bodies``, and more are refused with 503.
 
     ``max_scored_tokens`` of a request's prompts may have their log probabilities requested, which takes the embedded
     engine as long as it would take to write them.
@@ -35,7 +39,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_inputs: Count = 2048
     max_logit_bias: Count = 1024
     max_scored_tokens: Count = 16_384
-    max_concurrent: Count = 64
+    max_concurrent: CountOrNone = 0
     max_queue: Annotated[int, msgspec.Meta(ge=0)] = 256
     queue_timeout: Seconds = 60.0
     load_timeout: Seconds = 60.0
@@ -55,3 +59,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     idle_timeout: Seconds = 75.0
     send_timeout: Seconds = 60.0
     socket_lifetime: Seconds = 3600.0
+
+    @property
+    def concurrent(self) -> int:
+        """How many requests run at once: ``max_concurrent``, or `CONCURRENT` where that is 0.
+
+        In a configuration that is loaded it is not 0 where its models' servers are asked for more than that at once.
+        """
+        return self.max_concurrent or CONCURRENT

@@ -27,7 +27,9 @@ from .layers import (
     flag_layer,
     home_layer,
 )
+from .limits import CONCURRENT, Limits
 from .model_table import entry_of, merged
+from .models import Entries
 from .shipped import catalogue_keys, shipped_tables
 
 
@@ -95,4 +97,12 @@ def configuration(given: Layer, kinds: EngineKinds = NO_KINDS) -> Config:
         for name, table in with_shipped_aliases(tree.pop("models", {})).items()
     }
     config = typed(tree, Config, origin=origin)
-    return msgspec.structs.replace(config, models=models)
+    return msgspec.structs.replace(config, models=models, limits=_concurrent(config.limits, models))
+
+
+def _concurrent(limits: Limits, models: Entries) -> Limits:
+    """With as many requests at once as the models' servers are asked for at once, where no limit of them is set."""
+    streams = sum(entry.slots or entry.engine.streams for entry in models.values() if entry.engine.remote)
+    if limits.max_concurrent or streams <= CONCURRENT:
+        return limits
+    return msgspec.structs.replace(limits, max_concurrent=streams)

@@ -52,7 +52,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A kind of engine: a subclass has its settings as fields, its name as ``tag``, and opens it.
 
     ``needs_file``: it runs a model file of this machine, and is put to sleep when its memory is needed. ``remote``: it
-    is a server that runs already; it is reconnected after a loss. ``needs_tokenizer``: the model's table must name its
+    is a server that runs already; it is reconnected after a loss, and ``streams`` replies are requested of it at once
+    where the model's ``slots`` say no other number. ``needs_tokenizer``: the model's table must name its
     vocabulary; otherwise that of the file, or single bytes, will do. ``tasks`` are what it can be configured for, and
     ``paths`` the settings that are paths, which a configuration file means relative to itself.
     """
@@ -60,6 +61,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     needs_file: ClassVar[bool] = False
     needs_tokenizer: ClassVar[bool] = False
     remote: ClassVar[bool] = False
+    streams: ClassVar[int] = 0
     tasks: ClassVar[frozenset[Task]] = CHAT
     paths: ClassVar[frozenset[str]] = frozenset()
 

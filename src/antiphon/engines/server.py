@@ -29,6 +29,7 @@ class ServerSettings(EngineSettings, frozen=True, kw_only=True):
     share_cache: bool | None = None
 
     remote: ClassVar[bool] = True
+    streams: ClassVar[int] = STREAMS
     schemes: ClassVar[tuple[str, ...]] = ("http", "https")
     needs_tokenizer: ClassVar[bool] = True
     paths: ClassVar[frozenset[str]] = frozenset({"key_file"})

@@ -39,7 +39,7 @@ def ingress_options(config: Config) -> dict[str, Any]:
     ray, limits = config.ray, config.limits
     return {
         "name": INGRESS,
-        "max_ongoing_requests": limits.max_concurrent + limits.max_queue + SPARE,
+        "max_ongoing_requests": limits.concurrent + limits.max_queue + SPARE,
         "max_queued_requests": -1,
         "graceful_shutdown_timeout_s": limits.queue_timeout + longest_turn(config) + MARGIN,
         "ray_actor_options": {"num_cpus": ray.cpus},
@@ -54,7 +54,7 @@ def engine_options(config: Config, model: str) -> dict[str, Any]:
     _, entry = find_entry(model, config.entries)
     return {
         "name": engine_name(model),
-        "max_ongoing_requests": max(entry.slots or 0, limits.max_concurrent + limits.max_queue),
+        "max_ongoing_requests": max(entry.slots or 0, limits.concurrent + limits.max_queue),
         "max_queued_requests": -1,
         "graceful_shutdown_timeout_s": longest_turn(config) + MARGIN,
         "ray_actor_options": {"num_cpus": ray.engine_cpus, "num_gpus": ray.engine_gpus},

@@ -15,7 +15,7 @@ class Admission:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._room = FairRoom(lambda: rules.limits.max_concurrent)
+        self._room = FairRoom(lambda: rules.limits.concurrent)
         self._behind: dict[tuple[str, int], FairRoom] = {}
         """By model and its slots, the room for work that nobody waits for."""
 
@@ -70,7 +70,7 @@ class Admission:
         """What requests leave of the slots of an engine. All that run count, whatever their model: some may be its."""
         if self._room.waiting:
             return 0
-        return max(0, max(1, min(slots, self._rules.limits.max_concurrent) - 1) - self._room.running)
+        return max(0, max(1, min(slots, self._rules.limits.concurrent) - 1) - self._room.running)
 
     def let_in(self) -> None:
         """Those who wait enter as far as there is room: the room grew."""
