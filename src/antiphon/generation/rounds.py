@@ -28,6 +28,7 @@ from .event import StepEvents
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter
 from .plan import Plan
 from .request import TurnRequest
+from .tape import Tape
 from .turn import Source, steps
 
 RoundEvent = Event | ToolEvent
@@ -86,6 +87,7 @@ class Rounds:
     meter: Meter = UNMETERED
     approved: Sequence[Message] = ()
     gated: Collection[str] = ()
+    tape: Tape | None = None
     request: TurnRequest = field(init=False)
     """Grows by the replies and the results; read it afterwards."""
     completion_tokens: int = field(default=0, init=False)
@@ -117,7 +119,7 @@ class Rounds:
             turn, before = Turn(), self.completion_tokens
             if number or self.approved:
                 self.plan = await prepare_turn(self.plan.model, self.request, off_loop=True)
-            async with aclosing(steps(self.plan, self.meter, deadline)) as sampled:
+            async with aclosing(steps(self.plan, self.meter, deadline, tape=self.tape)) as sampled:
                 async for step in sampled:
                     self.completion_tokens = before + step.completion_tokens
                     if events := turn.note(step.events):
@@ -174,7 +176,8 @@ class Rounds:
         tool_calls = [
             ToolCall.of(one, fallback_id=f"call_{i}", session=self.session, owner=owner) for i, one in enumerate(calls)
         ]
-        async with aclosing(self.router.run(tool_calls, seconds=max(0.0, self._seconds))) as events:
+        run = self.router.run if self.tape is None else partial(self.tape.results, self.router)
+        async with aclosing(run(tool_calls, seconds=max(0.0, self._seconds))) as events:
             async for event in events:
                 yield event
 
@@ -216,15 +219,17 @@ def turns_of(
     meter: Meter = UNMETERED,
     approved: Sequence[Message] = (),
     gated: Collection[str] = (),
+    tape: Tape | None = None,
 ) -> Source[RoundEvent]:
     """The turn of ``plan``, and those that follow it while the model calls tools that ``router`` serves.
 
-    ``approved`` and ``gated`` are those of `Rounds`.
+    ``approved`` and ``gated`` are those of `Rounds`. ``tape`` records them, and says how they began where they are made
+    for a second time.
     Without a router there is one turn, whose calls go back to the caller.
     """
     if router is None:
-        return partial(steps, plan, meter)
-    return Rounds(plan, router, limits, session, meter=meter, approved=approved, gated=gated).steps
+        return partial(steps, plan, meter, tape=tape)
+    return Rounds(plan, router, limits, session, meter=meter, approved=approved, gated=gated, tape=tape).steps
 
 
 async def run_rounds(

@@ -12,6 +12,7 @@ from typing import TypeVar
 from antiphon.conversation import Event, Incident, Message, MessageEnded, TextDelta, TurnEnded
 
 from .constrain import guard_of
+from .continuing import begun
 from .departure import Departure
 from .event import ChoiceEvent, PromptLogprobs, StepEvents
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
@@ -19,6 +20,7 @@ from .plan import Plan
 from .reader import ChoiceReader
 from .reader.logprobs import spelled
 from .sequences import RememberedPrompt
+from .tape import Tape
 
 Happened = TypeVar("Happened")
 Written = TypeVar("Written")
@@ -80,20 +82,25 @@ async def drive(
 
 
 async def steps(
-    plan: Plan, meter: Meter = UNMETERED, deadline: Deadline | None = None, *, first_choice: int = 0
+    plan: Plan,
+    meter: Meter = UNMETERED,
+    deadline: Deadline | None = None,
+    *,
+    first_choice: int = 0,
+    tape: Tape | None = None,
 ) -> AsyncGenerator[StepEvents[Event], None]:
-    """The events of a turn, step by step of its engine; its choices are numbered from ``first_choice`` on."""
+    """The events of a turn, step by step of its engine; its choices are numbered from ``first_choice`` on.
+
+    ``tape``: what was recorded of the turn stands for what the engine would say, and the rest is recorded (n = 1).
+    """
+    if tape is not None:
+        plan = tape.planned(plan)
+        meter = tape.metered(meter)
     async with Metering(plan, meter, deadline) as metering:
         readers = [ChoiceReader(plan, choice, guard_of(plan)) for choice in range(plan.request.n)]
         notes = _Notes(plan, await _scored(plan), first_choice)
         if plan.sampling.max_tokens > 0:
-            sampling = plan.model.engine.generate(
-                plan.prompt_ids,
-                plan.sampling,
-                n=plan.request.n,
-                grammar=plan.grammar,
-                tenant=plan.request.tenant,
-            )
+            sampling = begun(plan) if tape is None else tape.sampled(plan)
             async with aclosing(sampling) as sampled:
                 async for step in sampled:
                     choice, reader = first_choice + step.choice, readers[step.choice]
