@@ -18,7 +18,7 @@ PEERS := .peers/smg/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos mutants mcp-conformance postgres check-ray
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos chaos-cluster mutants mcp-conformance postgres check-ray
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -148,6 +148,9 @@ soak: setup      ## a thousand streams of bad clients for three minutes: nothing
 
 chaos: model     ## a hundred kills -9 of server and engine under sixteen writers: nothing acknowledged is lost or doubled
 	$(BIN)/python tests/clients/chaos.py --real $(CHAOS)
+
+chaos-cluster: model postgres ## fifty kills -9 of three servers over one PostgreSQL: two hundred streams go on (CLUSTER="--real --sqlite")
+	PYTHONPATH=tests $(BIN)/python tests/clients/chaos_cluster.py $(CLUSTER)
 
 mutants: setup   ## small faults of the source that no test finds: make mutants MUTANTS=300 SEED=1 ROOMS="gate store"; goes on where it was
 	$(BIN)/python tests/mutants/run.py --count $(or $(MUTANTS),300) --seed $(or $(SEED),1) --workers $(WORKERS) $(if $(ROOMS),--rooms $(ROOMS))

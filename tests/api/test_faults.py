@@ -16,12 +16,13 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.errors import EngineLostError, ModelError
 from antiphon.generation import Model
 from antiphon.http.errors import without_paths
-from antiphon.store import SqliteStore
-from kit.api import END, app, chat, ids, model, post, request, running, scripted
+from antiphon.store import RunLimits, SessionLimits, SqliteStore
+from kit.api import END, app, chat, ids, model, post, request, rest_of, running, scripted
 from kit.breaking import Breaking
 from kit.responses import events_of, respond, responses_app
 
 HELLO = ids("Hello there.", END)
+UNRECORDED = SessionLimits(runs=RunLimits("none"))
 
 
 @contextmanager
@@ -37,9 +38,9 @@ def full_disk() -> Iterator[None]:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Iterator[str]:
-    """A server over a store in a file."""
+    """A server over a store in a file, which stores responses when they are whole."""
     store = SqliteStore(tmp_path / "store.db")
-    with running(responses_app(small=scripted(lambda *_: HELLO), store=store)) as url:
+    with running(responses_app(small=scripted(lambda *_: HELLO), store=store, session_limits=UNRECORDED)) as url:
         yield url
 
 
@@ -84,12 +85,55 @@ def test_the_items_of_a_stream_that_could_not_be_stored_are_all_closed(base: str
 
 def test_a_background_response_that_cannot_be_stored_ends_for_who_follows_it(tmp_path: Path) -> None:
     engine = scripted(lambda *_: ids("word " * 50, END), delay=0.02)
-    with running(responses_app(small=engine, store=SqliteStore(tmp_path / "store.db"))) as base:
+    store = SqliteStore(tmp_path / "store.db")
+    with running(responses_app(small=engine, store=store, session_limits=UNRECORDED)) as base:
         id = respond(base, {"background": True}).json["id"]
         with full_disk():
             events = events_of(request(base, "GET", f"/v1/responses/{id}?stream=true"))
         assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
         assert request(base, "GET", f"/v1/responses/{id}").json["status"] == "failed"
+
+
+def test_a_stream_that_is_recorded_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    with running(responses_app(small=scripted(lambda *_: HELLO), store=store)) as base:
+        with full_disk():
+            refused = respond(base, {"stream": True})
+            assert (refused.status, refused.error["code"]) == (507, "store_full")
+        assert events_of(respond(base, {"stream": True}))[-1]["type"] == "response.completed"
+
+
+def test_a_recorded_response_waits_for_room(tmp_path: Path) -> None:
+    """Its clients are told of the full disk; when there is room again, it is gone on with."""
+    text = "word " * 50
+    engine = scripted(lambda prompt, sampling, choice: rest_of(ids(text, END), prompt), delay=0.005, grammar=False)
+    limits = SessionLimits(lease=1.0)
+    with running(responses_app(small=engine, store=SqliteStore(tmp_path / "store.db"), session_limits=limits)) as base:
+        id = respond(base, {"background": True}).json["id"]
+        with full_disk():
+            body = request(base, "GET", f"/v1/responses/{id}?stream=true").body
+            assert b'"type":"error"' in body
+            assert b"store_full" in body
+            assert b"response.failed" not in body
+        events = events_of(request(base, "GET", f"/v1/responses/{id}?stream=true"))
+        assert events[-1]["response"]["status"] == "completed"
+        assert "".join(event.get("delta", "") for event in events) == text
+
+
+@pytest.mark.parametrize("kind", ["run", "conversation"])
+def test_a_recorded_turn_of_a_conversation_is_stored_with_its_response_or_not_at_all(tmp_path: Path, kind: str) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    with running(responses_app(small=scripted(lambda *_: HELLO), store=store)) as base:
+        talk = post(base, "/v1/conversations").json["id"]
+        with refused_writes(tmp_path / "store.db", kind):
+            got = respond(base, {"conversation": talk, "stream": True})
+        if kind == "run":
+            assert got.status == 500
+        else:
+            failed = events_of(got)[-1]
+            assert failed["type"] == "response.failed"
+            assert request(base, "GET", f"/v1/responses/{failed['response']['id']}").json == failed["response"]
+        assert request(base, "GET", f"/v1/conversations/{talk}/items").json["data"] == []
 
 
 def test_nothing_of_a_turn_that_could_not_be_stored_is_there_later(base: str) -> None:

@@ -46,7 +46,7 @@ def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Pa
         assert [item["role"] for item in items] == ["user", "assistant"] * 2
         assert items[1] == whole["output"][0]
         left = request(base, "GET", f"/v1/responses/{background['id']}").json
-        assert left["status"] in ("completed", "failed")
+        assert left["status"] in ("queued", "in_progress", "completed")
 
 
 def test_a_response_expires_unless_it_is_gone_on_from() -> None:

@@ -41,6 +41,11 @@ def ids(*pieces: Piece) -> list[int]:
     return sampled
 
 
+def rest_of(reply: Sequence[int], prompt: Sequence[int]) -> Sequence[int]:
+    """What comes after as much of the reply as the prompt ends with."""
+    return next(reply[n:] for n in range(len(reply), -1, -1) if list(prompt[len(prompt) - n :]) == list(reply[:n]))
+
+
 def token_bytes(id: int) -> bytes:
     piece = TOKENIZER.piece(id)
     return piece if isinstance(piece, bytes) else piece.spelling.encode()

@@ -100,8 +100,9 @@ def events_of(got: Got) -> list[Any]:
     assert blocks[-2] == "data: [DONE]", "the stream must end with [DONE]"
     events = []
     for number, block in enumerate(part for part in blocks[:-2] if not part.startswith(":")):
-        name, data = block.split("\n")
+        *id, name, data = block.split("\n")
         event = json.loads(data.removeprefix("data: "))
+        assert id in ([], [f"id: {number}"]), "where events have ids, these are their numbers"
         assert name == f"event: {event['type']}"
         assert event["sequence_number"] == number
         checked_event(event)

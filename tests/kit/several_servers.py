@@ -1,6 +1,7 @@
 """One of several servers over a store in a file, which tests kill and stop: ``several_servers.py FILE`` prints its URL.
 
-It says ``word`` a hundred times, a word in 20 ms, and is taken for dead after a second.
+It says ``word`` a hundred times, a word in 20 ms, and is taken for dead after a second. It records nothing: what it
+streams ends with it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 
 from antiphon.config import Limits
 from antiphon.http.server.server import Server
-from antiphon.store import SessionLimits, SqliteStore
+from antiphon.store import RunLimits, SessionLimits, SqliteStore
 from kit.api import END, ids, scripted
 from kit.responses import responses_app
 from kit.waiting import PATIENCE, wait_until
@@ -102,7 +103,7 @@ if __name__ == "__main__":
     application = responses_app(
         small=engine,
         store=SqliteStore(Path(sys.argv[1])),
-        session_limits=SessionLimits(lease=LEASE),
+        session_limits=SessionLimits(lease=LEASE, runs=RunLimits("none")),
         limits=Limits(requests_per_minute=10**6),
     )
     Server(application, on_ready=lambda url: print(url, flush=True)).run()

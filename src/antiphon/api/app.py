@@ -31,7 +31,7 @@ from antiphon.http.gate.shared_rates import SharedRates
 from antiphon.http.rules import Rules
 from antiphon.http.source import ModelSource
 from antiphon.observe import Metrics
-from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, UnfinishedTurns
+from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, StoredRuns, UnfinishedTurns
 from antiphon.store.clock import steady_time
 from antiphon.store.key_file import KEY_BYTES
 from antiphon.store.leases import EVERY
@@ -39,6 +39,7 @@ from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
 from .lifespan import lifespan_of
+from .responses.recovery import Recovery
 from .routes.builtin import BUILT_IN
 from .routes.router import PathRouter
 from .routes.table import all_routes
@@ -55,6 +56,8 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
     wires = (*settings.wires, *BUILT_IN)
     context = _context(source, settings)
     routes = list(all_routes(context, settings.dialects, wires))
+    spoken = {dialect.name: dialect for dialect in (*settings.dialects, settings.dialect)}
+    context.beside.append(Recovery(context, spoken).beside)
     envelope = Middleware(
         Envelope,
         metrics=context.metrics,
@@ -102,6 +105,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         large=LargeWork(rules),
         leases=leases,
         archive=archive,
+        stored_runs=StoredRuns(store, settings.clock, stored.runs, steady),
         sessions=Sessions(store, settings.clock, stored, steady, leases),
         turns=UnfinishedTurns(store, settings.clock, stored.turns, steady),
         idempotency=Idempotency(archive, leases),

@@ -103,11 +103,13 @@ class Archive:
         added: Sequence[Entry] = (),
         lease: Lease | None = None,
         conversation_lease: Lease | None = None,
+        also: Sequence[Write] = (),
     ) -> None:
         """Writes a response, appends its items, and adds items to a conversation: all of it, or nothing.
 
         When this returned, a crash does not lose them. ``stored`` None: the response itself is not stored. ``lease``
         lets it be stored, ``conversation_lease`` added: raises `ConflictError` (``lease_lost``) where one is another's.
+        ``also`` are other writes of the same transaction.
         """
         await self.sweep()
         response = [] if stored is None else [await self._response(owner, stored, inputs, outputs, lease)]
@@ -115,9 +117,9 @@ class Archive:
 
         async def write() -> None:
             more = [await self._added(owner, conversation, packed, conversation_lease)] if conversation else []
-            await self.store.put_all(*response, *more)
+            await self.store.put_all(*response, *more, *also)
 
-        if response or conversation:
+        if response or conversation or also:
             await until_written(write)
 
     async def _response(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from antiphon.config import Config, SessionsConfig
-from antiphon.store import MEMORY, SessionLimits, Store, StoreFactory, TurnLimits, store_at, store_name
+from antiphon.store import MEMORY, RunLimits, SessionLimits, Store, StoreFactory, TurnLimits, store_at, store_name
 from antiphon.store.opening import NO_STORES
 
 
@@ -18,7 +18,8 @@ def open_store(
     ``stores`` are factories by name beside those of installed packages. Errors are those of `store_at`.
     """
     turns = TurnLimits(sessions.turn_lifetime, sessions.turn_bytes, sessions.turns_per_key)
-    limits = SessionLimits(lifetime=sessions.lifetime, lease=sessions.lease, turns=turns)
+    runs = RunLimits(sessions.events, sessions.event_lifetime)
+    limits = SessionLimits(lifetime=sessions.lifetime, lease=sessions.lease, turns=turns, runs=runs)
     return store_at(sessions.store, stores=stores), limits
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
-from .units import Count, LeaseSeconds, SecondsOrNone
+from .units import Count, LeaseSeconds, Seconds, SecondsOrNone
 
 
 class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,11 +19,17 @@ class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     What the model wrote in a turn of chat completions that waits for the results of its calls, hidden reasoning
     included, is stored for ``turn_lifetime`` seconds (0: not at all): at most ``turn_bytes`` of one turn, and by each
     server the latest ``turns_per_key`` of each key.
+    Events of responses are stored before they are sent, so that another server can send them again and go on with the
+    response where this one dies: those of all streamed responses and of those in the background (``events`` is
+    "streams"), of the latter alone ("background"), or of none; not in memory. They are stored for ``event_lifetime``
+    seconds after the last.
     """
 
     store: str = ""
     lifetime: float = 7 * 24 * 3600.0
     lease: LeaseSeconds = 15.0
+    events: Literal["streams", "background", "none"] = "streams"
+    event_lifetime: Seconds = 3600.0
     turn_lifetime: SecondsOrNone = 3600.0
     turn_bytes: Count = 256 * 2**10
     turns_per_key: Count = 1000

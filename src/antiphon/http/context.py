@@ -13,7 +13,7 @@ from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
 from antiphon.observe import Metrics, Tracing
-from antiphon.store import Leases, Sessions, UnfinishedTurns
+from antiphon.store import Leases, Sessions, StoredRuns, UnfinishedTurns
 from antiphon.tools.mcp import ClientServers
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
@@ -58,6 +58,7 @@ class Context:
     leases: Leases
     archive: Archive
     idempotency: Idempotency
+    stored_runs: StoredRuns
     sessions: Sessions
     turns: UnfinishedTurns
     cipher: ReasoningCipher

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from antiphon.conversation import Event
 from antiphon.errors import AntiphonError, Position, RequestError
@@ -65,6 +65,11 @@ class Post:
     scope: Scope
     receive: Receive
     send: Send
+
+    @classmethod
+    def unattended(cls, context: Context, exchange: Exchange, body: bytes) -> Post:
+        """One whose client is gone: nobody hangs up, and nobody gets the answer."""
+        return cls(context, exchange, body, {}, _nobody_hangs_up, _nobody_listens)
 
     async def read(self, kind: type[Body]) -> Body:
         """The body as ``kind``; fields that it does not know are noted. Raises `RequestError`."""
@@ -274,6 +279,15 @@ class Post:
         """What the client gets of an internal error; the log has the rest."""
         FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
         return INTERNAL
+
+
+async def _nobody_hangs_up() -> Message:
+    await asyncio.Event().wait()
+    return {}
+
+
+async def _nobody_listens(message: Message) -> None:
+    """The answer is for those who ask for it later."""
 
 
 def _nothing(written: None) -> None:

@@ -3,62 +3,84 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
 from starlette.responses import Response as HttpResponse
 from starlette.types import Receive, Scope, Send
 
 from antiphon.errors import AntiphonError
+from antiphon.store import Key
+from antiphon.store.store import lease_lost
 from antiphon.wire.json import encode
 from antiphon.wire.responses.ending import ResponseCancelled
-from antiphon.wire.responses.event_schema import StreamEvent
 from antiphon.wire.responses.replay import replay
 from antiphon.wire.responses.schema import Response
-from antiphon.wire.responses.write import event_bytes
+from antiphon.wire.responses.write import error_bytes, events_bytes
 from antiphon.wire.sse import DONE
-from antiphon.wire.writer import EVENT_STREAM, JSON
+from antiphon.wire.writer import JSON, StreamForm
 
+from .client import while_connected
+from .errors import INTERNAL, ClientGone
+from .exchange import FAULTS
 from .lifecycle import Work
-from .sse import headers_of
+from .rules import Rules
+from .sse import Outbox, fill, send_events
+
+CANCEL = "cancel"
+"""The signal for the server that makes a response."""
 
 
 @dataclass(slots=True)
 class Run:
-    """One response while it is made. ``log``: its events so far, if it runs in the background.
+    """One response while it is made. ``log``: its events so far, as they are sent, where others may follow it.
 
-    ``response`` is the response as it was published last; of one that does not run in the background only the end is.
+    ``response`` is the response as it was published last; of one that nobody may follow only the end is. ``recorded``:
+    its events are stored before they are published, so that it may be followed although it is not in the background.
     """
 
     id: str
     owner: str
     response: Response
     work: Work = field(default_factory=Work)
-    log: list[StreamEvent] = field(default_factory=list)
+    log: list[bytes] = field(default_factory=list)
+    recorded: bool = False
     over: bool = False
+    error: AntiphonError | None = None
+    """Why it is over here, where its last event is not published here."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def add(self, events: Sequence[StreamEvent], response: Response) -> None:
+    @property
+    def followed(self) -> bool:
+        """Whether others than the client that began it may read it."""
+        return self.response.background or (self.recorded and bool(self.log))
+
+    def add(self, events: Sequence[bytes], response: Response) -> None:
         """Publishes events, and the response as it is after them."""
         self.log += events
         self.response = response
         self._wake()
 
-    def close(self) -> None:
+    def close(self, error: AntiphonError | None = None) -> None:
         """There will be no more events."""
-        self.over = True
+        if self.over:
+            return
+        self.over, self.error = True, error
         self._wake()
         self._ended.set()
 
-    async def follow(self, after: int = -1) -> AsyncGenerator[StreamEvent, None]:
-        """Its events with a sequence number above ``after``, until it is over."""
+    async def follow(self, after: int = -1) -> AsyncGenerator[bytes, None]:
+        """Its events with a sequence number above ``after``, until it is over; raises ``error``."""
         next = after + 1
         while True:
-            while next < len(self.log):
-                yield self.log[next]
-                next += 1
+            if next < len(self.log):
+                events, next = b"".join(self.log[next:]), len(self.log)
+                yield events
+                continue
+            if self.error is not None:
+                raise self.error
             if self.over:
                 return
             await self._changed.wait()
@@ -68,18 +90,33 @@ class Run:
         self.work.stop(ResponseCancelled("The response was cancelled."))
         await self._ended.wait()
 
+    def signalled(self, signal: str) -> None:
+        """Another server left word for the one that makes it."""
+        if signal == CANCEL:
+            self.work.stop(ResponseCancelled("The response was cancelled."))
+
+    def lose(self) -> None:
+        """Another server makes it, or may."""
+        self.work.stop(lease_lost())
+
     def _wake(self) -> None:
         """Wakes all followers that wait now; those that come later wait for the next change."""
         self._changed.set()
         self._changed = asyncio.Event()
 
 
+def _nobody(key: Key) -> None:
+    """This server takes over nothing."""
+
+
 class Runs:
-    """All runs of this server by owner and id, and the tasks of those in the background."""
+    """All runs of this server by owner and id, and the tasks of those that no request waits for."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[str, str], Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.take_over: Callable[[Key], None] = _nobody
+        """Goes on here, soon, with a run that another server has left; nothing happens where there is none."""
 
     def add(self, run: Run) -> None:
         self._runs[run.owner, run.id] = run
@@ -87,45 +124,78 @@ class Runs:
     def get(self, owner: str, id: str) -> Run | None:
         return self._runs.get((owner, id))
 
-    def in_background(self, owner: str, id: str) -> Run | None:
+    def followed(self, owner: str, id: str) -> Run | None:
         """The run, if others than the client that began it may read it."""
         run = self.get(owner, id)
-        return run if run is not None and run.response.background else None
+        return run if run is not None and run.followed else None
 
     def remove(self, run: Run) -> None:
         run.close()
-        self._runs.pop((run.owner, run.id), None)
+        if self.get(run.owner, run.id) is run:  # This server may have taken it over from itself.
+            del self._runs[run.owner, run.id]
 
-    def spawn(self, work: Coroutine[None, None, None]) -> None:
+    def spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def aclose(self) -> None:
-        """The server stops: what runs in the background ends as failed, and is stored so."""
+        """The server stops: what it makes is left to other servers where it is recorded, else it ends as failed."""
         for run in tuple(self._runs.values()):
             run.work.stop(AntiphonError("The server stopped before the response was whole.", code="draining"))
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 class EventsResponse(HttpResponse):
-    """Events of a run, or of a finished response; a client that hangs up stops following, and not the run."""
+    """Events of a run, or of a finished response; a client that hangs up stops following, and not the run.
 
-    def __init__(self, events: AsyncGenerator[StreamEvent, None]) -> None:
+    ``watched``: whoever runs it looks whether the client hangs up.
+    """
+
+    def __init__(self, events: AsyncGenerator[bytes, None], rules: Rules, *, watched: bool = False) -> None:
         super().__init__()
         self._events = events
+        self._rules = rules
+        self._watched = watched
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": headers_of(EVENT_STREAM)})
-        async with aclosing(self._events) as events:
-            async for event in events:
-                await send({"type": "http.response.body", "body": event_bytes(event), "more_body": True})
-        await send({"type": "http.response.body", "body": DONE, "more_body": False})
+        if self._watched:
+            await self._send(send)
+            return
+        with suppress(ClientGone):
+            await while_connected(receive, self._send(send))
+
+    async def _send(self, send: Send) -> None:
+        limits = self._rules.limits
+        outbox = Outbox(limits.stream_buffer, limits.keep_alive, gather=self._rules.gather)
+        following = asyncio.ensure_future(
+            fill(outbox, lambda outbox: into(outbox, self._events), lambda: DONE, Work(), _unforeseen)
+        )
+        try:
+            await send_events(outbox, send, StreamForm(lambda error: error_bytes(error) + DONE))
+        finally:
+            outbox.close()
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
 
-async def replayed(response: Response) -> AsyncGenerator[StreamEvent, None]:
-    for event in replay(response):
-        yield event
+async def into(outbox: Outbox, events: AsyncGenerator[bytes, None]) -> None:
+    """Writes events as they come."""
+    async with aclosing(events) as some:
+        async for event in some:
+            waits = outbox.write(event)
+            if waits is not None:
+                await waits
+
+
+def _unforeseen(error: Exception) -> AntiphonError:
+    FAULTS.error("a response cannot be followed", exc_info=error)
+    return INTERNAL
+
+
+async def replayed(response: Response) -> AsyncGenerator[bytes, None]:
+    yield events_bytes(replay(response))
 
 
 def json_response(value: object) -> HttpResponse:

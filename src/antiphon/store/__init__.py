@@ -6,6 +6,7 @@ from .leases import Leases
 from .memory import MemoryLeases, MemoryStore
 from .opening import MEMORY, StoreFactory, store_at, store_name
 from .postgres_address import hidden_password
+from .runs import RunLimits, StoredRuns
 from .sessions import OpenSession, SessionLimits, Sessions
 from .sqlite import SqliteStore
 from .store import Key, Lease, Record, Store, Write
@@ -20,11 +21,13 @@ __all__ = [
     "MemoryStore",
     "OpenSession",
     "Record",
+    "RunLimits",
     "SessionLimits",
     "Sessions",
     "SqliteStore",
     "Store",
     "StoreFactory",
+    "StoredRuns",
     "TurnLimits",
     "UnfinishedTurns",
     "Write",

@@ -96,6 +96,16 @@ class Leases:
             ending.add_done_callback(lambda _: held.over.set())
         await asyncio.shield(ending)
 
+    async def abandon(self, lease: Lease) -> None:
+        """Ends the lease as if this process had died: others find what it was for at once, and go on with it."""
+        held = self._held.get(lease.key)
+        if held is not None and held.lease.fence == lease.fence:
+            del self._held[lease.key]
+            held.over.set()
+        if not self._held:
+            self._stop()
+        await self.store.renew([lease], 0.0)
+
     async def signal(self, key: Key, signal: str) -> bool:
         """Tells whoever has the key's lease; at once where that is this process. False: nobody has it."""
         held = self._held.get(key)

@@ -13,6 +13,7 @@ from antiphon.errors import ConflictError, NotFoundError, Position, RequestError
 from .clock import ConfirmedClock, steady_time
 from .codec import pack, unpack
 from .leases import SECONDS, Leases
+from .runs import RunLimits
 from .store import Key, Lease, Record, Store, total
 from .turns import TurnLimits
 
@@ -26,13 +27,15 @@ class SessionLimits:
     """A session expires ``lifetime`` seconds after its last turn; expired ones are deleted every ``sweep`` seconds.
 
     ``bytes`` is the largest size of one history. ``turns`` are the limits of turns that wait for results of calls.
-    ``lease``: seconds after which a server of which nothing is heard has lost what it works on to the others."""
+    ``lease``: seconds after which a server of which nothing is heard has lost what it works on to the others.
+    ``runs``: which answers are recorded while they are made."""
 
     lifetime: float = 7 * 24 * 3600.0
     bytes: int = 16 << 20
     sweep: float = 60.0
     lease: float = SECONDS
     turns: TurnLimits = field(default_factory=TurnLimits)
+    runs: RunLimits = field(default_factory=RunLimits)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -10,49 +11,83 @@ import msgspec
 
 from antiphon.archive.responses import Archive, StoredResponse
 from antiphon.conversation import Message
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, OverloadedError
 from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
 from antiphon.generation.turn import Send, Source, Written
 from antiphon.http.exchange import FAULTS
+from antiphon.http.journal import Journal, Left
+from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
-from antiphon.http.runs import EventsResponse, Run, json_response
-from antiphon.store import Lease
+from antiphon.http.run_head import head_of_run
+from antiphon.http.runs import EventsResponse, Run, into, json_response
+from antiphon.store import Lease, Write
 from antiphon.store.exclusive import Exclusive
-from antiphon.store.store import lease_lost
 from antiphon.wire.responses.ending import ResponseCancelled
 from antiphon.wire.responses.event_schema import StreamEvent
 from antiphon.wire.responses.items import Entry
 from antiphon.wire.responses.output import ItemMessages
-from antiphon.wire.responses.write import ResponseWriter
+from antiphon.wire.responses.write import ResponseWriter, error_bytes, event_bytes
+from antiphon.wire.sse import DONE
+from antiphon.wire.writer import StreamForm
 
 from .request import ResponsePlan
 
 
 class ResponseMaker:
-    """Makes the response of one plan. Streamed, whole or in the background, its turns are driven by `_drive` alone."""
+    """Makes the response of one plan. Streamed, whole or in the background, its turns are driven by `_drive` alone.
 
-    def __init__(self, post: Post, plan: ResponsePlan, claim: Exclusive, alone: Exclusive) -> None:
+    One that is recorded is stored as it is made, before anybody gets it, and who gets it follows the run. ``left``: it
+    is gone on with.
+    """
+
+    def __init__(
+        self, post: Post, plan: ResponsePlan, claim: Exclusive, alone: Exclusive, *, left: Left | None = None
+    ) -> None:
         """``claim`` is what an idempotency key gives, ``alone`` the conversation; who lost one of them is stopped."""
+        context = post.context
         self._post = post
-        self._runs = post.context.runs
+        self._runs = context.runs
         self._plan = plan
+        self._left = left
+        self._run = Run(plan.head.id, plan.owner, plan.head) if left is None else left.run
+        self._journal = self._recorded(left)
+        view = plan.view if self._journal is None else plan.view.taped(self._journal.tape)
         self._writer = ResponseWriter(
-            plan.head,
-            plan.view,
-            post.context.clock,
-            plan.compaction,
-            listings=plan.listings,
-            approved=plan.approved,
+            plan.head, view, context.clock, plan.compaction, listings=plan.listings, approved=plan.approved
         )
-        self._record = ResponseRecord(post.context.archive, plan, self._writer, claim.lease, alone.lease)
-        self._run = Run(plan.head.id, plan.owner, plan.head)
-        claim.lost = alone.lost = lambda: self._run.work.stop(lease_lost())
+        self._record = ResponseRecord(
+            context.archive, plan, self._writer, self._journal, claim=claim.lease, alone=alone.lease
+        )
+        claim.lost = alone.lost = self._run.lose
+        self._has_client = False
+
+    def _recorded(self, left: Left | None) -> Journal | None:
+        """What stores its events as they come; None where they are not stored (`StoredRuns.records`)."""
+        context, head, plan = self._post.context, self._plan.head, self._plan
+        if left is None and not context.stored_runs.records(
+            background=head.background,
+            stream=self._post.exchange.stream and (plan.socket is None or plan.socket.generate),
+            stored=head.store and not plan.has_secrets,
+        ):
+            return None
+        return Journal(
+            context.stored_runs,
+            context.leases,
+            self._run,
+            head_of_run(self._post, head, plan.first.request, before=len(plan.before), compaction=plan.compaction),
+            lambda write: self._record.store(also=(write,)),
+            left=left,
+            gather=context.rules.gather,
+        )
 
     async def answer(self) -> None:
         """Makes it while the client waits; a client that hangs up ends it. A cancelled one is stored as far as it is.
 
         Raises `ResponseCancelled` where a stream has not begun.
         """
+        if self._journal is not None:
+            await self._answer_recorded(self._journal)
+            return
         run, writer = self._run, self._writer
         self._runs.add(run)
         try:
@@ -68,6 +103,22 @@ class ResponseMaker:
             run.response = writer.response
             self._runs.remove(run)
 
+    async def _answer_recorded(self, journal: Journal) -> None:
+        """Streams it from what is stored. Nothing is left of one whose client hangs up."""
+        self._has_client = True
+        self._runs.add(self._run)
+        making = self._runs.spawn(self._make())
+        form = StreamForm(lambda error: error_bytes(error, len(self._run.log) - 1) + DONE)
+        try:
+            await self._post.stream(lambda outbox: into(outbox, self._run.follow()), self._writer.end, form, Work())
+        except BaseException as error:
+            if not isinstance(error, AntiphonError):
+                making.cancel()
+            raise
+        finally:
+            await asyncio.gather(making, return_exceptions=True)
+            self._runs.remove(self._run)
+
     async def answer_queued(self, resources: AsyncExitStack) -> None:
         """Makes it whether the client stays or not; the client gets the queued response, or follows the events.
 
@@ -75,30 +126,83 @@ class ResponseMaker:
         """
         run = self._run
         async with resources:
-            self._runs.add(run)
-            resources.callback(self._runs.remove, run)
-            resources.enter_context(self._post.context.rates.behind(run.owner))
-            await self._record.store()
-            self._publish(self._writer.queued())
+            self._own(resources)
+            if self._journal is None:
+                await self._record.store()
+                self._publish(self._writer.queued())
+            else:
+                await self._journal.begin(self._writer.queued(), self._writer.response)
             queued = run.response
             self._runs.spawn(self._in_background(resources.pop_all()))
-        stream = self._post.exchange.stream
-        await self._post.send_response(EventsResponse(run.follow()) if stream else json_response(queued))
+        if self._post.exchange.stream:
+            await self._post.send_response(EventsResponse(run.follow(), self._post.context.rules, watched=True))
+        else:
+            await self._post.send_response(json_response(queued))
+
+    def go_on(self, resources: AsyncExitStack) -> None:
+        """Makes the rest of a response that was `Left`, beside all requests; ``resources`` are released at its end."""
+        self._own(resources)
+        if self._plan.head.background:
+            self._publish(self._writer.queued())
+        self._runs.spawn(self._in_background(resources))
+
+    def _own(self, resources: AsyncExitStack) -> None:
+        self._runs.add(self._run)
+        resources.callback(self._runs.remove, self._run)
+        resources.enter_context(self._post.context.rates.behind(self._run.owner))
 
     async def _in_background(self, resources: AsyncExitStack) -> None:
         try:
-            await self._post.run(self._drive(self._writer.events, self._publish), self._run.work)
-        except AntiphonError as error:
-            self._publish(self._writer.fail(error))
-        except Exception as error:  # noqa: BLE001 - nobody waits: the response itself must carry the error
-            self._publish(self._writer.fail(self._post.unforeseen(error)))
+            await self._make()
         finally:
-            await self._record.end()
             await resources.aclose()
 
-    def _publish(self, events: list[StreamEvent]) -> None:
-        """Hands events to those who follow a response in the background."""
-        self._run.add(events, self._writer.response)
+    async def _make(self) -> None:
+        """Makes it for those who follow the run: whatever becomes of it, the run says so."""
+        try:
+            await self._post.run(self._drive(self._writer.events, self._publish), self._run.work)
+        except AntiphonError as error:
+            await self._break(error)
+        except asyncio.CancelledError:
+            if self._journal is not None and self._has_client:
+                await self._journal.discard()
+            raise
+        except Exception as error:  # noqa: BLE001 - nobody waits: the response itself must carry the error
+            await self._break(self._post.unforeseen(error))
+        finally:
+            await self._record.end()
+            if self._has_client:
+                self._run.close()
+            if self._journal is not None:
+                await self._journal.close()
+
+    async def _break(self, error: AntiphonError) -> None:
+        """It does not get to its end: it is another server's, or nobody's, or its last events are of the error."""
+        journal = self._journal
+        if journal is None:
+            self._publish(self._writer.fail(error))
+            return
+        await journal.stored()
+        if journal.over:
+            self._run.close()
+        elif journal.lost or error.code == "lease_lost":
+            self._run.close(error)
+        elif error.code == "draining" or (self._left is not None and isinstance(error, OverloadedError)):
+            await journal.hand_over()
+            self._run.close(error)
+        elif self._has_client and not journal.begun and not isinstance(error, ResponseCancelled):
+            self._run.close(error)
+        else:
+            self._writer.fail(error)
+            await self._record.end()
+            self._run.close(None if journal.over else error)
+
+    def _publish(self, events: list[StreamEvent]) -> asyncio.Future[None] | None:
+        """Hands events to those who follow the response, stored first where it is recorded."""
+        if self._journal is not None:
+            return self._journal.publish(events, self._writer.response)
+        self._run.add([event_bytes(event) for event in events], self._writer.response)
+        return None
 
     async def _drive(self, write: Callable[[StepEvents[RoundEvent]], Written], send: Send[Written]) -> None:
         """Runs the turns when it is this request's turn. The last step is sent when the response is stored."""
@@ -111,8 +215,11 @@ class ResponseMaker:
         approved = [call.message for call in plan.approved]
         runnable = tools.served.union(message.recipient or "" for message in approved)
         router = None
+        tape, most = None if self._journal is None else self._journal.tape, plan.head.max_tool_calls
+        if most is not None and tape is not None:
+            most = max(0, most - tape.answered)
         if runnable and tools.router is not None:
-            router = tools.router.only(runnable, most=plan.head.max_tool_calls)
+            router = tools.router.only(runnable, most=most)
         if plan.socket is not None and not plan.socket.generate:
             return partial(prompt_read, plan.first, self._post.meter())
         return turns_of(
@@ -122,6 +229,7 @@ class ResponseMaker:
             meter=self._post.meter(),
             approved=approved,
             gated=tools.gated,
+            tape=tape,
         )
 
 
@@ -133,15 +241,18 @@ class ResponseRecord:
         archive: Archive,
         plan: ResponsePlan,
         writer: ResponseWriter,
-        claim: Lease | None = None,
-        alone: Lease | None = None,
+        journal: Journal | None,
+        *,
+        claim: Lease | None,
+        alone: Lease | None,
     ) -> None:
         self._archive = archive
         self._claim = claim
         self._alone = alone
+        self._journal = journal
         self._plan = plan
         self._writer = writer
-        self._unstored = plan.inputs
+        self._unstored = () if journal is not None and journal.begun else plan.inputs
         self._settled = False
 
     async def settle(self, messages: Sequence[Message] = ()) -> None:
@@ -156,7 +267,14 @@ class ResponseRecord:
         plan, outputs = self._plan, [_entry(entry) for entry in self._writer.entries]
         added = plan.conversation if self._writer.response.status in ("completed", "incomplete") else ""
         try:
-            await self.store(outputs, conversation=added)
+            if self._journal is None:
+                await self.store(outputs, conversation=added)
+            else:
+                await self._journal.end(
+                    self._writer.latest,
+                    self._writer.response,
+                    lambda write: self.store(outputs, conversation=added, also=(write,)),
+                )
         except Exception:
             self._settled = False
             self._writer.withdraw()
@@ -180,8 +298,8 @@ class ResponseRecord:
         except Exception:  # noqa: BLE001 - what is released after this must be released
             FAULTS.exception("%s is not stored", self._writer.response.id)
 
-    async def store(self, outputs: Sequence[Entry] = (), *, conversation: str = "") -> None:
-        """Stores the response as it stands, unless its request has ``store: false``.
+    async def store(self, outputs: Sequence[Entry] = (), *, conversation: str = "", also: Sequence[Write] = ()) -> None:
+        """Stores the response as it stands, unless its request has ``store: false``, and does what is ``also`` written.
 
         With it, or with nothing else, the items of the request and ``outputs`` are added to the conversation.
         """
@@ -195,6 +313,7 @@ class ResponseRecord:
             added=[*plan.inputs, *outputs],
             lease=self._claim,
             conversation_lease=self._alone,
+            also=also,
         )
         self._unstored, self._claim = (), None  # What is stored has its key.
 

@@ -15,6 +15,7 @@ from antiphon.generation import Draft, Model, Plan, TurnRequest, check_visible, 
 from antiphon.http.client_mcp import ClientConnections
 from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
+from antiphon.http.run_head import RunHead
 from antiphon.tenancy import Tenant
 from antiphon.tools.mcp import ClientToolSet
 from antiphon.wire.dialect import DOCUMENTED
@@ -64,6 +65,11 @@ class ResponsePlan:
     approved: tuple[ApprovedCall, ...] = ()
 
     @property
+    def has_secrets(self) -> bool:
+        """The request names MCP servers of the client's, with what opens them: that is written nowhere."""
+        return bool(self.requested.tools.named or self.listings or self.approved)
+
+    @property
     def session(self) -> str:
         """Names the state that tools keep between the calls of this thread."""
         return session_of(self.owner, self.thread)
@@ -77,6 +83,7 @@ class RequestReader:
     """Reads one request. ``token`` is what its ids are made of; ``socket`` is there where it came over a WebSocket.
 
     ``resources`` are released when the request is over: among them the connections to MCP servers that it names.
+    ``left``: it is read once more, to go on with the response where another server stopped.
     """
 
     def __init__(
@@ -86,7 +93,10 @@ class RequestReader:
         token: str,
         resources: AsyncExitStack,
         socket: SocketTurn | None = None,
+        *,
+        left: RunHead | None = None,
     ) -> None:
+        self._left = left
         self._context = context
         self._clients = ClientConnections(context.client_mcp, resources)
         self._exchange = exchange
@@ -101,7 +111,8 @@ class RequestReader:
             remembered = self._socket.memory.history(wire.previous_response_id) if self._socket else None
             return remembered or await archive.history(self._owner, wire.previous_response_id)
         if conversation := conversation_id(wire):
-            return History(tuple(await archive.conversation_items(self._owner, conversation)), conversation)
+            items = await archive.conversation_items(self._owner, conversation)
+            return History(tuple(items if self._left is None else items[: self._left.before]), conversation)
         return History()
 
     async def entries(self, wire: TokensRequest, history: History) -> tuple[Entry, ...]:
@@ -142,7 +153,7 @@ class RequestReader:
             limits=context.limits,
             most_tools=context.dialect.max_tools,
             documented=DOCUMENTED if context.dialect.strict else NO_OPINION,
-            today=context.today,
+            today=context.today if self._left is None else self._left.day,
             tenant=tenant or self._exchange.tenant,
             clients=clients,
         )
@@ -173,6 +184,8 @@ class RequestReader:
             messages = History(entries).messages
             requested = self.requested(model, wire, messages, tenant=self.tenant(wire, thread), clients=clients)
             requested = with_sampling(requested, wire, inputs)
+            if self._left is not None:
+                requested = replace(requested, turn=replace(requested.turn, call_key=self._left.call_key))
             return requested, await self.off_loop(lambda: plan_turn(model, requested.turn))
 
         requested, draft = await drafted(entries)
@@ -190,7 +203,7 @@ class RequestReader:
             owner=owner,
             requested=requested,
             first=first,
-            head=head_of(wire, requested, first, id=id, created=int(self._context.clock())),
+            head=self._head(wire, requested, first, id),
             view=self._view(wire, requested, thread),
             before=history.entries,
             inputs=inputs,
@@ -201,6 +214,11 @@ class RequestReader:
             listings=self._clients.listings,
             approved=tuple(approved),
         )
+
+    def _head(self, wire: ResponsesRequest, requested: RequestedResponse, first: Plan, id: str) -> Response:
+        if self._left is not None:
+            return self._left.began()
+        return head_of(wire, requested, first, id=id, created=int(self._context.clock()))
 
     def _view(self, wire: ResponsesRequest, requested: RequestedResponse, thread: str) -> ResponseView:
         context, owner, include = self._context, self._owner, wire.include or ()

@@ -20,7 +20,9 @@ from antiphon.errors import Position, RequestError
 from antiphon.generation import plan_turn
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.following import events_after, latest, stop
 from antiphon.http.gate.idempotency import in_progress
+from antiphon.http.journal import run_key
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.runs import EventsResponse, json_response, replayed
 from antiphon.store.exclusive import Exclusive
@@ -34,7 +36,7 @@ from antiphon.wire.responses.compaction import (
 )
 from antiphon.wire.responses.listing import page_of
 from antiphon.wire.responses.read import check_possible, conversation_id, with_sampling
-from antiphon.wire.responses.schema import DeletedResponse, Response, ResponsesRequest, TokenCount
+from antiphon.wire.responses.schema import DeletedResponse, ResponsesRequest, TokenCount
 
 
 class Responses:
@@ -57,32 +59,31 @@ class Responses:
         ]
 
     async def retrieve(self, request: Request) -> HttpResponse:
-        """The response; with ``stream=true`` its events, from number ``starting_after`` on while it is being made."""
+        """The response; with ``stream=true`` its events, those after number ``starting_after`` where they are stored.
+
+        The header ``last-event-id`` says the same number, as browsers do that connect again.
+        """
         owner, id = _owner_and_id(request)
         if request.query_params.get("stream") == "true":
             return await self._events(request)
-        return json_response(await _latest(self._context, owner, id))
+        return json_response(await latest(self._context, owner, id))
 
     async def _events(self, request: Request) -> HttpResponse:
         owner, id = _owner_and_id(request)
-        after = request.query_params.get("starting_after", "")
+        after = request.query_params.get("starting_after") or request.headers.get("last-event-id", "")
         if after and not (after.isascii() and after.isdecimal() and len(after) < 10):
             raise refused("starting_after", "must be the number of an event.")
-        run = self._context.runs.in_background(owner, id)
-        if run is not None:
-            return EventsResponse(run.follow(int(after or -1)))
-        response = await self._context.archive.finished(owner, id)
-        if after:
+        events = await events_after(self._context, owner, id, int(after or -1))
+        if events is None and after:
             raise refused("starting_after", "the response is finished: its events are sent from the first on.")
-        return EventsResponse(replayed(response))
+        return EventsResponse(events or replayed(await self._context.archive.finished(owner, id)), self._context.rules)
 
     async def delete(self, request: Request) -> HttpResponse:
         """Deletes a stored response; one that is being made is stopped first."""
         owner, id = _owner_and_id(request)
-        run = self._context.runs.get(owner, id)
-        if run is not None:
-            await run.cancel()
+        await stop(self._context, owner, id)
         await self._context.archive.delete_response(owner, id)
+        await self._context.archive.store.delete(run_key(owner, id))
         return json_response(DeletedResponse(id=id))
 
     async def cancel(self, request: Request) -> HttpResponse:
@@ -92,8 +93,8 @@ class Responses:
         """
         owner, id = _owner_and_id(request)
         run = self._context.runs.get(owner, id)
+        await stop(self._context, owner, id)
         if run is not None:
-            await run.cancel()
             return json_response(run.response)
         response = await self._context.archive.finished(owner, id)
         if not response.background and response.status != "cancelled":
@@ -143,14 +144,18 @@ class CreateResponse(PostRoute):
     async def _repeat(self, post: Post, id: str) -> None:
         """Answers with the response ``id``, which a request under the same idempotency key made before."""
         context, owner = self._context, post.exchange.owner
-        run = context.runs.in_background(owner, id)
+        run = context.runs.followed(owner, id)
         if run is None and not await context.archive.has(owner, id):
             raise in_progress()
         if not post.exchange.stream:
-            await post.send_json(await _latest(context, owner, id))
+            response = await latest(context, owner, id)
+            if response.status == "in_progress" and not response.background:
+                raise in_progress()
+            await post.send_json(response)
             return
-        events = run.follow() if run is not None else replayed(await context.archive.finished(owner, id))
-        await post.send_response(EventsResponse(events))
+        events = await events_after(context, owner, id)
+        events = events or replayed(await context.archive.finished(owner, id))
+        await post.send_response(EventsResponse(events, context.rules, watched=True))
 
 
 class CompactHistory(PostRoute):
@@ -193,12 +198,6 @@ class CountTokens(PostRoute):
             requested = reader.requested(model, wire, History(entries).messages, clients=clients)
         draft = await reader.off_loop(lambda: plan_turn(model, requested.turn))
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))
-
-
-async def _latest(context: Context, owner: str, id: str) -> Response:
-    """The response as far as it is made. Raises `NotFoundError` where it is neither in the background nor stored."""
-    run = context.runs.in_background(owner, id)
-    return await context.archive.finished(owner, id) if run is None else run.response
 
 
 def _owner_and_id(request: Request) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar, assert_never
@@ -21,6 +22,7 @@ from antiphon.conversation import (
     visible_to_user,
 )
 from antiphon.generation.rounds import RoundEvent
+from antiphon.generation.tape import Tape
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.built_in import built_in
 from antiphon.wire.encrypted import SEPARATOR
@@ -83,6 +85,15 @@ class ResponseView:
     gated: frozenset[str] = frozenset()
     named: Mapping[str, McpName] = field(default_factory=dict)
     cite: Callable[[str], list[Annotation]] = _no_citations
+
+    def taped(self, tape: Tape) -> ResponseView:
+        """The view whose texts that are another each time are on the tape."""
+        encrypt, cite = self.encrypt, self.cite
+        return dataclasses.replace(
+            self,
+            encrypt=None if encrypt is None else lambda message: tape.made(lambda: encrypt(message), str),
+            cite=lambda text: tape.made(lambda: cite(text), list[Annotation]),
+        )
 
 
 @dataclass(slots=True)

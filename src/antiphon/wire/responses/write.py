@@ -17,7 +17,7 @@ from antiphon.wire.writer import JSON, StreamForm
 
 from .compaction import Compaction
 from .ending import ENDINGS, LAST, Ending, ResponseCancelled, message_of, response_error, response_usage
-from .event_schema import ResponseCreated, ResponseInProgress, ResponseQueued, StreamError, StreamEvent
+from .event_schema import ResponseCreated, ResponseFailed, ResponseInProgress, ResponseQueued, StreamError, StreamEvent
 from .mcp_items import ApprovedCall, Listing
 from .output import ItemMessages, Output, ResponseView
 from .schema import Response
@@ -60,6 +60,11 @@ class ResponseWriter:
     @property
     def over(self) -> bool:
         return self.response.status not in ("queued", "in_progress")
+
+    @property
+    def latest(self) -> list[StreamEvent]:
+        """What `events` or `fail` gave last."""
+        return self._step
 
     @property
     def entries(self) -> list[ItemMessages]:
@@ -124,10 +129,13 @@ class ResponseWriter:
         events = [] if self._created else self._begin()
         events += self._output.close()
         if isinstance(error, ResponseCancelled):
-            return [*unsent, *self._stamped([*events, *self._finish(Ending("cancelled"))])]
-        param = error.param if isinstance(error, RequestError) else None
-        events.append(StreamError(code=error.code, message=message_of(error), param=param))
-        return [*unsent, *self._stamped([*events, *self._finish(Ending("failed", error=response_error(error)))])]
+            events += self._finish(Ending("cancelled"))
+        else:
+            param = error.param if isinstance(error, RequestError) else None
+            events.append(StreamError(code=error.code, message=message_of(error), param=param))
+            events += self._finish(Ending("failed", error=response_error(error)))
+        self._step = [*unsent, *self._stamped(events)]
+        return self._step
 
     def _create(self) -> list[StreamEvent]:
         created, self._created = self._created, True
@@ -170,6 +178,16 @@ class ResponseWriter:
         return events
 
 
+def failed_events(response: Response, error: AntiphonError, number: int) -> list[StreamEvent]:
+    """The last events, from ``number`` on, of a response of which nothing more is known than that it cannot go on."""
+    failed = replace(response, status="failed", error=response_error(error))
+    param = error.param if isinstance(error, RequestError) else None
+    return [
+        StreamError(code=error.code, message=message_of(error), param=param, sequence_number=number),
+        ResponseFailed(response=failed, sequence_number=number + 1),
+    ]
+
+
 def events_bytes(events: list[StreamEvent]) -> bytes:
     return b"".join(map(event_bytes, events))
 
@@ -177,3 +195,17 @@ def events_bytes(events: list[StreamEvent]) -> bytes:
 def event_bytes(event: StreamEvent) -> bytes:
     """One server-sent event; its name is its type, as this API has it."""
     return named_event(str(event.__struct_config__.tag), encode(event))
+
+
+def numbered_bytes(event: StreamEvent) -> bytes:
+    """The same with its number as its id, which a browser that connects again sends as ``last-event-id``."""
+    return b"id: %d\n%b" % (event.sequence_number, event_bytes(event))
+
+
+def error_bytes(error: AntiphonError, number: int = -1) -> bytes:
+    """The last event of a stream that ends here, and not the response: ``number`` is that of the event before it.
+
+    So a client that goes on after it elsewhere misses nothing.
+    """
+    param = error.param if isinstance(error, RequestError) else None
+    return event_bytes(StreamError(code=error.code, message=message_of(error), param=param, sequence_number=number))

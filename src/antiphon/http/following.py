@@ -1,0 +1,105 @@
+"""Responses that another server may make: as they are now, their events, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from msgspec.structs import replace
+
+from antiphon.errors import AntiphonError, OverloadedError
+from antiphon.store.runs import published
+from antiphon.wire.responses.schema import Response
+
+from .context import Context
+from .journal import run_key
+from .runs import CANCEL
+
+LOOKS = 0.05
+"""Seconds between two looks at what another server has published."""
+PATIENCE = 60.0
+"""Seconds in which a response must end that is cancelled."""
+QUIET = 20
+"""Looks in a row at which nothing is new, before it is looked for who makes it."""
+
+
+async def latest(context: Context, owner: str, id: str) -> Response:
+    """The response as far as it is made. Raises `NotFoundError` where it is neither stored nor to be followed."""
+    run = context.runs.followed(owner, id)
+    if run is not None:
+        return run.response
+    response = (await context.archive.response(owner, id)).response
+    state = None
+    if response.status in ("queued", "in_progress"):
+        state = await context.stored_runs.state(run_key(owner, id))
+    if state is None or state.status == "over":
+        return await context.archive.finished(owner, id)
+    return replace(response, status=state.status)
+
+
+async def events_after(context: Context, owner: str, id: str, after: int = -1) -> AsyncGenerator[bytes, None] | None:
+    """The events of a response that is being made, or whose events are stored; None where there is no such."""
+    run = context.runs.followed(owner, id)
+    if run is not None and not run.recorded:
+        return run.follow(after)
+    if await context.stored_runs.state(run_key(owner, id)) is None:
+        return None
+    return events_of(context, owner, id, after)
+
+
+async def events_of(context: Context, owner: str, id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
+    """The events of a recorded response with a number above ``after``, until it is over, whoever makes it.
+
+    One that nobody makes any more is gone on with here.
+    """
+    key, sent = run_key(owner, id), after + 1
+    seen = number = quiet = 0
+    while True:
+        run = context.runs.followed(owner, id)
+        if run is not None:
+            try:
+                async with aclosing(run.follow(sent - 1)) as here:
+                    async for events in here:
+                        sent = len(run.log)
+                        yield events
+                return
+            except AntiphonError as error:
+                if error.code != "lease_lost":
+                    raise
+                seen = number = 0
+        batches = await context.stored_runs.batches(key, after=seen)
+        stored = published(batches)
+        new = stored[max(0, sent - number) :]
+        seen, number, quiet = seen + len(batches), number + len(stored), 0 if batches else quiet + 1
+        sent = max(sent, number)
+        if new:
+            yield b"".join(new)
+        if any(batch.over for batch in batches):
+            return
+        if quiet >= QUIET and await context.archive.store.lease(key) is None:
+            quiet = 0
+            if await context.stored_runs.state(key) is None:
+                return
+            context.runs.take_over(key)
+        await asyncio.sleep(LOOKS)
+
+
+async def stop(context: Context, owner: str, id: str) -> None:
+    """Cancels a response that is being made, here or elsewhere; returns when its end is stored.
+
+    Raises `OverloadedError` where it does not end: nobody makes it, and here nobody can.
+    """
+    key = run_key(owner, id)
+    for _ in range(round(PATIENCE / LOOKS)):
+        run = context.runs.get(owner, id)
+        if run is not None:
+            await run.cancel()
+            return
+        state = await context.stored_runs.state(key)
+        if state is None or state.status == "over":
+            return
+        if not await context.leases.signal(key, CANCEL):
+            context.runs.take_over(key)
+        await asyncio.sleep(LOOKS)
+    raise OverloadedError("The server that makes the response does not end it.", code="queue_timeout", retry_after=5)

@@ -1,0 +1,214 @@
+"""What one response publishes while it is made: stored first, in batches, and then there for who follows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+
+from antiphon.errors import AntiphonError, ConflictError, StoreError
+from antiphon.generation.tape import Input, Tape, pack_inputs
+from antiphon.store import Key, Lease, Leases, StoredRuns, Write
+from antiphon.store.runs import KIND, Batch, RunState, entry_of
+from antiphon.store.store import lease_lost
+from antiphon.wire.responses.event_schema import StreamEvent
+from antiphon.wire.responses.schema import Response
+from antiphon.wire.responses.write import numbered_bytes
+
+from .errors import INTERNAL
+from .exchange import FAULTS
+from .runs import Run
+
+MOST_WAITING = 256 * 2**10
+"""Bytes of events that wait to be stored; what is made after them waits, too."""
+
+Store = Callable[[Write], Awaitable[None]]
+"""Does a write, with what belongs to it in one transaction."""
+
+
+def run_key(owner: str, id: str) -> Key:
+    return Key(KIND, owner, id)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A run that another server left: its events so far are in the run's log, and what they depended on is here."""
+
+    run: Run
+    lease: Lease
+    inputs: Sequence[Input]
+
+
+class Journal:
+    """Stores what ``run`` publishes, under a lease. ``head`` is what another server needs to make it.
+
+    ``open`` stores its first write. ``left``: it is gone on with, and the events in the run's log are stored already.
+    Two writes are ``gather`` seconds apart, as those to a client are.
+    """
+
+    def __init__(
+        self,
+        runs: StoredRuns,
+        leases: Leases,
+        run: Run,
+        head: object,
+        open: Store,
+        *,
+        left: Left | None = None,
+        gather: float,
+    ) -> None:
+        self._gather = gather
+        self._runs = runs
+        self._leases = leases
+        self._run = run
+        self._head = head
+        self._open = open
+        self._lease = None if left is None else left.lease
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._inputs: list[Input] = []
+        self._response = run.response
+        self._next = len(run.log)
+        self._storing = asyncio.Lock()
+        self._flushing: asyncio.Future[None] | None = None
+        self._begun = left is not None
+        self.over = self.lost = False
+        self.tape = Tape(self._inputs_add, () if left is None else left.inputs)
+        run.recorded = True
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of it is stored."""
+        return self._begun
+
+    @property
+    def published(self) -> int:
+        """How many events are stored, and may be known to clients."""
+        return len(self._run.log)
+
+    def _inputs_add(self, one: Input) -> None:
+        self._inputs.append(one)
+
+    def publish(self, events: Sequence[StreamEvent], response: Response) -> asyncio.Future[None] | None:
+        """Takes events to store and to publish; those that were are passed over. What it returns is to be awaited."""
+        self._take(events, response)
+        if self._waiting and (self._flushing is None or self._flushing.done()):
+            self._flushing = asyncio.ensure_future(self._flush())
+        return asyncio.shield(self._flushing) if self._flushing and self._size >= MOST_WAITING else None
+
+    def _take(self, events: Sequence[StreamEvent], response: Response) -> None:
+        for event in events:
+            if event.sequence_number >= self._next:
+                self._waiting.append(numbered_bytes(event))
+                self._size += len(self._waiting[-1])
+                self._next = event.sequence_number + 1
+        self._response = response
+
+    async def _flush(self) -> None:
+        """Stores what waits until nothing does. What goes wrong ends the run."""
+        try:
+            while self._waiting:
+                await self._store()
+                await asyncio.sleep(self._gather)
+        except AntiphonError as error:
+            self._run.work.stop(error)
+        except Exception:  # noqa: BLE001 - nobody waits for it: the run itself must end
+            FAULTS.exception("%s is not stored", self._run.id)
+            self._run.work.stop(INTERNAL)
+
+    async def begin(self, events: Sequence[StreamEvent], response: Response) -> None:
+        """Stores the first events, and that the run is there, before this returns."""
+        self._take(events, response)
+        await _to_its_end(self._store())
+
+    async def end(self, events: Sequence[StreamEvent], response: Response, store: Store) -> None:
+        """Stores the last events with what ``store`` writes beside them, and publishes them. Nothing comes after.
+
+        Where that cannot be stored, the error is raised, and the events never were.
+        """
+        before = self._waiting[:], self._next
+        self._take(events, response)
+        try:
+            await _to_its_end(self._store(store, over=True))
+        except AntiphonError:
+            self._waiting, self._next = before
+            raise
+
+    async def stored(self) -> None:
+        """Returns when nothing is being stored."""
+        async with self._storing:
+            pass
+
+    async def hand_over(self) -> None:
+        """Another server goes on with it, from what is stored."""
+        await self.close()
+
+    async def discard(self) -> None:
+        """Its client left before it was over: nothing of it stays."""
+        await _to_its_end(self._discard())
+
+    async def _discard(self) -> None:
+        await self._stop_flushing()
+        async with self._storing:
+            if self._lease is not None and self._begun and not self.over and not self.lost:
+                await self._runs.store.delete(self._lease.key, lease=self._lease)
+                await self._runs.store.delete(Key("response", self._run.owner, self._run.id), lease=self._lease)
+                self.over = True
+
+    async def close(self) -> None:
+        """The lease ends; one of a run that is not over is for another server. A second time does nothing."""
+        await self._stop_flushing()
+        lease, self._lease = self._lease, None
+        if lease is None or self.lost:
+            return
+        over, self.lost = self.over or not self._begun, True
+        try:
+            await (self._leases.release(lease) if over else self._leases.abandon(lease))
+        except StoreError as error:
+            FAULTS.warning("the lease of %s runs out by itself: %s", self._run.id, error.code)
+
+    async def _stop_flushing(self) -> None:
+        """What waits is not stored any more; what is being stored is."""
+        async with self._storing:
+            self._waiting.clear()
+            self._inputs.clear()
+        if self._flushing is not None:
+            self._flushing.cancel()
+
+    async def _store(self, store: Store | None = None, *, over: bool = False) -> None:
+        async with self._storing:
+            if self.over or self.lost:
+                raise lease_lost()
+            events, inputs, response = self._waiting, self._inputs[:], self._response
+            self._waiting, self._size = [], 0
+            try:
+                await self._write(Batch(events, pack_inputs(inputs), over), store)
+            except BaseException as error:
+                self._waiting = events + self._waiting
+                self.lost = self.lost or (isinstance(error, ConflictError) and error.code == "lease_lost")
+                raise
+            del self._inputs[: len(inputs)]
+            self._begun, self.over = True, over
+            self._run.add(events, response)
+
+    async def _write(self, batch: Batch, store: Store | None) -> None:
+        entries, status = [entry_of(batch)], self._response.status
+        if self._lease is None:
+            self._lease = await self._claimed()
+        if not self._begun:
+            entries.insert(0, entry_of(self._head))
+            store = store or self._open
+        working = status if status in ("queued", "in_progress") else "in_progress"
+        write = self._runs.write(self._lease.key, RunState("over" if batch.over else working), self._lease, *entries)
+        await (store(write) if store is not None else self._runs.store.put_all(write))
+
+    async def _claimed(self) -> Lease:
+        key = run_key(self._run.owner, self._run.id)
+        lease = await self._leases.acquire(key, signalled=self._run.signalled, lost=self._run.lose)
+        assert lease is not None, "an id that is given twice"
+        return lease
+
+
+async def _to_its_end(work: Coroutine[None, None, None]) -> None:
+    """Runs to its end, also where who waits for it is cancelled."""
+    await asyncio.shield(asyncio.ensure_future(work))

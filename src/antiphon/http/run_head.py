@@ -1,0 +1,79 @@
+"""What another server needs to go on with a response: the request as it came, and what was decided for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+import msgspec
+
+from antiphon.conversation import Usage
+from antiphon.generation import TurnRequest
+from antiphon.store import pack, unpack
+from antiphon.wire.json import encode
+from antiphon.wire.responses.compaction import Compaction, Summary
+from antiphon.wire.responses.schema import Response
+
+from .gate.keys import Scope
+from .post import Post
+
+CARRIED = ("x-session-affinity", "traceparent")
+"""Headers of the request that count for the response."""
+
+
+class StoredCompaction(msgspec.Struct, frozen=True):
+    message: bytes
+    usage: Usage
+    encrypted: str
+
+    def read(self) -> Compaction:
+        return Compaction(Summary(unpack(self.message), self.usage), self.encrypted)
+
+
+class RunHead(msgspec.Struct, frozen=True, kw_only=True):
+    """``body`` is the request as it came in the dialect ``dialect``; ``response`` the response at its beginning.
+
+    ``before`` is how many items of the conversation were there; ``day`` is the prompt's.
+    """
+
+    body: bytes
+    dialect: str
+    headers: dict[str, str]
+    scopes: list[Scope]
+    stream: bool
+    response: bytes
+    day: date
+    call_key: str
+    before: int
+    compaction: StoredCompaction | None = None
+
+    def began(self) -> Response:
+        return msgspec.json.decode(self.response, type=Response)
+
+
+def head_of_run(
+    post: Post, response: Response, request: TurnRequest, *, before: int, compaction: Compaction | None
+) -> RunHead:
+    """``request`` is that of the first turn, ``before`` how many items of the conversation were there."""
+    exchange, today = post.exchange, request.conversation.settings.current_date
+    assert today is not None, "every prompt of a response has its day"
+    return RunHead(
+        body=post.body,
+        dialect=post.context.dialect.name,
+        headers=carried(exchange.headers),
+        scopes=sorted(exchange.principal.scopes),
+        stream=exchange.stream,
+        response=encode(response),
+        day=today,
+        call_key=request.call_key,
+        before=before,
+        compaction=None if compaction is None else _stored(compaction),
+    )
+
+
+def carried(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: headers[name] for name in CARRIED if name in headers}
+
+
+def _stored(compaction: Compaction) -> StoredCompaction:
+    return StoredCompaction(pack(compaction.summary.message), compaction.summary.usage, compaction.encrypted)
