@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from antiphon.errors import StoreError
 
 from .clock import steady_time
+from .holder import process_name
 from .store import Key, Lease, Store
 
 log = logging.getLogger("antiphon.store")
@@ -43,7 +43,7 @@ class Leases:
     """The leases of one holder, which is this process. They are renewed together, as long as there are any."""
 
     store: Store
-    holder: str = field(default_factory=lambda: secrets.token_hex(8))
+    holder: str = field(default_factory=process_name)
     seconds: float = SECONDS
     every: float = EVERY
     _held: dict[Key, _Held] = field(default_factory=dict)

@@ -1,7 +1,8 @@
 """Leases as rows of the SQLite store. Each function is called within one transaction, and reads the clock in it.
 
 Their times are seconds since the system started, which all processes of one machine share and nobody can set: rows of
-before a restart are over. A fence is a row's id, which SQLite never gives again.
+before a restart are over, and so are those of processes that are gone. A fence is a row's id, which SQLite never gives
+again.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
 
 from .clock import boot, steady_time
 from .faults import damaged
+from .holder import is_gone
 from .sqlite_records import key_of, names_of, text
 from .store import Key, Lease, lease_lost
 
@@ -23,8 +27,8 @@ _RELEASE = f"DELETE FROM lease WHERE fence = ? AND {_AT}"  # noqa: S608
 _INSERT = "INSERT INTO lease (kind, owner, name, holder, boot, since, ends) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _RENEW = "UPDATE lease SET boot = ?, since = ?, ends = ? WHERE fence = ?"
 _SIGNAL = "UPDATE lease SET signal = ? WHERE fence = ?"
-_OVER = """
-SELECT kind, owner, name FROM lease WHERE kind = ? AND NOT (boot = ? AND since <= ? AND ends > ?) ORDER BY fence LIMIT ?
+_ALL = """
+SELECT kind, owner, name, holder, boot = ? AND since <= ? AND ends > ? FROM lease WHERE kind = ? ORDER BY fence
 """
 
 
@@ -59,7 +63,7 @@ def find(connection: sqlite3.Connection, key: Key) -> Lease | None:
     if found is None:
         return None
     fence, holder, signal, started, since, ends = found
-    if _text(started) != boot() or not since <= steady_time() < ends:
+    if _text(started) != boot() or not since <= steady_time() < ends or is_gone(_text(holder)):
         return None
     return Lease(key, _text(holder), fence, _text(signal))
 
@@ -74,8 +78,10 @@ def signal(connection: sqlite3.Connection, key: Key, word: str) -> bool:
 
 def abandoned(connection: sqlite3.Connection, kind: str, limit: int) -> list[Key]:
     """See `Store.abandoned`."""
-    now = steady_time()
-    return [key_of(*found) for found in connection.execute(_OVER, (kind, boot(), now, now, limit))]
+    now, gone = steady_time(), lru_cache(is_gone)
+    rows = connection.execute(_ALL, (boot(), now, now, kind))
+    over = (key_of(*names) for *names, holder, lasts in rows if not lasts or gone(_text(holder)))
+    return list(islice(over, limit))
 
 
 def check(connection: sqlite3.Connection, lease: Lease | None) -> None:
