@@ -12,6 +12,7 @@ from types import ModuleType
 
 from antiphon.config import ToolsConfig
 from antiphon.errors import ConfigError, near
+from antiphon.errors.extras import require
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
 from antiphon.tools.browser import Backend, Browser, Corpus, SearxNG, Web
 from antiphon.tools.mcp import (
@@ -77,9 +78,7 @@ def client_servers(config: ToolsConfig) -> ClientServers | None:
         raise ConfigError(f"tools.client_mcp_networks: {error}", code="mcp_config") from error
     if not config.client_mcp:
         return None
-    if importlib.util.find_spec("mcp") is None:
-        hint = "Install antiphon[mcp]."
-        raise ConfigError("tools.client_mcp needs a package that is not here", code="mcp_config", hint=hint)
+    require("mcp", "mcp", "tools.client_mcp")
     return ClientServers(networks)
 
 
@@ -99,6 +98,7 @@ async def open_toolbox(
         for name in dict.fromkeys(settings.names):
             sets.append(await stack.enter_async_context(aclosing(_open(name, settings, tools))))
         if settings.mcp is not None:
+            require("mcp", "mcp", "tools.mcp")
             for name, server in mcp_servers(settings.mcp).items():
                 connected = await McpToolSet.connect(
                     name, server, settings.mcp_limits, host=host, tokens=settings.mcp_tokens

@@ -11,8 +11,8 @@ import typer
 
 from antiphon.conversation import TRAINED, ResponseFormat, ToolChoice, ToolNamespace, ToolSpec
 from antiphon.errors import RequestError
+from antiphon.errors.extras import extra
 from antiphon.grammar import ReplyShape
-from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Tokenizer, decode, encode_pieces
 from antiphon.wire.chat.schema import FunctionDefinition
 from antiphon.wire.definitions import read_function
@@ -38,6 +38,8 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Print the grammar of a reply, or check a text against it (exit code 1: the text leaves it)."""
+    with extra("local", "antiphon grammar"):  # after --help, which needs no extra
+        from antiphon.grammar.compiler import Vocabulary, compile_grammar
     loaded = configure(config, model=model, format=format, chat_template=chat_template)
     selected = select_format(loaded.config, named=format)
     tokenizer: Tokenizer = selected.tokenizer or ByteTokenizer(dict.fromkeys([*selected.format.controls, END]))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from antiphon.errors import ConfigError
+from antiphon.errors.extras import extra
 
 from .validate import Profile
 
@@ -16,12 +16,6 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="An error of the command itself as JSON.")] = False,
 ) -> None:
     """Serve diagnostics, hovers, formatting and an outline to an editor, over standard input and output."""
-    try:
-        from antiphon.editors.server import TranscriptServer  # of an extra, which may be absent
-    except ImportError:
-        raise ConfigError(
-            "the language server needs an extra that is not installed",
-            code="lsp_missing",
-            hint="pip install 'antiphon[lsp]'",
-        ) from None
+    with extra("lsp", "the language server"):
+        from antiphon.editors.server import TranscriptServer
     TranscriptServer(harmony=profile is Profile.HARMONY).start_io()

@@ -11,6 +11,7 @@ import typer
 
 from antiphon.catalog.toolbox import ToolSettings, mcp_servers, tool_settings
 from antiphon.errors import ConfigError, NotFoundError, near
+from antiphon.errors.extras import extra
 from antiphon.tools.mcp import McpHost, McpServer, McpToolSet, TokenStore
 from antiphon.tools.mcp.fault import readable_scopes
 
@@ -47,11 +48,8 @@ def command(
 
 def serve() -> None:
     """Serves over stdio. Raises `ConfigError` without the SDK, which is an optional extra."""
-    try:
+    with extra("mcp", "the MCP server"):
         from antiphon.mcp_server.server import serve
-    except ImportError as error:
-        hint = "pip install 'antiphon[mcp]'"
-        raise ConfigError(f"the library for MCP is missing: {error}", code="mcp_config", hint=hint) from error
     serve()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
+from antiphon.errors.extras import extra
 from antiphon.tokens import Tokenizer
 
 from .grammar import Grammar
@@ -28,7 +29,7 @@ def matcher(format: HasGrammar, shape: ReplyShape, tokenizer: Tokenizer, end_ids
 
     Errors: `RequestError` for a shape that cannot be enforced, with its place.
     """
-    # Only here does this room need llguidance.
-    from .compiler import Vocabulary, compile_grammar
+    with extra("local", "a grammar"):
+        from .compiler import Vocabulary, compile_grammar
 
     return compile_grammar(format.grammar(shape), Vocabulary(tokenizer, end_ids)).matcher()

@@ -206,7 +206,9 @@ class HubSource:
             from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
         except ImportError:
             raise ModelError(
-                f"hf:{self.repository} needs huggingface_hub", code="model_not_fetched", hint="pip install antiphon[hf]"
+                f"hf:{self.repository} needs huggingface_hub",
+                code="model_not_fetched",
+                hint="pip install 'antiphon[hf]'",
             ) from None
         try:
             return Path(hf_hub_download(self.repository, self.path, local_dir=folder))

@@ -165,7 +165,7 @@ def converted(entry: ModelEntry, file: Path) -> Path:
         # An optional extra with a slow import, and seldom needed.
         from .bert_gguf import bert_to_gguf
     except ImportError:
-        hint = "pip install antiphon[local]"
+        hint = "pip install 'antiphon[local]'"
         raise ModelError(f"{file.name} needs gguf to convert it", code="model_not_converted", hint=hint) from None
     return bert_to_gguf(file)
 

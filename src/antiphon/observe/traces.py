@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from antiphon.conversation import TurnEnded
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.errors.extras import extra
 
 from . import genai
 
@@ -17,15 +18,13 @@ if TYPE_CHECKING:
 class Tracing:
     """Makes the spans of turns. ``provider`` None: the one that the process has set up.
 
-    Raises `ConfigError` (``traces_missing``) without the extra ``antiphon[traces]``.
+    Raises `ConfigError` (``extra_missing``) without the extra ``antiphon[traces]``.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
-        try:  # An optional extra.
+        with extra("traces", "the spans of turns"):
             from opentelemetry import trace
             from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-        except ImportError:
-            raise _missing() from None
         self._tracer = trace.get_tracer("antiphon", tracer_provider=provider)
         self._kind = trace.SpanKind.SERVER
         self._failed = trace.StatusCode.ERROR
@@ -86,19 +85,12 @@ class Exported:
 
 
 def _provider(endpoint: str, service: str) -> SdkTracerProvider:
-    try:  # An optional extra.
+    with extra("traces", "the spans of turns"):
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError:
-        raise _missing() from None
+
     provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
     return provider
-
-
-def _missing() -> ConfigError:
-    return ConfigError(
-        "traces need an extra that is not installed", code="traces_missing", hint="pip install 'antiphon[traces]'"
-    )

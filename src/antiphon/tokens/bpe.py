@@ -63,7 +63,9 @@ def o200k_harmony(backend: Backend = "auto") -> TableTokenizer:
     if encode is None:
         if backend == "splintr":
             raise TokenError(
-                "splintr is not installed, or not exact", code="backend_unavailable", hint="pip install splintr-rs"
+                "splintr is not installed, or not exact",
+                code="backend_unavailable",
+                hint="pip install 'antiphon[fast]'",
             )
         encode = _tiktoken(ranks)
     controls = {Control(_NAMED.get(id, f"<|reserved_{id}|>")): id for id in range(_RANKS, _SIZE)}

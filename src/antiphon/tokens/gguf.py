@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 
 from antiphon.errors import TokenError
+from antiphon.errors.extras import extra
 
 from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, sentencepiece_bytes
 from .hf_ids import library_ids
@@ -148,7 +149,8 @@ def gguf_name(metadata: Metadata) -> str:
 
 def _encoder(tokens: Sequence[str], merges: Sequence[str], pre: PreTokenizer) -> EncodeText:
     # Here and not above, so that importing the room stays light: the library costs tens of milliseconds.
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    with extra("local", "the vocabulary of a GGUF file"):
+        from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
     size = len(tokens)
     vocabulary = {token: id for id, token in reversed(list(enumerate(tokens)))}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from antiphon.errors import Position, TokenError
+from antiphon.errors.extras import extra
 
 from .bytelevel import bytes_of_letters, sentencepiece_bytes
 from .hf_ids import library_ids
@@ -27,7 +28,8 @@ def hf_tokenizer(text: str) -> TableTokenizer:
     ``vocabulary_not_covered``.
     """
     # Here and not above, so that importing the room stays light: the library costs tens of milliseconds.
-    from tokenizers import Tokenizer
+    with extra("hf", "a tokenizer.json"):
+        from tokenizers import Tokenizer
 
     document = _document(text)
     controls, texts = _added(document)

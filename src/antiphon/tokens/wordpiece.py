@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from antiphon.errors.extras import extra
+
 from .bytelevel import sentencepiece_bytes
 from .hf_ids import library_ids
 from .pieces import Control
@@ -24,7 +26,8 @@ def wordpiece_tokenizer(name: str, tokens: Sequence[str], controls: Mapping[Cont
     A word that the vocabulary cannot spell is one ``[UNK]``, which is therefore no control.
     """
     # Here and not above, so that importing the room stays light: the library costs tens of milliseconds.
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    with extra("local", "the vocabulary of a GGUF file"):
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     controls = {control: id for control, id in controls.items() if control.spelling != _UNKNOWN}
     ids = set(controls.values())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from antiphon.engines.kind import ANY_TASK, DEFAULT_CONTEXT, EngineSettings, ModelSpec, Task
+from antiphon.errors.extras import require
 
 from .model_file import ModelFile
 from .settings import DEFAULT_SLOTS, LlamaCppSettings, Pooling
@@ -45,6 +46,7 @@ class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
         )
 
     async def open(self, model: ModelSpec) -> LlamaCppEngine:
+        require("xllamacpp", "local", "the embedded engine")
         # A configuration is read far more often than an engine is started, and this takes long to import.
         from .engine import LlamaCppEngine
 

@@ -21,13 +21,11 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from llguidance import LLMatcher
-
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, UnsupportedError
 
 from .exact import subschemas
-from .patterns import all_except
+from .patterns import all_except, engine_fault
 
 SPELLING = re.compile(r"<\|[a-z]")
 NO_CONTROL = r"^(?:[^<]|(?:<+\|)*<+(?:[^<|]|\|[^<a-z]))*(?:<+\|)*<*$"
@@ -159,7 +157,7 @@ class _Exclusion:
         if _PREFIX.fullmatch(pattern):
             return f"{pattern}[^<]*$"
         both = {"type": "string", "pattern": pattern, "allOf": [{"type": "string", "pattern": SPELLING.pattern}]}
-        if not LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(both)):
+        if not engine_fault(both):
             raise self._spells("what matches a pattern of names")
         return pattern
 

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from llguidance import LLMatcher
-
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError
+
+from .patterns import engine_fault
 
 EXACT = 2**53
 """Up to here every integer is a double of its own."""
@@ -112,8 +112,7 @@ def is_step(value: float | Decimal) -> bool:
     digits = "".join(map(str, Decimal(str(value)).as_tuple().digits)).strip("0")
     if not SMALLEST < value < LARGEST or int(digits or 0) > MOST_STEP:
         return False
-    grammar = LLMatcher.grammar_from_json_schema({"type": "number", "multipleOf": float(value)})
-    return not LLMatcher.validate_grammar(grammar)
+    return not engine_fault({"type": "number", "multipleOf": float(value)})
 
 
 def _is_exact(value: Any) -> bool:

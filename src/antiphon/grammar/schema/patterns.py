@@ -19,8 +19,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import jsonschema_rs
-from llguidance import LLMatcher
 
+from antiphon.errors.extras import extra
 from antiphon.grammar.text import quote
 
 LOOKS_AROUND = re.compile(r"(?:^|[^\\])(?:\\\\)*(?:\(\?<?[=!]|\\[1-9bB]|\\k<)")
@@ -40,7 +40,10 @@ def is_regular(pattern: str) -> bool:
 
 
 def engine_fault(schema: dict[str, Any]) -> str:
-    """What the engine has against a schema, in its own words; empty where it takes it."""
+    """What the engine has against a schema, in its own words; empty where it takes it. Needs the extra ``local``."""
+    with extra("local", "a grammar"):
+        from llguidance import LLMatcher
+
     return str(LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema)))
 
 

