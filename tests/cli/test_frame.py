@@ -43,6 +43,13 @@ def test_the_version_command_answers(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, f"antiphon {__version__}\n")
 
 
+def test_python_m_antiphon_is_the_program(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "antiphon", "--version"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout == f"antiphon {__version__}\n"
+
+
 def test_the_help_lists_every_command(tmp_path: Path) -> None:
     done = in_process("--help", home=tmp_path)
     assert done.returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from antiphon.version import __version__
@@ -12,6 +13,7 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"antiphon {__version__}")
         return
+    gc.disable()  # what is imported stays: to look through it again and again would be a tenth of a short command
     from .app import run  # after the version, which must not wait for it
 
     sys.exit(run(sys.argv[1:]))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from antiphon.config import FILE, LoadedConfig, load_config
-
 from .choices import Dialect, Types
+
+if TYPE_CHECKING:
+    from antiphon.config import LoadedConfig
 
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="Another configuration file.", dir_okay=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -36,6 +37,9 @@ McpOption = Annotated[
 
 def configure(file: Path | None = None, **flags: Any) -> LoadedConfig:
     """The configuration under these flags; a keyword's ``__`` stands for the dot of its key."""
+    # The tables of the configuration import every room that they configure, and some commands need none.
+    from antiphon.config import FILE, load_config
+
     environ = dict(os.environ)
     if file:
         environ[FILE] = str(file)

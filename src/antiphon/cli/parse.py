@@ -12,7 +12,6 @@ from antiphon.conversation import Incident, Message, MessageEnded, MessageStarte
 from antiphon.conversation.json import message_json
 from antiphon.errors import RequestError
 from antiphon.formats import Format
-from antiphon.formats.openchatml import OpenChatML, begins_transcript
 from antiphon.tokens import Piece
 
 from .excerpt import PlacedPieces, RecentText
@@ -47,7 +46,9 @@ def command(
     if selected is None:
         loaded = configure(config, model=model, format=format, chat_template=chat_template)
         selected = select_format(loaded.config, named=format, ids=tokens)
-    if isinstance(selected.format, OpenChatML) and not tokens:
+    if selected.format.name == "openchatml" and not tokens:
+        from antiphon.formats.openchatml import begins_transcript  # other formats need not wait for it
+
         begun, source = first(source)
         whole = whole or begins_transcript(begun)
     pieces = pieces_of(source, selected, ids=tokens)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from antiphon.config import Config, ModelEntry, find_entry
-from antiphon.models.sources import Progress
 from antiphon.models.store import InstalledModel, ModelStore
 
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
+from .progress import progress_bar
 
 
 def command(
@@ -51,20 +49,3 @@ def pull_missing(config: Config) -> None:
     if entry.engine.needs_file and entry.source and store.path(name, entry) is None:
         print(f"fetching {name} ({megabytes(entry.size) or entry.source}) once", file=sys.stderr)
         pull(store, name, entry)
-
-
-@contextmanager
-def progress_bar(name: str, size: int | None) -> Iterator[Progress]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    # Rich takes longer to import than a pull that finds its model takes.
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bar
-
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=size)
-        yield lambda done, total: bar.update(task, completed=done, total=total or size)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from antiphon.catalog.describe import recognized
-from antiphon.catalog.format_choice import KNOWN_CONTROLS, choose_format, known_formats
-from antiphon.catalog.loading import with_flags
-from antiphon.config import Config, find_entry
 from antiphon.errors import ConfigError, ModelError, RequestError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
-from antiphon.models.store import ModelStore
-from antiphon.models.text import ModelText, read_model_text
 from antiphon.tokens import Tokenizer, o200k_harmony
 
 from .choices import Dialect, Types
+
+if TYPE_CHECKING:
+    from antiphon.config import Config
+    from antiphon.models.text import ModelText
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +48,9 @@ def select_format(config: Config, *, named: str | None, ids: bool = False) -> Se
 
     ``ids`` requires the model's vocabulary in any case. Raises `ModelError` when its file is needed and not here.
     """
+    # All formats together take long to import, and Harmony alone needs none of the others.
+    from antiphon.catalog.format_choice import KNOWN_CONTROLS, known_formats
+
     if named and not ids:
         # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
         return SelectedFormat(known_formats().get(named, () if named == "openchatml" else KNOWN_CONTROLS), None)
@@ -58,6 +60,14 @@ def select_format(config: Config, *, named: str | None, ids: bool = False) -> Se
 
 def model_format(config: Config) -> tuple[Format, ModelText]:
     """The configured model's format, and what its files say. Raises `ModelError` when they are not here."""
+    # What reads a model's files takes long to import, and a format that is named needs none of it.
+    from antiphon.catalog.describe import recognized
+    from antiphon.catalog.format_choice import choose_format, known_formats
+    from antiphon.catalog.loading import with_flags
+    from antiphon.config import find_entry
+    from antiphon.models.store import ModelStore
+    from antiphon.models.text import read_model_text
+
     name, entry = find_entry(config.model, config.entries)
     entry = with_flags(entry, config)
     path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)

@@ -10,15 +10,14 @@ from typing import IO, BinaryIO
 
 from antiphon.errors import ConfigError
 
+from .progress import progress_bar
+
 CHUNK = 1 << 18
 """Bytes that are read at once."""
 
 
 def chunks(file: Path) -> Iterator[bytes]:
     """The bytes of a file, part by part; ``-`` is standard input. Raises `ConfigError` when it cannot be read."""
-    # The bar's module brings the model store with it.
-    from .pull import progress_bar
-
     try:
         with opened(file) as source, progress_bar(file.name, length(file)) as progress:
             done = 0

@@ -24,10 +24,11 @@ from antiphon.generation import RoundEvent
 from antiphon.tokens import spell
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 
+from .answer import answer_form
 from .app import print_error
 from .pretty import UNSAFE
 from .talk import Partner, Talk, hear
-from .transcript import answer_form, transcript_json
+from .transcript import transcript_json
 
 HELP = """\
 /system TEXT   the system message (without a text: nothing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -10,19 +9,13 @@ import msgspec
 
 from antiphon.conversation import (
     Conversation,
-    FinishReason,
     Incident,
     ReasoningEffort,
     Settings,
     ToolSpec,
-    TurnEnded,
-    visible_to_user,
 )
 from antiphon.conversation.json import MessageJson, message_json, message_of
 from antiphon.errors import ParseError, Position
-from antiphon.generation import RoundEvent
-
-from .talk import messages_of
 
 
 class TranscriptMessage(MessageJson, frozen=True, forbid_unknown_fields=True):
@@ -111,31 +104,6 @@ def read_chat_request(source: object) -> Conversation:
 
 def incident_form(incident: Incident) -> IncidentForm:
     return IncidentForm(incident.code, incident.position, incident.text)
-
-
-class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One answer: ``text`` is what an end user may see of it."""
-
-    text: str
-    messages: tuple[MessageJson, ...]
-    incidents: tuple[IncidentForm, ...]
-    finish_reason: FinishReason | msgspec.UnsetType = msgspec.UNSET
-    usage: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-
-
-def answer_form(events: Sequence[RoundEvent]) -> AnswerForm:
-    """One answer as JSON; without ``finish_reason`` and ``usage`` when it was stopped."""
-    messages = messages_of(events)
-    ended = next((event for event in events if isinstance(event, TurnEnded)), None)
-    return AnswerForm(
-        text="\n".join(message.text for message in messages if visible_to_user(message)),
-        messages=tuple(map(message_json, messages)),
-        incidents=tuple(incident_form(event) for event in events if isinstance(event, Incident)),
-        finish_reason=ended.reason if ended else msgspec.UNSET,
-        usage={"prompt_tokens": ended.usage.prompt_tokens, "completion_tokens": ended.usage.completion_tokens}
-        if ended
-        else msgspec.UNSET,
-    )
 
 
 def transcript_json(conversation: Conversation) -> str:

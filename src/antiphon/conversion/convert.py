@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from antiphon.catalog.format_choice import KNOWN_CONTROLS, known_formats
 from antiphon.conversation import Conversation, Loss, Message
 from antiphon.errors import NotFoundError, ParseError, RenderError, near
 from antiphon.formats.openchatml.finding import Place
@@ -67,6 +66,8 @@ def target_named(name: str) -> Target:
     """Raises `NotFoundError` with near names."""
     if name in TARGETS:
         return TARGETS[name]()
+    from antiphon.catalog.format_choice import KNOWN_CONTROLS, known_formats  # all templates take long to import
+
     formats = known_formats()
     if name in formats.names:
         return TemplateTarget(formats.get(name, KNOWN_CONTROLS))
@@ -89,6 +90,8 @@ def source_named(name: str, *, lenient: bool = False) -> Source:
             return JsonSource(lambda survey: JSON[survey.form](survey))
         case _ if name in JSON:
             return JsonSource(JSON[name])
+    from antiphon.catalog.format_choice import known_formats  # all templates take long to import
+
     hint = "A chat template is one way." if name in known_formats().names else near(name, SOURCES)
     raise NotFoundError(f"{name!r} cannot be read back", code="format_not_found", hint=hint)
 

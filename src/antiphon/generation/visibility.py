@@ -5,7 +5,6 @@ from __future__ import annotations
 from antiphon.errors import Position, VisibilityError
 from antiphon.formats import Format
 from antiphon.formats.raw import RawFormat
-from antiphon.formats.template.reply_format import ReplyFormat
 
 from .plan import Draft
 
@@ -30,6 +29,9 @@ def check_visible(draft: Draft, *, reveals: bool) -> None:
 
 def may_think(format: Format) -> bool:
     """Whether replies of the format may have reasoning. Of a format that nothing is known of they may."""
+    # The room of templates takes long to import, and a conversation of another format is read without it.
+    from antiphon.formats.template.reply_format import ReplyFormat
+
     if isinstance(format, ReplyFormat):
         return format.replies.reasoning is not None
     return not isinstance(format, RawFormat)
