@@ -155,6 +155,13 @@ chaos-cluster: model postgres ## fifty kills -9 of three servers over one Postgr
 mutants: setup   ## small faults of the source that no test finds: make mutants MUTANTS=300 SEED=1 ROOMS="gate store"; goes on where it was
 	$(BIN)/python tests/mutants/run.py --count $(or $(MUTANTS),300) --seed $(or $(SEED),1) --workers $(WORKERS) $(if $(ROOMS),--rooms $(ROOMS))
 
+.PHONY: package released
+released: setup  ## whether TAG is the tag of this version, and the changelog has a section for it
+	@$(BIN)/python tests/package/released.py "$(TAG)"
+
+package: setup   ## wheel and sdist: reproducible, complete, typed, and used in empty environments on each Python that is here
+	$(BIN)/python tests/package/run.py
+
 lock: setup      ## resolve the dependencies of pyproject.toml anew
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --strip-extras --extra dev --build-deps-for editable --generate-hashes --allow-unsafe \
@@ -162,4 +169,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf .venv .oracles .clients .vllm .ray .lmdeploy .peers .suites .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist .venv .oracles .clients .vllm .ray .lmdeploy .peers .suites .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

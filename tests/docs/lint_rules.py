@@ -64,7 +64,7 @@ With [pre-commit](https://pre-commit.com):
 ```yaml
 repos:
   - repo: https://example.org/antiphon  # where this repository is
-    rev: v0.1.0
+    rev: v0.2.0
     hooks:
       - id: antiphon-fmt
       - id: antiphon-lint

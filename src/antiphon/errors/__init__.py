@@ -59,7 +59,7 @@ class AntiphonError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.code = code or self.default_code
+        self.code: str = code or self.default_code
         self.position = position
         self.hint = hint
 

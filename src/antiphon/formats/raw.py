@@ -39,8 +39,8 @@ class RawFormat:
 
     name = "raw"
     framed = False
-    arguments = frozenset[str]()
-    defaults = SamplingDefaults()
+    arguments: frozenset[str] = frozenset()
+    defaults: SamplingDefaults = SamplingDefaults()
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class RawFormat:
         spelled: bool = False,
     ) -> None:
         self.controls = controls
-        self.begin = tuple(begin)
-        self.end = tuple(end)
-        self.stops = tuple(stops)
+        self.begin: tuple[Control, ...] = tuple(begin)
+        self.end: tuple[Piece, ...] = tuple(end)
+        self.stops: tuple[Control, ...] = tuple(stops)
         self._spelled = spelled
 
     def render(

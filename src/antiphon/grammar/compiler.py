@@ -52,9 +52,9 @@ class Vocabulary:
 
     def __init__(self, tokenizer: Tokenizer, end_ids: Collection[int]) -> None:
         """``end_ids`` are the model's own end tokens, with which a turn ends."""
-        self.controls = tokenizer.controls
-        self.end_ids = frozenset(end_ids)
-        self.size = tokenizer.size
+        self.controls: Mapping[Control, int] = tokenizer.controls
+        self.end_ids: frozenset[int] = frozenset(end_ids)
+        self.size: int = tokenizer.size
         tokens = _Tokens(tokenizer)
         self._texts = tokens.tokens[: tokenizer.size]
         self.tokens = LLTokenizer(

@@ -26,7 +26,7 @@ class Matcher:
     def __init__(self, start: LLMatcher) -> None:
         self._matcher = start
         self._violation: Violation | None = None
-        self.position = 0
+        self.position: int = 0
 
     def consume(self, ids: Sequence[int]) -> Violation | None:
         """Takes the ids in order; the first that the grammar does not allow, now or in an earlier call."""

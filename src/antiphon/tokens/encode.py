@@ -36,7 +36,7 @@ class SegmentMemo:
 
     def __init__(self, capacity: int = 2_000_000) -> None:
         self.capacity = capacity
-        self.size = 0
+        self.size: int = 0
         self._segments: OrderedDict[Segment, tuple[int, ...]] = OrderedDict()
         # For counting and dropping, which are several steps; looking up is one step each and needs none.
         self._lock = Lock()

@@ -72,7 +72,7 @@ class Router:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.limits = limits or ToolLimits()
+        self.limits: ToolLimits = limits or ToolLimits()
         self.clock = clock
         self._tools: dict[str, CheckedTool] = {}
         self._results = ResultMemory(self.limits.remembered)
