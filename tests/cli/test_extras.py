@@ -31,6 +31,12 @@ PLAIN = f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))\n"
 
 OF_AN_EXTRA = {
     "antiphon.editors.server": "lsp",
+    "antiphon.engines.grpc.client": "grpc",
+    "antiphon.engines.grpc.engine": "grpc",
+    "antiphon.engines.grpc.mlx": "grpc",
+    "antiphon.engines.grpc.sglang": "grpc",
+    "antiphon.engines.grpc.trtllm": "grpc",
+    "antiphon.engines.grpc.vllm": "grpc",
     "antiphon.generation.compile": "local",
     "antiphon.grammar.compiler": "local",
     "antiphon.grammar.ending": "local",
@@ -38,6 +44,14 @@ OF_AN_EXTRA = {
     "antiphon.grammar.following": "local",
     "antiphon.mcp_server.server": "mcp",
     "antiphon.models.bert_gguf": "local",
+    "antiphon.ray.deployments": "ray",
+    "antiphon.ray.handles": "ray",
+    "antiphon.ray.router": "ray",
+    "antiphon.store.postgres": "postgres",
+    "antiphon.store.postgres_faults": "postgres",
+    "antiphon.store.postgres_leases": "postgres",
+    "antiphon.store.postgres_records": "postgres",
+    "antiphon.store.postgres_schema": "postgres",
     "antiphon.tools.mcp.answers": "mcp",
     "antiphon.tools.mcp.connection": "mcp",
     "antiphon.tools.mcp.http": "mcp",
@@ -77,6 +91,11 @@ WAYS_IN = {
         "from antiphon.config import Config; from antiphon.catalog.toolbox import client_servers as use;"
         "from msgspec.structs import replace; use(replace(Config().tools, client_mcp=True))",
     ),
+    "an engine over gRPC": (
+        "grpc",
+        "import asyncio; from antiphon.engines.grpc import Grpc;asyncio.run(Grpc(url='grpc://127.0.0.1:1').open(None))",
+    ),
+    "a store": ("postgres", "from antiphon.store.opening import store_at as use; use('postgresql://127.0.0.1:1/x')"),
     "a faster o200k": ("fast", "from antiphon.tokens import o200k_harmony as use; use('splintr')"),
 }
 """What a program calls, and the extra that it then needs."""

@@ -1,4 +1,4 @@
-"""`make released TAG=v0.2.0`: exit code 1 where the tag is not of this version, or the changelog has no section of it."""
+"""`make released TAG=v0.2.0`: exit code 1 where the tag or the changelog is not of this version."""
 
 from __future__ import annotations
 
