@@ -20,7 +20,7 @@ FRONT = frozenset(
 )
 """Typer, and what it brings."""
 HELP = frozenset("annotated_doc attr attrs markdown_it mdurl pygments rich shellingham typer".split())
-TEXT = FRONT | {"msgspec", "jsonschema_rs", "yaml", "cython_runtime", "splintr", "tiktoken", "regex"}
+TEXT = FRONT | {"msgspec", "jsonschema_rs", "yaml", "cython_runtime"}
 CORE = frozenset("cli conversation errors formats grammar tokens version".split())
 CHATS = frozenset("config engines generation plugins store tenancy tools wire".split())
 """What reading a chat request as the server reads it takes."""

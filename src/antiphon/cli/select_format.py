@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +21,17 @@ if TYPE_CHECKING:
     from antiphon.models.text import ModelText
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SelectedFormat:
-    """A format and its vocabulary; ``tokenizer`` None: it is written as text and needs none."""
+    """A format and its vocabulary, which ``load`` gives; None: it is written as text and needs none."""
 
     format: Format
-    tokenizer: Tokenizer | None
+    load: Callable[[], Tokenizer | None]
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """Loaded when it is first used: gpt-oss's takes a tenth of a second, and text needs no ids."""
+        return self.load()
 
 
 def select_harmony(
@@ -36,7 +43,7 @@ def select_harmony(
     """
     if named == "harmony" and model is None:
         format = Harmony(dialect=(dialect or Dialect.A).value, types=(types or Types.REFERENCE).value)
-        return SelectedFormat(format, o200k_harmony())
+        return SelectedFormat(format, o200k_harmony)
     if dialect or types:
         option = "--dialect" if dialect else "--types"
         raise RequestError(f"{option} is Harmony's alone", hint="Name the format harmony, and no model.")
@@ -53,9 +60,9 @@ def select_format(config: Config, *, named: str | None, ids: bool = False) -> Se
 
     if named and not ids:
         # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
-        return SelectedFormat(known_formats().get(named, () if named == "openchatml" else KNOWN_CONTROLS), None)
+        return SelectedFormat(known_formats().get(named, () if named == "openchatml" else KNOWN_CONTROLS), lambda: None)
     format, text = model_format(config)
-    return SelectedFormat(format, text.tokenizer)
+    return SelectedFormat(format, lambda: text.tokenizer)
 
 
 def model_format(config: Config) -> tuple[Format, ModelText]:
