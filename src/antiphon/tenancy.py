@@ -74,7 +74,7 @@ class FairRoom:
         self._turns: dict[str, int] = {}
         """When each owner last had a turn, the latest last; a newcomer comes before who had the latest of all."""
         self._turn = 0
-        self.running = 0
+        self.running: int = 0
 
     @property
     def waiting(self) -> int:
@@ -196,7 +196,7 @@ class DomainGate:
     def __init__(self, size: Callable[[bool], int], *, shared: bool = False, domain: str | None = None) -> None:
         """``domain`` is that of what the cache holds already; None: nothing."""
         self.shared = shared
-        self.apart = False
+        self.apart: bool = False
         self._domain = domain
         self._room = FairRoom(lambda: size(self.apart))
 

@@ -30,8 +30,9 @@ NEEDS = {
     ("mcp", "serve"): "mcp",
 }
 """Commands without extras, and the extra that each says it needs."""
-PUBLIC = ("conversation", "errors", "library")
-"""The packages of what ``import antiphon`` offers."""
+LIBRARY = ("app", "model", "opening", "options", "reply", "sync", "text")
+PUBLIC = ("antiphon.conversation.", "antiphon.errors.", *(f"antiphon.library.{name}." for name in LIBRARY))
+"""Where that which ``import antiphon`` offers is defined."""
 
 
 class Failed(Exception):
@@ -159,9 +160,8 @@ def check_types(tools: Environment, installed: Path) -> None:
 
 
 def is_public(name: str) -> bool:
-    """Whether ``import antiphon`` offers the name, or it is of a package whose values those take or give."""
-    _, *names = name.split(".")
-    return len(names) == 1 or names[0] in PUBLIC
+    """Whether ``import antiphon`` offers the name, or it is of a module where one of those is defined."""
+    return name.count(".") == 1 or name.startswith(PUBLIC)
 
 
 def main() -> int:

@@ -56,7 +56,7 @@ class Catalog:
         self._forget = forget
         self._changed = changed
         self._pulls: dict[str, Pull] = {}
-        self.names = tuple(dict.fromkeys(find_entry(name, entries)[0] for name in listed))
+        self.names: tuple[str, ...] = tuple(dict.fromkeys(find_entry(name, entries)[0] for name in listed))
 
     @property
     def default(self) -> str | None:

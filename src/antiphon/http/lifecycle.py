@@ -43,12 +43,12 @@ class Lifecycle:
     """``loading`` while the first model loads; ``draining`` once the server is stopping."""
 
     def __init__(self) -> None:
-        self.loading = False
+        self.loading: bool = False
         self._first_load_pending = False
         self._load_error: AntiphonError | None = None
         self._on_first_load: Callable[[AntiphonError | None], None] | None = None
-        self.draining = False
-        self.drained = asyncio.Event()
+        self.draining: bool = False
+        self.drained: asyncio.Event = asyncio.Event()
         self.works: set[Work] = set()
 
     def check(self) -> None:

@@ -56,7 +56,7 @@ class Outbox:
         self._due = self._written
         # One timer a stream, set anew only when it fires: an event must not cost a timer.
         self._timer = self._loop.call_later(patience, self._keep_alive)
-        self.closed = False
+        self.closed: bool = False
         self.error: AntiphonError | None = None
 
     @property

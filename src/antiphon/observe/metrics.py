@@ -40,23 +40,27 @@ class Metrics:
         def histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
             return Histogram(f"antiphon_{name}", meaning, labels, buckets=buckets, registry=registry)
 
-        self.requests = counter("requests", "Requests answered.", "route", "method", "status")
-        self.seconds = histogram("request_seconds", "From a request to its whole answer.", WHOLE, "route")
-        self.clients_gone = counter("clients_gone", "Clients that hung up before their answer was whole.")
-        self.refused_connections = counter("connections_refused", "Connections ended by a limit or an error.", "code")
-        self.ignored_fields = counter("ignored_fields", "Unknown fields in requests, which were ignored.")
-        self.turns = counter("turns", "Choices made, by why they ended.", "model", "reason")
-        self.prompt_tokens = counter("prompt_tokens", "Tokens of prompts.", "model")
-        self.cached_tokens = counter("cached_tokens", "Tokens of prompts that the engine had in its cache.", "model")
-        self.completion_tokens = counter("completion_tokens", "Tokens that models wrote.", "model")
-        self.incidents = counter("incidents", "Repairs of what models wrote.", "code")
-        self.first_token = histogram(
+        self.requests: Counter = counter("requests", "Requests answered.", "route", "method", "status")
+        self.seconds: Histogram = histogram("request_seconds", "From a request to its whole answer.", WHOLE, "route")
+        self.clients_gone: Counter = counter("clients_gone", "Clients that hung up before their answer was whole.")
+        self.refused_connections: Counter = counter(
+            "connections_refused", "Connections ended by a limit or an error.", "code"
+        )
+        self.ignored_fields: Counter = counter("ignored_fields", "Unknown fields in requests, which were ignored.")
+        self.turns: Counter = counter("turns", "Choices made, by why they ended.", "model", "reason")
+        self.prompt_tokens: Counter = counter("prompt_tokens", "Tokens of prompts.", "model")
+        self.cached_tokens: Counter = counter(
+            "cached_tokens", "Tokens of prompts that the engine had in its cache.", "model"
+        )
+        self.completion_tokens: Counter = counter("completion_tokens", "Tokens that models wrote.", "model")
+        self.incidents: Counter = counter("incidents", "Repairs of what models wrote.", "code")
+        self.first_token: Histogram = histogram(
             "time_to_first_token_seconds", "From a request to the first event.", FIRST, "model"
         )
-        self.between_tokens = histogram(
+        self.between_tokens: Histogram = histogram(
             "inter_token_seconds", "Between tokens, on average of an event.", BETWEEN, "model"
         )
-        self.running = Gauge("antiphon_turns_running", "Turns in an engine now.", ["model"], registry=registry)
+        self.running: Gauge = Gauge("antiphon_turns_running", "Turns in an engine now.", ["model"], registry=registry)
 
     def follow(self, *, queue: Callable[[], tuple[int, int]], models: Callable[[], Iterable[Model]]) -> None:
         """From now on a scrape also reports how many requests run and wait, and how the loaded engines are."""

@@ -58,14 +58,16 @@ class Toolbox:
     """
 
     def __init__(self, sets: Sequence[ToolSet], limits: ToolLimits | None = None) -> None:
-        self.sets = tuple(sets)
+        self.sets: tuple[ToolSet, ...] = tuple(sets)
         tools = [tool for one in self.sets for tool in one.tools]
         specs = tuple(spec for one in self.sets for spec in one.specs)
         builtins = tuple(namespace for one in self.sets for namespace in one.builtins)
-        self.offer = Offer(specs, builtins, Router(tools, limits))
+        self.offer: Offer = Offer(specs, builtins, Router(tools, limits))
         aliases = as_functions(tools, builtins)
         functions = [tool for tool in tools if tool.recipient in {spec.recipient for spec in specs}]
-        self.functions = Offer((*specs, *(alias.spec for alias in aliases)), (), Router([*functions, *aliases], limits))
+        self.functions: Offer = Offer(
+            (*specs, *(alias.spec for alias in aliases)), (), Router([*functions, *aliases], limits)
+        )
 
     @property
     def router(self) -> Router:

@@ -76,7 +76,7 @@ class Keyring:
     """
 
     def __init__(self, keys: Iterable[Key] | None = None) -> None:
-        self.open = keys is None
+        self.open: bool = keys is None
         self._hold(keys or ())
 
     def replace(self, keys: Iterable[Key]) -> None:

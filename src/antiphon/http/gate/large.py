@@ -29,7 +29,7 @@ class BodyRoom:
 
     def __init__(self, large: LargeWork) -> None:
         self._large = large
-        self.size = 0
+        self.size: int = 0
         self._taken = 0
 
     def take(self, size: int) -> None:
@@ -51,7 +51,7 @@ class LargeWork:
         _return_large_blocks()
         self._rules = rules
         self._one = ThreadPoolExecutor(1, thread_name_prefix="large-request")
-        self.bytes = 0
+        self.bytes: int = 0
         """Of all large bodies that are here."""
 
     @property

@@ -20,7 +20,7 @@ class Bucket:
 
     def __init__(self, rate: int, now: float) -> None:
         self.rate = rate
-        self.taken = 0
+        self.taken: int = 0
         """Since it was `settle`d last."""
         self._level = float(rate)
         self._at = now
