@@ -142,6 +142,7 @@ class Stream:
         events = []
         while (event := await self.next()) is not None:
             events.append(event)
+        self.close()
         return events
 
     def close(self) -> None:

@@ -96,6 +96,7 @@ WAYS_IN = {
         "import asyncio; from antiphon.engines.grpc import Grpc;asyncio.run(Grpc(url='grpc://127.0.0.1:1').open(None))",
     ),
     "a store": ("postgres", "from antiphon.store.opening import store_at as use; use('postgresql://127.0.0.1:1/x')"),
+    "a cluster": ("ray", "from antiphon.ray import app"),
     "a faster o200k": ("fast", "from antiphon.tokens import o200k_harmony as use; use('splintr')"),
 }
 """What a program calls, and the extra that it then needs."""

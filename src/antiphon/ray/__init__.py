@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from antiphon.errors.extras import extra
+
 if TYPE_CHECKING:
     from .deployments import app as app
     from .deployments import two_tier as two_tier
@@ -19,4 +21,6 @@ APPLICATIONS = ("app", "two_tier")
 def __getattr__(name: str) -> object:
     if name not in APPLICATIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(".deployments", __name__), name)
+    with extra("ray", f"antiphon.ray:{name}"):
+        deployments = import_module(".deployments", __name__)
+    return getattr(deployments, name)
