@@ -10,6 +10,7 @@ TESTS ?= tests
 # "same" draws the same examples for property tests at every run.
 EXAMPLES ?= untimed
 CORPORA ?=
+CHROMIUM ?= $(shell command -v chromium)
 BIN := .venv/bin
 READY := .venv/.ready
 ORACLES := .oracles/.ready
@@ -40,6 +41,7 @@ model: setup     ## fetch the default models into the cache (nothing to do when 
 
 test: check model oracles postgres ## everything that must pass: lint, types, import contracts, tests
 	$(BIN)/pytest -q -n $(WORKERS) --hypothesis-profile=$(EXAMPLES) $(TESTS)
+	@if [ -x "$(CHROMIUM)" ] && command -v npm > /dev/null; then $(MAKE) --no-print-directory test-browser; else echo "The playground was not looked at: there is no chromium, or no npm (make test-browser installs it)."; fi
 
 postgres:        ## PostgreSQL and pgbouncer, which tests of the store start; installed where apt is and they are not
 	@tests/kit/postgres.sh
@@ -134,6 +136,18 @@ check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) 
 test-editors:    ## the TextMate grammar of OpenChatML, by the engine that VS Code has (needs node and npm)
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund --silent && npm test --silent
 
+.PHONY: test-browser playground-vendor
+test-browser: setup tests/browser/node_modules ## the playground in a real browser; screenshots of each state in .playground (needs node and npm)
+	@[ -x "$(CHROMIUM)" ] || apt-get install --yes --quiet --no-install-recommends chromium
+	PYTHONPATH=tests $(BIN)/python tests/browser/check.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground
+
+tests/browser/node_modules: tests/browser/package-lock.json
+	cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
+playground-vendor: ## the playground's libraries by js/playground/package-lock.json, with their licences, into the package
+	cd js/playground && npm ci --ignore-scripts --no-audit --no-fund --silent && node vendor.js
+
 fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothing undocumented
 	$(BIN)/python tests/clients/fuzz_api.py
 
@@ -169,4 +183,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf dist .venv .oracles .clients .vllm .ray .lmdeploy .peers .suites .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist .venv .oracles .clients .playground .vllm .ray .lmdeploy .peers .suites .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

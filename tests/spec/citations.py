@@ -21,7 +21,7 @@ PAGE = "docs/decisions.md"
 FOLDERS = ("src", "tests", "docs", "examples", "bench", "js")
 FILES = ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml")
 SUFFIXES = frozenset({".py", ".md", ".toml", ".txt", ".json", ".js", ".mjs", ".ts"})
-DATA = "tests/vectors/"
+OTHERS = re.compile(r"^tests/vectors/|(?:^|/)node_modules/|/playground/static/vendor/")
 """Texts of others, which cite nothing."""
 
 _DECISION = r"(?:A-[A-Z]\d{1,2}|[A-Z]-\d{1,2})"
@@ -83,7 +83,7 @@ def files(root: Path) -> Iterator[Path]:
     yield from (path for name in FILES if (path := root / name).is_file())
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in SUFFIXES and not path.relative_to(root).as_posix().startswith(DATA) and path.is_file():
+            if path.suffix in SUFFIXES and not OTHERS.search(path.relative_to(root).as_posix()) and path.is_file():
                 yield path
 
 

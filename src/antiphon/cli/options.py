@@ -27,6 +27,12 @@ TemplateOption = Annotated[
 DialectOption = Annotated[Dialect | None, typer.Option(help="Harmony's dialect; a when none is named.")]
 TypesOption = Annotated[Types | None, typer.Option(help="How Harmony writes the types of tools.")]
 
+PlaygroundOption = Annotated[
+    bool | None, typer.Option("--playground/--no-playground", help="A page for browsers, at / and /playground.")
+]
+WorkersOption = Annotated[
+    int | None, typer.Option(help="Processes that answer at the one port, over one engine.", min=1)
+]
 ToolsOption = Annotated[
     str | None, typer.Option("--tools", help="Tools that run here: browser, python, or Python files; with commas.")
 ]

@@ -23,8 +23,10 @@ from .options import (
     JsonOption,
     McpOption,
     ModelOption,
+    PlaygroundOption,
     TemplateOption,
     ToolsOption,
+    WorkersOption,
     configure,
     print_json,
 )
@@ -54,9 +56,8 @@ def command(
     ollama: Annotated[
         bool | None, typer.Option("--ollama", help="Listen at 127.0.0.1:11434 too, where Ollama's clients look.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes that answer at the one port, over one engine.", min=1)
-    ] = None,
+    workers: WorkersOption = None,
+    playground: PlaygroundOption = None,
     tools: ToolsOption = None,
     mcp: McpOption = None,
     dialect: Annotated[
@@ -78,7 +79,7 @@ def command(
         config, model=model, format=format, chat_template=chat_template,
         server__host=host, server__port=port, server__without_keys=without_keys,
         server__expose_reasoning=expose_reasoning, server__tls_cert=tls_cert, server__tls_key=tls_key,
-        server__origins=origins, server__ollama=ollama, server__workers=workers,
+        server__origins=origins, server__ollama=ollama, server__workers=workers, server__playground=playground,
         engine__context=context, engine__slots=slots, engine__threads=threads, tools__names=tools, tools__mcp=mcp,
         dialect__name=dialect, dialect__strict=strict_seed,
         log__access=access_log, log__form=log_form,

@@ -19,7 +19,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ``wires``: further APIs, between commas, by the names that installed packages give them. ``ollama`` listens at
     127.0.0.1 on ``ollama_port`` too, where the clients of Ollama look for it. ``gather``: seconds between two writes of
     one stream; what is sampled in between is sent as one. ``workers`` processes answer at the one port;
-    they share the embedded engines, and the limits hold over all of them.
+    they share the embedded engines, and the limits hold over all of them. ``playground``:
+    browsers get a page at ``/`` and ``/playground``.
     """
 
     host: str = "127.0.0.1"
@@ -37,3 +38,4 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ollama_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 11434
     gather: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1
+    playground: bool = True

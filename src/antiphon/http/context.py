@@ -32,6 +32,9 @@ from .rules import Rules
 from .runs import Runs
 from .source import ModelSource, ServerTools
 
+REASONING, HIDDEN = "x-antiphon-reasoning", "hidden"
+"""The header by which a client declines reasoning that it may see."""
+
 
 @dataclass(slots=True)
 class Traffic:
@@ -89,7 +92,9 @@ class Context:
         return datetime.fromtimestamp(self.clock(), UTC).date()
 
     def reveals(self, exchange: Exchange) -> bool:
-        """Whether this request's client may see the model's reasoning."""
+        """Whether this request's client may see the model's reasoning, and does not say that it wants none of it."""
+        if exchange.headers.get(REASONING) == HIDDEN:
+            return False
         return self.rules.expose_reasoning or Scope.DEBUG in exchange.principal.scopes
 
     async def model(self, name: str | None) -> Model:

@@ -20,6 +20,8 @@ PREFIXES = ("/v1", "", "/v1/v1")
 
 OPEN = ("/health", "/livez", "/ping", "/readyz", "/version")
 PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in OPEN) | {"/", "/api/version"}
+PLAYGROUND = "/playground"
+"""Its files are everybody's; what the page does with a key are requests like others."""
 METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
 """For the scope admin. Everything else is inference, routes of tomorrow too."""
 
@@ -52,7 +54,9 @@ class Access:
             await exchange.refusal(error)(scope, receive, send)
 
     def _is_public(self, path: str) -> bool:
-        return path in PUBLIC or (self._rules.public_metrics and path in METRICS)
+        if path in PUBLIC or path == PLAYGROUND or path.startswith(f"{PLAYGROUND}/"):
+            return True
+        return self._rules.public_metrics and path in METRICS
 
     async def _limited(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         owner = exchange.owner

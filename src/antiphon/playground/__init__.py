@@ -1,0 +1,1 @@
+"""The playground: a page for browsers, as static files of the package, and its routes."""

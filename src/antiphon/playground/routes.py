@@ -1,0 +1,68 @@
+"""The playground: ``/playground`` and its files, and ``/`` for browsers. Other clients find at ``/`` what they know."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+from antiphon.errors import NotFoundError
+from antiphon.http.gate.access import PLAYGROUND as PLACE
+
+from .files import POLICY, StaticFile, static_file
+
+PAGE = "index.html"
+HEADERS = {
+    "content-security-policy": POLICY,
+    "cache-control": "no-cache",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+def playground_routes() -> list[Route]:
+    return [
+        BrowserRoute("/", page, methods=["GET"]),
+        Route(PLACE, page, methods=["GET"]),
+        Route(f"{PLACE}/{{name:path}}", file, methods=["GET"]),
+    ]
+
+
+class BrowserRoute(Route):
+    """A route for those that list ``text/html`` in their ``accept``; for others it is not there."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            return Match.NONE, {}
+        wants = "text/html" in Headers(scope=scope).get("accept", "")
+        return super().matches(scope) if wants else (Match.NONE, {})
+
+
+async def page(request: Request) -> Response:
+    found = static_file(PAGE)
+    assert found is not None
+    return _answer(request, found)
+
+
+async def file(request: Request) -> Response:
+    name = request.path_params["name"]
+    if not name:
+        return RedirectResponse(f"../{PLACE.strip('/')}")
+    found = static_file(name)
+    if found is None or name == PAGE:
+        raise NotFoundError("The playground has no such file.", code="unknown_url")
+    return _answer(request, found)
+
+
+def _answer(request: Request, found: StaticFile) -> Response:
+    headers = {**HEADERS, "etag": found.tag, "vary": "accept, accept-encoding"}
+    if found.tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["content-encoding"] = "gzip"
+        return Response(found.compressed, headers=headers, media_type=found.media_type)
+    return Response(found.plain, headers=headers, media_type=found.media_type)

@@ -1,0 +1,195 @@
+// The chat: messages, tool calls, and the field to write in.
+import { html, Component, copy, seconds, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
+import { Markdown } from "./markdown.js";
+import { t } from "./strings.js";
+import { calls, textOf } from "./turn.js";
+
+const SHOWN = 60;
+
+export function ChatView({ chat }) {
+  const path = chat.path();
+  const [more, setMore] = useState(0);
+  const from = Math.max(0, path.length - SHOWN - more);
+  const list = useRef(null);
+  const follow = useRef(true);
+  useLayoutEffect(() => {
+    if (follow.current) list.current.scrollTop = list.current.scrollHeight;
+  });
+  useEffect(() => { setMore(0); follow.current = true; }, [chat.current.id]);
+  const scrolled = ({ target }) => { follow.current = target.scrollHeight - target.scrollTop - target.clientHeight < 40; };
+  return html`<div class="chat">
+    <div class="messages" ref=${list} onScroll=${scrolled} tabindex="0" role="log" aria-label=${t("chat")} aria-busy=${chat.running ? "true" : "false"}>
+      ${path.length === 0 && html`<p class="hint">${t("empty")}</p>`}
+      ${from > 0 && html`<button type="button" onClick=${() => { follow.current = false; setMore(more + SHOWN); }}>${t("earlier", { count: from })}</button>`}
+      ${path.slice(from).map((node) => html`<${Message} key=${node.id} node=${node} version=${node.version} chat=${chat}
+        count=${chat.siblings(node).length} last=${node.id === chat.current.leaf} running=${chat.running?.node === node} />`)}
+    </div>
+    <${Writer} chat=${chat} />
+  </div>`;
+}
+
+class Message extends Component {
+  shouldComponentUpdate(next) {
+    return ["node", "version", "count", "last", "running"].some((name) => next[name] !== this.props[name]);
+  }
+
+  render({ node, chat, last }) {
+    return node.role === "user" ? html`<${UserMessage} node=${node} chat=${chat} />` : html`<${Answer} node=${node} chat=${chat} last=${last} />`;
+  }
+}
+
+function Versions({ node, chat }) {
+  const all = chat.siblings(node);
+  const place = all.findIndex((one) => one.id === node.id);
+  if (all.length < 2) return null;
+  return html`<span class="versions">
+    <button type="button" class="small" aria-label=${t("previous")} disabled=${place === 0} onClick=${() => chat.select(all[place - 1])}>‹</button>
+    ${place + 1}/${all.length}
+    <button type="button" class="small" aria-label=${t("next")} disabled=${place === all.length - 1} onClick=${() => chat.select(all[place + 1])}>›</button>
+  </span>`;
+}
+
+function UserMessage({ node, chat }) {
+  const [text, setText] = useState(null);
+  const [all, setAll] = useState(false);
+  const sent = (event) => {
+    event.preventDefault();
+    setText(null);
+    chat.say(text, node.parent);
+  };
+  const shown = all ? node.text : node.text.slice(0, 20_000);
+  return html`<article class="message user" aria-label=${t("you")}>
+    ${text === null
+      ? html`<div class="body plain" dir="auto">${shown}</div>
+        ${shown.length < node.text.length && html`<button type="button" onClick=${() => setAll(true)}>${t("showAll", { count: node.text.length })}</button>`}`
+      : html`<form onSubmit=${sent}><textarea aria-label=${t("edit")} dir="auto" rows="3" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>
+        <button type="submit">${t("save")}</button> <button type="button" onClick=${() => setText(null)}>${t("cancel")}</button></form>`}
+    <footer><${Versions} node=${node} chat=${chat} />
+      <button type="button" class="small" onClick=${() => setText(node.text)}>${t("edit")}</button>
+      <button type="button" class="small" onClick=${() => copy(node.text)}>${t("copy")}</button></footer>
+  </article>`;
+}
+
+function Answer({ node, chat, last }) {
+  const over = !["waiting", "streaming"].includes(node.status);
+  return html`<article class="message answer" aria-label=${t("assistant")} data-status=${node.status} data-node=${node.id}>
+    ${!over && !textOf(node) && html`<${Thinking} node=${node} />`}
+    ${over && node.usage?.reasoning > 0 && html`<p class="hint">${t("thought", { time: seconds(node.times.first ?? 0), count: node.usage.reasoning })}</p>`}
+    ${chat.debug && node.reasoning && html`<details class="reasoning"><summary>${t("reasoning")}</summary><div class="plain" dir="auto">${node.reasoning}</div></details>`}
+    ${groups(node.items).map((group, place) => Array.isArray(group)
+      ? html`<div class="cards" key=${place}>${group.map((item) => html`<${Card} item=${item} node=${node} chat=${chat} live=${!over} open=${over && last} />`)}</div>`
+      : html`<div key=${place} class=${group.phase === "commentary" ? "preamble" : "body"}><${Markdown} text=${group.text} /></div>`)}
+    ${node.status === "stopped" && html`<p class="hint" role="status">${t("stopped", { count: node.events ?? 0 })}</p>`}
+    ${node.status === "interrupted" && html`<p class="hint">${t("interrupted")}</p>`}
+    ${node.status === "done" && !["", "stop", "tool_calls"].includes(node.finish) && html`<p class="hint">${t("cutShort", { reason: node.finish })}</p>`}
+    ${node.error && html`<${Failure} node=${node} chat=${chat} />`}
+    ${over && html`<footer><${Versions} node=${node} chat=${chat} />
+      <button type="button" class="small" onClick=${() => chat.again(node)}>${t("regenerate")}</button>
+      <button type="button" class="small" onClick=${() => copy(textOf(node))}>${t("copy")}</button>
+      ${node.usage && html`<span class="hint">${t("usage", node.usage)}</span>`}</footer>`}
+  </article>`;
+}
+
+// Texts one by one, calls that follow one another together.
+function groups(items) {
+  const found = [];
+  for (const item of items) {
+    if (item.kind === "text") found.push(item);
+    else if (Array.isArray(found.at(-1))) found.at(-1).push(item);
+    else found.push([item]);
+  }
+  return found;
+}
+
+function Thinking({ node }) {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => tick((count) => count + 1), 200);
+    return () => clearInterval(timer);
+  }, []);
+  return html`<p class="hint">${t(node.status === "waiting" ? "waiting" : "thinking", { time: seconds(Date.now() - node.started) })}</p>`;
+}
+
+function Card({ item, node, chat, live, open }) {
+  const problem = live ? "" : problemOf(item.arguments);
+  const asks = item.kind === "call" && item.result === undefined && open;
+  return html`<section class="card" aria-label=${`${t("toolCall")} ${item.name}`}>
+    <p class="title"><code>${item.name}</code> <span class="state">${live ? "…" : item.state}</span></p>
+    <pre class="plain" tabindex="0" dir="auto" aria-label=${t("arguments")}>${item.arguments}</pre>
+    ${problem && html`<p class="problem">${t("notJson")}: ${problem}</p>`}
+    ${item.result !== undefined && html`<details><summary>${t("result")}</summary><pre class="plain" tabindex="0" dir="auto">${String(item.result)}</pre></details>`}
+    ${asks && html`<${ResultForm} item=${item} node=${node} chat=${chat} />`}
+  </section>`;
+}
+
+function problemOf(text) {
+  try {
+    JSON.parse(text || "{}");
+    return "";
+  } catch (error) {
+    return error.message;
+  }
+}
+
+function ResultForm({ item, node, chat }) {
+  const [text, setText] = useState("");
+  const given = (event) => {
+    event.preventDefault();
+    chat.give(node, item, text);
+  };
+  return html`<form onSubmit=${given}>
+    <label>${t("giveResult", { name: item.name })}<textarea rows="2" dir="auto" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
+    <button type="submit">${calls(node).filter((one) => one.result === undefined).length > 1 ? t("result") : t("sendResults")}</button>
+  </form>`;
+}
+
+function Failure({ node, chat }) {
+  const { kind, message, until, code, requestId } = node.error;
+  const [now, setNow] = useState(Date.now());
+  const left = Math.max(0, Math.ceil((until - now) / 1000)) || 0;
+  useEffect(() => {
+    if (!until) return undefined;
+    const timer = setInterval(() => setNow(Date.now()), 250);
+    return () => clearInterval(timer);
+  }, [until]);
+  const word = { rate: "rate", lost: "lost", busy: "busy", loading: "loading", offline: "offline", cut: "cut", key: "keyWrong" }[kind] ?? "refused";
+  return html`<div class="failure" role="alert" data-kind=${kind}>
+    <p>${t(word, { message })} ${code && html`<code>${code}</code>`}</p>
+    ${requestId && html`<p class="hint">${t("requestId", { id: requestId })}</p>`}
+    <button type="button" disabled=${left > 0} onClick=${() => chat.again(node)}>${left > 0 ? t("countdown", { count: left }) : t("retry")}</button>
+  </div>`;
+}
+
+function Writer({ chat }) {
+  const [text, setText] = useState("");
+  const [problem, setProblem] = useState("");
+  const send = (event) => {
+    event?.preventDefault();
+    if (!text.trim() || chat.running) return;
+    const wrong = wrongSetting(chat.current.settings);
+    setProblem(wrong);
+    if (wrong) return;
+    setText("");
+    chat.say(text);
+  };
+  const pressed = (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
+    if (event.key === "Escape" && chat.running) chat.stop();
+  };
+  return html`<form class="writer" onSubmit=${send}>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <textarea id="message" aria-label=${t("message")} placeholder=${t("message")} rows="2" dir="auto" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${pressed}></textarea>
+    ${chat.running
+      ? html`<button type="button" key="stop" onClick=${() => chat.stop()}>${t("stop")}</button>`
+      : html`<button type="submit" key="send" disabled=${!text.trim()}>${t("send")}</button>`}
+  </form>`;
+}
+
+function wrongSetting(settings) {
+  for (const name of ["tools", "schema"]) {
+    if (!settings[name].trim()) continue;
+    const problem = problemOf(settings[name]) || (name === "tools" && !Array.isArray(JSON.parse(settings.tools)) ? "[…]" : "");
+    if (problem) return `${t(name)}: ${t("badJson", { error: problem })}`;
+  }
+  return "";
+}

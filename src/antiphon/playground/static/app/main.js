@@ -1,0 +1,96 @@
+// The page: its bar, its views, and the state of the server.
+import { html, render, batched, useEffect, useRef, useState } from "./ui.js";
+import { call, setKey } from "./api.js";
+import { Chat } from "./chat.js";
+import { ChatView } from "./chat_view.js";
+import { Rail } from "./rail.js";
+import { Settings } from "./settings.js";
+import { current, t } from "./strings.js";
+import { WireView } from "./wire_view.js";
+
+const VIEWS = { chat: ChatView, wire: WireView };
+const POLL = 2000;
+
+const server = { state: "starting", models: [], wrong: false };
+const draw = batched(() => render(html`<${Page} />`, document.getElementById("app")), 30);
+const chat = new Chat(() => {
+  if (Object.values(chat.current.nodes).some((node) => node.error?.kind === "key")) server.state = "key";
+  draw();
+});
+
+async function connect() {
+  try {
+    await call("/health", { method: "GET" });
+    const listed = await call("/v1/models", { method: "GET" });
+    server.models = listed.data.map((one) => one.id);
+    server.state = "ready";
+    server.wrong = false;
+  } catch (error) {
+    server.wrong = error.kind === "key" && server.state === "key";
+    server.state = { key: "key", loading: "loading", offline: "offline" }[error.kind] ?? "busy";
+    server.message = error.message;
+    if (server.state !== "key") setTimeout(connect, POLL);
+  }
+  draw();
+}
+
+function viewNamed() {
+  const name = location.hash.slice(1);
+  return name in VIEWS ? name : "chat";
+}
+
+function Page() {
+  const [panel, setPanel] = useState("");
+  const name = viewNamed();
+  const toggle = (which) => setPanel(panel === which ? "" : which);
+  return html`<div class="page" data-panel=${panel} onKeyDown=${(event) => event.key === "Escape" && setPanel("")}>
+    <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.getElementById("content").focus(); }}>${t("skip")}</a>
+    <header class="bar">
+      <button type="button" class="drawer" aria-expanded=${panel === "rail" ? "true" : "false"} onClick=${() => toggle("rail")}>${t("conversations")}</button>
+      <h1>Antiphon</h1>
+      <nav class="views" aria-label=${t("views")}>${Object.keys(VIEWS).map((one) => html`<a key=${one} href=${`#${one}`} aria-current=${one === name ? "page" : "false"}>${t(one)}</a>`)}</nav>
+      <button type="button" class="gear" aria-expanded=${panel === "settings" ? "true" : "false"} onClick=${() => toggle("settings")}>${t("settings")}</button>
+    </header>
+    ${chat.debug && html`<p class="debug" role="status">${t("debugOn")}</p>`}
+    <${State} />
+    <div class="columns">
+      <${Rail} chat=${chat} chosen=${() => { setPanel(""); location.hash = "chat"; }} />
+      <main id="content" tabindex="-1"><${VIEWS[name]} chat=${chat} models=${server.models} /></main>
+      ${panel === "settings" && html`<aside aria-label=${t("settings")}><${Settings} chat=${chat} models=${server.models} redraw=${draw} />
+        <button type="button" onClick=${() => setPanel("")}>${t("close")}</button></aside>`}
+    </div>
+    ${server.state === "key" && html`<${KeyDialog} />`}
+  </div>`;
+}
+
+function State() {
+  if (!["loading", "offline", "busy"].includes(server.state)) return null;
+  return html`<p class="banner" role="status" data-state=${server.state}>${t(server.state, { message: server.message })}
+    <button type="button" onClick=${connect}>${t("retry")}</button></p>`;
+}
+
+function KeyDialog() {
+  const dialog = useRef(null);
+  const field = useRef(null);
+  useEffect(() => { if (!dialog.current.open) dialog.current.showModal(); }, []);
+  const given = (event) => {
+    event.preventDefault();
+    setKey(field.current.value.trim());
+    for (const node of Object.values(chat.current.nodes)) if (node.error?.kind === "key") node.error.kind = "refused";
+    connect();
+  };
+  return html`<dialog ref=${dialog} aria-labelledby="key-title" onCancel=${(event) => event.preventDefault()}>
+    <form onSubmit=${given}><h2 id="key-title">${t("keyTitle")}</h2><p>${t("keyNote")}</p>
+      ${server.wrong && html`<p class="problem" role="alert">${t("keyWrong")}</p>`}
+      <label>${t("keyLabel")}<input type="password" autocomplete="off" ref=${field} required /></label>
+      <button type="submit">${t("use")}</button></form></dialog>`;
+}
+
+document.getElementById("app").replaceChildren(); // What stood there for browsers without JavaScript.
+document.documentElement.lang = current();
+addEventListener("hashchange", draw);
+addEventListener("offline", () => { server.state = "offline"; draw(); });
+addEventListener("online", connect);
+draw();
+chat.load();
+connect();

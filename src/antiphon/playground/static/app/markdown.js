@@ -1,0 +1,91 @@
+// A model's text as a document: Markdown, then DOMPurify; no HTML of its own, no images, no addresses but plain links.
+import { Marked } from "../vendor/marked.js";
+import DOMPurify from "../vendor/purify.js";
+import { html, useLayoutEffect, useMemo, useRef, useState, Component } from "./ui.js";
+import { t } from "./strings.js";
+
+const LONGEST_BLOCK = 20_000;
+const LONGEST_SHOWN = 60_000;
+const TAGS = "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre strong table tbody td th thead tr ul".split(" ");
+
+const escaped = (text) => text.replace(/[&<>"']/g, (one) => `&#${one.codePointAt(0)};`);
+const marked = new Marked({
+  gfm: true,
+  renderer: {
+    html: ({ text }) => escaped(text),
+    image: ({ href, text }) => `<code>${escaped(`![${text}](${href})`)}</code>`,
+    checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
+  },
+});
+
+function linkChecked(node) {
+  if (node.tagName !== "A") return;
+  const target = node.getAttribute("href") ?? "";
+  if (!/^(https?:|mailto:)/i.test(target)) {
+    node.removeAttribute("href");
+    return;
+  }
+  node.setAttribute("target", "_blank");
+  node.setAttribute("rel", "noopener noreferrer nofollow");
+}
+DOMPurify.addHook("afterSanitizeAttributes", linkChecked);
+
+export function fragmentOf(text) {
+  return DOMPurify.sanitize(marked.parse(text), {
+    ALLOWED_TAGS: TAGS, ALLOWED_ATTR: ["href", "start"], ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false,
+    RETURN_DOM_FRAGMENT: true,
+  });
+}
+
+// Cut at blank lines outside of fences, so that a stream draws its last part only.
+export function blocksOf(text) {
+  const blocks = [];
+  let current = [];
+  let fence = "";
+  for (const line of text.split("\n")) {
+    const mark = line.match(/^ {0,3}(`{3,}|~{3,})/)?.[1] ?? "";
+    if (fence) {
+      if (mark.startsWith(fence)) fence = "";
+    } else if (mark) {
+      fence = mark;
+    }
+    if (!fence && line.trim() === "" && current.length) {
+      blocks.push(current.join("\n"));
+      current = [];
+    } else if (current.length || line.trim() !== "") {
+      current.push(line);
+    }
+  }
+  if (current.length) blocks.push(current.join("\n"));
+  return blocks;
+}
+
+class Block extends Component {
+  shouldComponentUpdate(next) {
+    return next.text !== this.props.text;
+  }
+
+  render({ text }) {
+    return text.length > LONGEST_BLOCK ? html`<pre class="plain" dir="auto" tabindex="0">${text}</pre>` : html`<${Marked1} text=${text} />`;
+  }
+}
+
+function Marked1({ text }) {
+  const place = useRef(null);
+  useLayoutEffect(() => {
+    const fragment = fragmentOf(text);
+    for (const pre of fragment.querySelectorAll("pre, table")) pre.setAttribute("tabindex", "0");
+    place.current.replaceChildren(fragment);
+  }, [text]);
+  return html`<div class="block" dir="auto" ref=${place}></div>`;
+}
+
+export function Markdown({ text }) {
+  const [all, setAll] = useState(false);
+  const shown = all ? text : text.slice(0, LONGEST_SHOWN);
+  const blocks = useMemo(() => blocksOf(shown), [shown]);
+  return html`<div class="markdown">
+    ${blocks.map((block, place) => html`<${Block} key=${place} text=${block} />`)}
+    ${shown.length < text.length && html`<button type="button" onClick=${() => setAll(true)}>${t("showAll", { count: text.length })}</button>`}
+  </div>`;
+}

@@ -1,0 +1,48 @@
+// The settings of a conversation.
+import { html, useRef } from "./ui.js";
+import { LANGUAGES, choose, current, t } from "./strings.js";
+
+export function Settings({ chat, models, redraw }) {
+  const settings = chat.current.settings;
+  const field = (name) => ({ value: settings[name], onInput: (event) => chat.set({ [name]: event.target.value }) });
+  const option = (value, text = value) => html`<option value=${value} selected=${settings.api === value}>${text}</option>`;
+  return html`<div class="settings">
+    <label>${t("model")}<select ...${field("model")}><option value="">${t("byDefault")}</option>
+      ${models.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
+    <label>${t("api")}<select ...${field("api")}>${option("responses", "Responses")}${option("chat", "Chat Completions")}${option("completions", "Completions")}</select></label>
+    <label>${t("effort")}<select ...${field("effort")}><option value="">${t("byDefault")}</option>
+      ${["low", "medium", "high"].map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
+    <div class="row">
+      <label>${t("temperature")}<input type="number" min="0" max="2" step="0.1" ...${field("temperature")} /></label>
+      <label>${t("topP")}<input type="number" min="0" max="1" step="0.05" ...${field("topP")} /></label>
+    </div><div class="row">
+      <label>${t("most")}<input type="number" min="1" step="1" ...${field("most")} /></label>
+      <label>${t("seed")}<input type="number" step="1" ...${field("seed")} /></label>
+    </div>
+    <label>${t("instructions")}<textarea rows="3" dir="auto" ...${field("instructions")}></textarea></label>
+    <label>${t("tools")}<textarea rows="3" spellcheck="false" class="code" ...${field("tools")}></textarea></label>
+    <label>${t("schema")}<textarea rows="3" spellcheck="false" class="code" ...${field("schema")}></textarea></label>
+    <${Debug} chat=${chat} />
+    <label>${t("language")}<select value=${current()} onChange=${(event) => { choose(event.target.value); redraw(); }}>
+      ${Object.entries(LANGUAGES).map(([name, text]) => html`<option value=${name} lang=${name}>${text}</option>`)}</select></label>
+  </div>`;
+}
+
+function Debug({ chat }) {
+  const dialog = useRef(null);
+  const set = (on) => {
+    chat.debug = on;
+    for (const node of Object.values(chat.current.nodes)) node.version += 1;
+    dialog.current.close();
+    chat.changed();
+  };
+  const changed = (event) => {
+    if (!event.target.checked) set(false);
+    else dialog.current.showModal();
+    event.target.checked = chat.debug;
+  };
+  return html`<label class="check"><input type="checkbox" checked=${chat.debug} onChange=${changed} /> ${t("debug")}</label>
+    <dialog ref=${dialog} aria-labelledby="debug-note"><p id="debug-note">${t("debugConfirm")}</p>
+      <button type="button" onClick=${() => set(true)}>${t("show")}</button>
+      <button type="button" onClick=${() => dialog.current.close()}>${t("cancel")}</button></dialog>`;
+}

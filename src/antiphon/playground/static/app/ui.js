@@ -1,0 +1,42 @@
+// What every view draws with: Preact, its hooks, and templates instead of JSX.
+import { h } from "../vendor/preact.js";
+import htm from "../vendor/htm.js";
+
+export { render, Component } from "../vendor/preact.js";
+export { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
+export const html = htm.bind(h);
+
+// Calls `draw` soon, once for many changes.
+export function batched(draw, wait = 40) {
+  let timer = 0;
+  return () => {
+    timer ||= setTimeout(() => { timer = 0; draw(); }, wait);
+  };
+}
+
+export function newId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = document.createElement("textarea"); // Pages without TLS have no clipboard.
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
+export function download(name, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+export const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;

@@ -1,0 +1,110 @@
+"""The playground in a real browser: ``check.py CHROMIUM FOLDER``; screenshots go to the folder.
+
+Three servers of this process, whose model answers by a script, and one browser. The exit code says whether all passed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import ScriptedEngine
+from antiphon.engines.engine import Sampling
+from antiphon.engines.scripted import Reply
+from antiphon.errors import EngineLostError
+from antiphon.generation.compile import ReplyCompiler
+from antiphon.http.gate.keys import new_key
+from antiphon.playground.wire import PLAYGROUND
+from antiphon.tokens import decode
+from kit.api import CALL, CHATML, END, START, THINK, TOKENIZER, UNCALL, UNTHINK, app, ids, model, running, scripted
+
+HERE = Path(__file__).parent
+MARKDOWN = """# A heading
+
+Some **strong** words and `code`.
+
+1. one
+2. two
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+```python
+print("hello")
+```
+"""
+HOSTILE = """<script>window.ran = 1</script><img src=x onerror="window.ran = 2"> <b onclick="window.ran=3">b</b>
+
+![pixel](https://evil.example/pixel.png) [run](javascript:window.ran=4) [data](data:text/html,hi)
+[plain](https://example.org/) <svg onload="window.ran=5"></svg> <style>body { display: none }</style>
+
+<iframe src="https://evil.example"></iframe> \u202egnihtyreve esrever\u202c \u2066isolated
+
+<form action="https://evil.example"><input name="key"></form><a href="//evil.example" style="position:fixed">x</a>
+"""
+TEXTS = {
+    "hello": "Hello yourself.",
+    "long": "word " * 4000,
+    "hostile": HOSTILE,
+    "json": '{"n":4}',
+    "markdown": MARKDOWN,
+}
+
+
+def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:
+    """What the last message asks for: a text by its name, a call and what follows it, or the engine's end."""
+    said = decode(TOKENIZER, prompt)
+    last = said.rpartition(START.spelling + "user\n")[2].partition(END.spelling)[0].strip()
+    if "clear" in last:
+        return ids("It is clear in Oslo.", END)
+    if last == "lost":
+        return EngineLostError("The engine died.", code="engine_lost")
+    if last == "weather":
+        return ids(CALL, '\n{"name": "weather", "arguments": {"city": "Oslo"}}\n', UNCALL, END)
+    thought = (THINK, "HIDDENTHOUGHT about it.", UNTHINK) if last == "markdown" else ()
+    return ids(*thought, TEXTS.get(last, "I do not know."), END)
+
+
+def servers() -> tuple[dict[str, Starlette], str]:
+    engine = scripted(script, delay=0.002, chunk=4, context=60_000, end_ids=frozenset({TOKENIZER.controls[END]}))
+    secret, key = new_key("alice", requests_per_minute=2)
+    keyed = app(scripted(script), keys=[key], wires=[PLAYGROUND])
+    return {"main": speaking(engine), "keyed": keyed, "loading": app(scripted(script), wires=[PLAYGROUND])}, secret
+
+
+def speaking(engine: ScriptedEngine) -> Starlette:
+    """The application whose model thinks, calls and keeps to schemas."""
+    compiler = ReplyCompiler(CHATML, TOKENIZER, {TOKENIZER.controls[END]})
+    catalog = StaticCatalog({"small": replace(model(engine), compiler=compiler)})
+    return create_app(catalog, expose_reasoning=True, wires=[PLAYGROUND])
+
+
+def main(chromium: str, folder: str) -> int:
+    applications, secret = servers()
+    with ExitStack() as stack:
+        urls = {name: stack.enter_context(running(one)) for name, one in applications.items()}
+        lifecycle = applications["loading"].state.context.lifecycle
+        lifecycle.begin_loading()
+        command = ["node", str(HERE / "run.mjs"), chromium, folder, json.dumps({**urls, "key": secret})]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as browser:
+            assert browser.stdout is not None
+            for line in browser.stdout:
+                if line == "LOAD\n":
+                    lifecycle.loading = False
+                else:
+                    print(line, end="", flush=True)
+    return browser.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

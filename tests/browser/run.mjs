@@ -1,0 +1,223 @@
+// node run.mjs CHROMIUM FOLDER {"main": URL, "keyed": URL, "key": SECRET, "loading": URL}
+import { check, failures, leaks, open, say, set, state, stored, visit } from "./kit.mjs";
+
+const [chromium, folder, given] = process.argv.slice(2);
+const urls = JSON.parse(given);
+const browser = await open(chromium, folder);
+const TOOLS = JSON.stringify([{ name: "weather", description: "The weather.", parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } }]);
+
+async function conversation() {
+  const seen = await visit(browser, urls.main);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await state(seen, "empty");
+  const answer = await say(page, "markdown");
+  check("markdown is drawn", (await answer.locator("table, li, strong").count()) >= 3);
+  check("thinking is told, not shown", (await answer.innerText()).includes("Thought for"));
+  await state(seen, "answer");
+  await leaks(seen, "debug is off");
+  await answer.getByRole("button", { name: "Regenerate" }).click();
+  await page.getByText("2/2").waitFor();
+  await page.waitForSelector('article.answer[data-status="done"]');
+  await page.locator("article.user").first().getByRole("button", { name: "Edit" }).click();
+  await page.locator("article.user textarea").fill("hello");
+  await state(seen, "editing");
+  await page.getByRole("button", { name: "Save and send" }).click();
+  await page.getByText("Hello yourself.").waitFor();
+  await page.locator("article.user").getByRole("button", { name: "Previous version" }).click();
+  await page.locator("article.user").filter({ hasText: "markdown" }).waitFor();
+  await stopped(seen);
+  await reloaded(seen);
+  await hostile(seen);
+  await wire(seen);
+  await page.context().close();
+}
+
+async function stopped(seen) {
+  const { page } = seen;
+  await page.fill("#message", "long");
+  await page.press("#message", "Enter");
+  await page.waitForSelector('article[data-status="streaming"]');
+  await page.getByText("word word word").waitFor();
+  await state(seen, "streaming");
+  await page.press("#message", "Escape");
+  await page.getByText("Stopped after").waitFor();
+  await state(seen, "stopped");
+}
+
+async function reloaded(seen) {
+  const { page } = seen;
+  const before = await page.locator("article").count();
+  await page.reload();
+  await page.waitForFunction((count) => document.querySelectorAll("article").length === count, before);
+}
+
+async function hostile(seen) {
+  const { page } = seen;
+  await page.getByRole("button", { name: "New conversation" }).first().click();
+  const answer = await say(page, "hostile");
+  check("no element of a model's own", (await answer.locator("script, img, iframe, svg, style, form, input, [onclick], [onerror], [style]").count()) === 0);
+  const links = await answer.locator("a[href]").evaluateAll((all) => all.map((one) => [one.protocol, one.rel]));
+  check("links are plain", links.length === 1 && links[0][0] === "https:" && links[0][1].includes("noopener"), JSON.stringify(links));
+  check("nothing ran", (await page.evaluate("window.ran")) === undefined);
+  check("only our own origin was asked", seen.asked.every((url) => url.startsWith(urls.main) || url.startsWith("data:") || url.startsWith("blob:")), seen.asked.join(" "));
+  await state(seen, "hostile");
+}
+
+async function wire(seen) {
+  const { page } = seen;
+  await page.click('nav.views a[href="#wire"]');
+  await page.getByRole("heading", { name: "Wire" }).waitFor();
+  check("events have offsets", (await page.locator("ol.events li time").count()) > 3);
+  await page.getByRole("button", { name: "Copy as Python" }).click();
+  check("a program is copied", (await page.evaluate("navigator.clipboard.readText()")).includes("urllib.request"));
+  await state(seen, "wire");
+}
+
+async function tools(api) {
+  const seen = await visit(browser, urls.main);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await set(page, { API: api, Functions: TOOLS, Instructions: "Be brief." });
+  const answer = await say(page, "weather");
+  check(`${api}: a card`, (await answer.locator(".card").innerText()).includes("Oslo"));
+  await state(seen, `tool-${api}`);
+  await answer.getByLabel("Give the result").fill('{"sky": "clear"}');
+  await answer.getByRole("button", { name: "Send results" }).click();
+  await page.getByText("It is clear in Oslo.").waitFor();
+  await set(page, { Functions: "", Schema: '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}' });
+  check(`${api}: by a schema`, (await (await say(page, "json")).innerText()).includes('{"n":4}'));
+  await set(page, { Schema: "{" });
+  await page.fill("#message", "json");
+  await page.press("#message", "Enter");
+  await page.getByText("This is not JSON").waitFor();
+  await state(seen, `bad-schema-${api}`);
+  await leaks(seen, api);
+  await page.context().close();
+}
+
+async function debug() {
+  const seen = await visit(browser, urls.main);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await page.click("button.gear");
+  await state(seen, "settings");
+  await page.getByLabel("Debug: show hidden channels").click();
+  await state(seen, "debug-confirm");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.click("button.gear");
+  const answer = await say(page, "markdown");
+  await answer.getByText("Reasoning").click();
+  check("debug shows reasoning", (await answer.innerText()).includes("HIDDENTHOUGHT"));
+  await state(seen, "debug");
+  check("reasoning is not stored", !(await stored(page)).includes("HIDDENTHOUGHT"));
+  await page.reload();
+  await page.locator("article.answer").waitFor();
+  check("debug ends with the tab", (await page.locator(".debug").count()) === 0);
+  await page.context().close();
+}
+
+async function failing() {
+  const seen = await visit(browser, urls.main);
+  const { page, context } = seen;
+  await page.waitForSelector("#message");
+  await say(page, "lost", "failed");
+  await page.locator('.failure[data-kind="lost"]').waitFor();
+  await state(seen, "engine-lost");
+  await context.setOffline(true);
+  await page.locator('[data-state="offline"]').waitFor();
+  await say(page, "hello", "failed");
+  await state(seen, "offline");
+  await context.setOffline(false);
+  await page.locator('[data-state="offline"]').waitFor({ state: "detached" });
+  await page.locator('.failure[data-kind="offline"] button').click();
+  await page.getByText("Hello yourself.").waitFor();
+  await context.close();
+}
+
+function longConversation() {
+  const nodes = {};
+  for (let place = 0; place < 500; place += 1) {
+    const text = place === 499 ? "x".repeat(1_000_000) : `Message ${place}`;
+    const node = { parent: place ? `n${place - 1}` : null, role: place % 2 ? "assistant" : "user" };
+    nodes[`n${place}`] = place % 2 ? { ...node, items: [{ kind: "text", key: "a", text }] } : { ...node, text };
+  }
+  return JSON.stringify({ kind: "antiphon-conversations", version: 1, conversations: [{ title: "Long", nodes, leaf: "n499" }] });
+}
+
+async function long() {
+  const seen = await visit(browser, urls.main);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await page.setInputFiles('input[type="file"]', { name: "long.json", mimeType: "application/json", buffer: Buffer.from(longConversation()) });
+  await page.getByText("1 conversations imported.").waitFor();
+  const begun = Date.now();
+  await page.getByRole("button", { name: "Long", exact: true }).click();
+  await page.getByText("Message 498").waitFor();
+  check("500 messages and a line of a megabyte are drawn", Date.now() - begun < 10_000, `${Date.now() - begun} ms`);
+  await page.getByRole("button", { name: "Show 440 earlier messages" }).waitFor();
+  await state(seen, "long");
+  const exported = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export" }).click();
+  check("an export has a name", (await exported).suggestedFilename() === "antiphon-conversations.json");
+  await page.context().close();
+}
+
+async function keyed() {
+  const seen = await visit(browser, urls.keyed);
+  const { page } = seen;
+  await page.getByRole("textbox", { name: "API key" }).fill("wrong");
+  await page.getByRole("button", { name: "Use" }).click();
+  await page.getByText("That key is not known here.").waitFor();
+  await state(seen, "key-wrong");
+  await page.getByRole("textbox", { name: "API key" }).fill(urls.key);
+  await page.getByRole("button", { name: "Use" }).click();
+  await page.locator("dialog").waitFor({ state: "detached" });
+  await say(page, "hello");
+  await say(page, "hello", "failed");
+  await page.locator('.failure[data-kind="rate"] button:disabled').waitFor();
+  await state(seen, "rate");
+  check("the key is stored nowhere", !(await stored(page)).includes(urls.key) && !(await page.content()).includes(urls.key));
+  await page.context().close();
+}
+
+async function loading() {
+  const seen = await visit(browser, urls.loading);
+  await seen.page.locator('[data-state="loading"]').waitFor();
+  await state(seen, "loading");
+  console.log("LOAD");
+  await seen.page.locator('[data-state="loading"]').waitFor({ state: "detached" });
+  await seen.context.close();
+}
+
+async function narrow() {
+  const seen = await visit(browser, urls.main, { viewport: { width: 360, height: 700 }, colorScheme: "dark", locale: "ru-RU" });
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await say(page, "markdown");
+  await state(seen, "narrow-dark-ru");
+  await page.click("button.drawer");
+  await state(seen, "narrow-rail");
+  await page.click("button.drawer");
+  await page.click("button.gear");
+  await page.getByLabel("Язык").selectOption("zh");
+  await page.getByLabel("语言").waitFor();
+  await state(seen, "narrow-settings-zh");
+  await page.context().close();
+}
+
+const ALL = { conversation, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, long, keyed, loading, narrow };
+const chosen = (process.env.ONLY ?? Object.keys(ALL).join(",")).split(",");
+for (const name of chosen) {
+  try {
+    await ALL[name]();
+  } catch (error) {
+    check(name, false, String(error.stack).slice(0, 1500));
+    const pages = browser.browser.contexts().flatMap((context) => context.pages());
+    await pages.at(-1)?.screenshot({ path: `${folder}/failed-${name}.png` }).catch(() => {});
+    await Promise.all(browser.browser.contexts().map((context) => context.close()));
+  }
+}
+await browser.browser.close();
+console.log(failures.length ? `${failures.length} failed` : "passed");
+process.exit(failures.length ? 1 : 0);
