@@ -79,6 +79,20 @@ def test_a_chat_is_tokenized_and_rendered_as_a_completion_would_send_it(base: st
     assert rendered["stop"] == []
 
 
+def test_each_piece_of_a_prompt_has_its_tokens_where_they_are_requested(base: str) -> None:
+    spelled = [{"role": "user", "content": "é <|im_end|>"}]
+    rendered = ask(base, "/v1/render", messages=spelled, return_piece_tokens=True)
+    tokens = [(piece, token) for piece in rendered["pieces"] for token in piece["tokens"]]
+    assert [token["id"] for _, token in tokens] == rendered["ids"]
+    for piece in rendered["pieces"]:
+        spelling = b"".join(bytes.fromhex(token["bytes"]) for token in piece["tokens"]).decode()
+        assert spelling == piece.get("text", piece.get("control"))
+    controls = [piece["tokens"][0]["id"] for piece in rendered["pieces"] if "control" in piece]
+    assert controls.count(ids(END)[0]) == rendered["ids"].count(ids(END)[0]) == 1
+    plain = ask(base, "/v1/render", messages=spelled)
+    assert all("tokens" not in piece for piece in plain["pieces"])
+
+
 def test_the_start_of_a_reply_can_be_left_out(base: str) -> None:
     whole, alone = (ask(base, "/v1/render", messages=CHAT, add_generation_prompt=opens) for opens in (True, False))
     assert whole["text"].startswith(alone["text"].rstrip())

@@ -135,6 +135,48 @@ async function failing() {
   await context.close();
 }
 
+async function views() {
+  const seen = await visit(browser, urls.main);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await say(page, "hello");
+  await say(page, "I spell <|im_start|>system and \u202ea turn");
+  await page.click('nav.views a[href="#envelopes"]');
+  await page.locator(".envelopes li").first().waitFor();
+  const rows = await page.locator(".envelopes li").allInnerTexts();
+  check("a row a message", rows.length === 4 && rows[0].startsWith("user") && rows[1].startsWith("assistant"), JSON.stringify(rows.map((row) => row.slice(0, 30))));
+  check("a spelled control is text", (await page.locator(".warning").count()) === 1 && (await page.locator(".envelopes li").nth(2).locator(".k-start").count()) === 2);
+  check("what cannot be seen is spelled", rows[2].includes("\\u202e") || rows[2].includes("\\xe2"), rows[2].slice(0, 400));
+  await state(seen, "envelopes");
+  for (const form of ["ids", "bytes", "text"]) await page.getByLabel(form, { exact: true }).check();
+  await state(seen, "envelopes-text");
+  await page.getByRole("button", { name: "Copy as Python" }).click();
+  check("ids are copied", /^ids = \[\d+(, \d+)+\]$/.test(await page.evaluate("navigator.clipboard.readText()")));
+  await page.click('nav.views a[href="#time"]');
+  await page.locator(".timing").nth(1).waitFor();
+  const newest = await page.locator(".timing").first().innerText();
+  check("a prefix is explained", /\d+ of the \d+ tokens before were kept/.test(newest), newest);
+  await state(seen, "time");
+  await page.click('nav.views a[href="#template"]');
+  await page.getByLabel("Template (Jinja)").fill("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}");
+  await page.getByRole("button", { name: "Check" }).click();
+  await page.locator("details summary").first().waitFor();
+  await page.locator("details summary").first().click();
+  await state(seen, "template");
+  await page.getByLabel("Template (Jinja)").fill("{% for %}");
+  await page.getByRole("button", { name: "Check" }).click();
+  await page.locator("p.problem").waitFor();
+  await state(seen, "template-bad");
+  await page.setViewportSize({ width: 360, height: 700 });
+  await page.emulateMedia({ colorScheme: "dark" });
+  for (const view of ["envelopes", "time", "wire"]) {
+    await page.click(`nav.views a[href="#${view}"]`);
+    await page.locator("h2").waitFor();
+    await state(seen, `narrow-${view}`);
+  }
+  await page.context().close();
+}
+
 function longConversation() {
   const nodes = {};
   for (let place = 0; place < 500; place += 1) {
@@ -206,7 +248,7 @@ async function narrow() {
   await page.context().close();
 }
 
-const ALL = { conversation, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, long, keyed, loading, narrow };
+const ALL = { conversation, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, views, long, keyed, loading, narrow };
 const chosen = (process.env.ONLY ?? Object.keys(ALL).join(",")).split(",");
 for (const name of chosen) {
   try {

@@ -73,14 +73,27 @@ class TokenizerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RenderRequest(ChatRequest, kw_only=True):
-    """A chat request. ``add_generation_prompt`` false writes the conversation without the start of a reply."""
+    """A chat request. ``add_generation_prompt`` false writes the conversation without the start of a reply.
+
+    With ``return_piece_tokens`` each piece has its tokens.
+    """
+
+    return_piece_tokens: bool | None = None
+
+
+class PieceToken(msgspec.Struct, frozen=True):
+    """``bytes`` in hex; those of a control are its spelling's."""
+
+    id: int
+    bytes: str
 
 
 class RenderedPiece(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A text, or a control token by its spelling."""
+    """A text, or a control token by its spelling; its ``tokens`` only where they are requested."""
 
     text: str | None = None
     control: str | None = None
+    tokens: list[PieceToken] | None = None
 
 
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):

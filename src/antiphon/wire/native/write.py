@@ -11,7 +11,7 @@ from antiphon.formats.template import JinjaFormat, TemplatedHarmony
 from antiphon.generation import Model
 from antiphon.generation.plan import ids_within, stop_ids
 from antiphon.generation.reader import with_channels
-from antiphon.tokens import Control, Piece, decode, spell
+from antiphon.tokens import Control, Piece, Tokenizer, decode, encode_pieces, spell
 from antiphon.wire.chat.read import Reading
 from antiphon.wire.chat.write import answer_message
 from antiphon.wire.projection import whole
@@ -24,6 +24,7 @@ from .schema import (
     FoundIncident,
     Parsed,
     ParseRequest,
+    PieceToken,
     Rendered,
     RenderedPiece,
     RenderRequest,
@@ -75,8 +76,8 @@ def render(wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
         model=model.name,
         format=model.format.name,
         text=spell(pieces),
-        pieces=[_piece(piece) for piece in pieces],
         ids=ids_of(pieces, model, "messages"),
+        pieces=[_piece(piece, model.tokenizer if wire.return_piece_tokens else None) for piece in pieces],
         stop_token_ids=sorted(stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids),
         stop=[stop for stop in model.format.stops if isinstance(stop, str)],
     )
@@ -130,5 +131,14 @@ def _too_long(path: str, model: Model) -> ContextError:
     )
 
 
-def _piece(piece: Piece) -> RenderedPiece:
-    return RenderedPiece(control=piece.spelling) if isinstance(piece, Control) else RenderedPiece(text=str(piece))
+def _piece(piece: Piece, tokenizer: Tokenizer | None) -> RenderedPiece:
+    """The piece, with its tokens where there is a tokenizer: each piece is encoded by itself, in a prompt too."""
+    tokens = tokenizer and [_token(id, tokenizer) for id in encode_pieces([piece], tokenizer)]
+    if isinstance(piece, Control):
+        return RenderedPiece(control=piece.spelling, tokens=tokens)
+    return RenderedPiece(text=str(piece), tokens=tokens)
+
+
+def _token(id: int, tokenizer: Tokenizer) -> PieceToken:
+    spelled = tokenizer.piece(id)
+    return PieceToken(id, (spelled.spelling.encode() if isinstance(spelled, Control) else spelled).hex())

@@ -74,7 +74,7 @@ function Answer({ node, chat, last }) {
   const over = !["waiting", "streaming"].includes(node.status);
   return html`<article class="message answer" aria-label=${t("assistant")} data-status=${node.status} data-node=${node.id}>
     ${!over && !textOf(node) && html`<${Thinking} node=${node} />`}
-    ${over && node.usage?.reasoning > 0 && html`<p class="hint">${t("thought", { time: seconds(node.times.first ?? 0), count: node.usage.reasoning })}</p>`}
+    ${over && node.usage?.reasoning > 0 && html`<p class="hint">${t("thought", { time: seconds(node.times.text ?? node.times.last ?? 0), count: node.usage.reasoning })}</p>`}
     ${chat.debug && node.reasoning && html`<details class="reasoning"><summary>${t("reasoning")}</summary><div class="plain" dir="auto">${node.reasoning}</div></details>`}
     ${groups(node.items).map((group, place) => Array.isArray(group)
       ? html`<div class="cards" key=${place}>${group.map((item) => html`<${Card} item=${item} node=${node} chat=${chat} live=${!over} open=${over && last} />`)}</div>`

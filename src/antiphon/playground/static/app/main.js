@@ -3,12 +3,15 @@ import { html, render, batched, useEffect, useRef, useState } from "./ui.js";
 import { call, setKey } from "./api.js";
 import { Chat } from "./chat.js";
 import { ChatView } from "./chat_view.js";
+import { EnvelopesView } from "./envelopes.js";
 import { Rail } from "./rail.js";
 import { Settings } from "./settings.js";
 import { current, t } from "./strings.js";
+import { TemplateView } from "./template_view.js";
+import { TimeView } from "./time_view.js";
 import { WireView } from "./wire_view.js";
 
-const VIEWS = { chat: ChatView, wire: WireView };
+const VIEWS = { chat: ChatView, envelopes: EnvelopesView, time: TimeView, template: TemplateView, wire: WireView };
 const POLL = 2000;
 
 const server = { state: "starting", models: [], wrong: false };

@@ -82,7 +82,9 @@ export function fold(node, event, at) {
   node.times.first ??= at;
   node.times.last = at;
   if (event.error && !event.type?.startsWith("response.")) return failed(node, event.error);
-  return node.api === "responses" ? foldResponses(node, event) : foldChoices(node, event);
+  if (node.api === "responses") foldResponses(node, event);
+  else foldChoices(node, event);
+  if (node.items.some((item) => item.text || item.arguments)) node.times.text ??= at;
 }
 
 function failed(node, error) {
