@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
 
+import antiphon
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.files import POLICY, static_file, static_names
 from antiphon.playground.wire import PLAYGROUND
@@ -17,6 +21,18 @@ from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 REPLY = ids(THINK, "hidden thought", UNTHINK, "ok", END)
+CONFIG = """
+model = "demo"
+embedding_model = ""
+[sessions]
+store = "memory"
+[models.demo]
+engine = "scripted"
+format = "chatml"
+reply = "Paris."
+[server]
+keys = "keys.json"
+"""
 FIRST_LOAD = 150_000
 JS = Path(__file__).parents[2] / "js" / "playground"
 BROWSER_TESTS = Path(__file__).parents[1] / "browser"
@@ -86,6 +102,16 @@ def test_it_can_be_left_out() -> None:
     with running(app(REPLY)) as base:
         assert get(base, "/playground").error["code"] == "unknown_url"
         assert get(base, "/", accept=BROWSER).body == b"Ollama is running"
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_the_configuration_decides(served: bool, tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    file.write_text(CONFIG + ("" if served else "playground = false"))
+    with TestClient(antiphon.open_app(file)) as client:
+        assert (client.get("/playground").status_code == 200) == served
+        outer = TestClient(Starlette(routes=[Mount("/llm", app=client.app)]))
+        assert (outer.get("/llm/playground/app/main.js").status_code == 200) == served
 
 
 @pytest.mark.parametrize("headers", [{}, {"x_antiphon_reasoning": "hidden"}])

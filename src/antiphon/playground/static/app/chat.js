@@ -1,5 +1,5 @@
 // The conversations and the turn that runs: what the view of the chat shows and its buttons do.
-import { call, ApiError } from "./api.js";
+import { call, records, ApiError } from "./api.js";
 import { newId } from "./ui.js";
 import * as store from "./store.js";
 import { DEFAULTS, answerNode, calls, fold, requestOf } from "./turn.js";
@@ -34,6 +34,18 @@ export class Chat {
 
   siblings(node) {
     return Object.values(this.current.nodes).filter((other) => other.parent === node.parent);
+  }
+
+  // Shows hidden channels from the next answer on; what was received of them is forgotten when it is switched off.
+  reveal(on) {
+    this.debug = on;
+    if (!on) records.length = 0;
+    for (const one of [this.current, ...this.conversations]) {
+      for (const node of Object.values(one.nodes)) {
+        if (!on) node.reasoning = "";
+        node.version += 1;
+      }
+    }
   }
 
   select(node) {
@@ -177,12 +189,15 @@ function mend(node) {
 // A conversation of a file under a new id, with no more than its known parts; nothing in it is believed to be well formed.
 function checked(given) {
   const nodes = {};
-  for (const [id, node] of Object.entries(given.nodes ?? {})) {
-    const plain = { id, parent: nodes[node.parent] ? String(node.parent) : null, version: 0 };
+  const names = new Map();
+  for (const [former, node] of Object.entries(given.nodes ?? {})) {
+    const id = newId();
+    const plain = { id, parent: names.get(node.parent) ?? null, version: 0 };
+    names.set(former, id);
     if (node.role === "user") nodes[id] = { ...plain, role: "user", text: String(node.text ?? "") };
     else nodes[id] = { ...answerNode(plain.parent, String(node.api)), ...plain, role: "assistant", status: "done", items: (node.items ?? []).map(itemOf) };
   }
-  const leaf = nodes[given.leaf] ? given.leaf : Object.keys(nodes).at(-1) ?? null;
+  const leaf = names.get(given.leaf) ?? [...names.values()].at(-1) ?? null;
   const settings = Object.fromEntries(Object.entries(DEFAULTS).map(([name, usual]) => [name, String(given.settings?.[name] ?? usual)]));
   return { id: newId(), title: String(given.title ?? "").slice(0, 60), changed: Number(given.changed) || Date.now(), settings, nodes, leaf };
 }

@@ -32,7 +32,7 @@ async function connect() {
     server.wrong = error.kind === "key" && server.state === "key";
     server.state = { key: "key", loading: "loading", offline: "offline" }[error.kind] ?? "busy";
     server.message = error.message;
-    if (server.state !== "key") setTimeout(connect, POLL);
+    if (server.state !== "key") setTimeout(connect, Math.max(POLL, (error.retryAfter ?? 0) * 1000));
   }
   draw();
 }
@@ -58,7 +58,7 @@ function Page() {
     <${State} />
     <div class="columns">
       <${Rail} chat=${chat} chosen=${() => { setPanel(""); location.hash = "chat"; }} />
-      <main id="content" tabindex="-1"><${VIEWS[name]} chat=${chat} models=${server.models} /></main>
+      <main id="content" tabindex=${name === "chat" ? "-1" : "0"}><${VIEWS[name]} chat=${chat} models=${server.models} /></main>
       ${panel === "settings" && html`<aside aria-label=${t("settings")}><${Settings} chat=${chat} models=${server.models} redraw=${draw} />
         <button type="button" onClick=${() => setPanel("")}>${t("close")}</button></aside>`}
     </div>

@@ -31,8 +31,7 @@ export function Settings({ chat, models, redraw }) {
 function Debug({ chat }) {
   const dialog = useRef(null);
   const set = (on) => {
-    chat.debug = on;
-    for (const node of Object.values(chat.current.nodes)) node.version += 1;
+    chat.reveal(on);
     dialog.current.close();
     chat.changed();
   };

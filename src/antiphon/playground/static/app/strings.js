@@ -21,6 +21,7 @@ const WORDS = {
   queue: ["queue", "очередь", "排队"],
   prefill: ["reading the prompt", "чтение промпта", "读取提示"],
   thinkingPart: ["reasoning", "размышление", "推理"],
+  firstWord: ["until the first word", "до первого слова", "至首个词"],
   answerPart: ["answer", "ответ", "回答"],
   rateOfTokens: ["tokens a second", "токенов в секунду", "每秒令牌"],
   prefix: ["Prefix", "Префикс", "前缀"],
@@ -112,7 +113,7 @@ const WORDS = {
   noRequests: ["No requests yet.", "Запросов ещё нет.", "尚无请求。"],
   copyAs: ["Copy as {name}", "Копировать как {name}", "复制为 {name}"],
   skip: ["Skip to content", "К содержанию", "跳到内容"],
-  imported: ["{count} conversations imported.", "Импортировано бесед: {count}.", "已导入 {count} 个会话。"],
+  imported: ["Conversations imported: {count}.", "Импортировано бесед: {count}.", "已导入 {count} 个会话。"],
   notImported: ["That file has no conversations.", "В файле нет бесед.", "该文件没有会话。"],
 };
 export const LANGUAGES = { en: "English", ru: "Русский", zh: "中文" };

@@ -10,7 +10,7 @@ export function partsOf(node) {
   const said = Math.max(begun, node.times.text ?? node.times.last ?? begun);
   return [
     ["plan", server.plan ?? 0], ["queue", server.queue ?? 0], ["prefill", server.first ?? 0],
-    ["thinkingPart", said - begun], ["answerPart", Math.max(0, (node.times.end ?? node.times.last ?? said) - said)],
+    [node.usage?.reasoning > 0 ? "thinkingPart" : "firstWord", said - begun], ["answerPart", Math.max(0, (node.times.end ?? node.times.last ?? said) - said)],
   ].filter(([, ms]) => ms > 0);
 }
 

@@ -20,6 +20,16 @@ export function functionsOf(text) {
 }
 
 export const calls = (node) => node.items.filter((item) => item.kind === "call");
+const wholeCalls = (node) => calls(node).filter((item) => isJson(item.arguments || "{}")); // A stop may leave half of one.
+function isJson(text) {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export const textOf = (node) => (node.role === "user" ? node.text : node.items.filter((item) => item.kind === "text").map((item) => item.text).join("\n\n"));
 
 // The path and body of the request that goes on from `path`, a list of nodes from the first to the last.
@@ -48,9 +58,9 @@ function inputItems(node) {
   if (node.role === "user") return [{ role: "user", content: node.text }];
   const said = node.items.flatMap((item) => {
     if (item.kind === "text") return item.text ? [{ role: "assistant", content: item.text }] : [];
-    return item.kind === "call" ? [{ type: "function_call", call_id: item.id, name: item.name, arguments: item.arguments || "{}" }] : [];
+    return wholeCalls(node).includes(item) ? [{ type: "function_call", call_id: item.id, name: item.name, arguments: item.arguments || "{}" }] : [];
   });
-  return [...said, ...calls(node).map((item) => ({ type: "function_call_output", call_id: item.id, output: item.result ?? "" }))];
+  return [...said, ...wholeCalls(node).map((item) => ({ type: "function_call_output", call_id: item.id, output: item.result ?? "" }))];
 }
 
 function chatBody(settings, path, common) {
@@ -72,7 +82,8 @@ export function messagesOf(settings, path) {
 
 function chatMessages(node) {
   if (node.role === "user") return [{ role: "user", content: node.text }];
-  const called = calls(node);
+  const called = wholeCalls(node);
+  if (!called.length && !textOf(node)) return [];
   const asked = called.map((item) => ({ id: item.id, type: "function", function: { name: item.name, arguments: item.arguments || "{}" } }));
   const message = { role: "assistant", content: textOf(node), ...(asked.length && { tool_calls: asked }) };
   return [message, ...called.map((item) => ({ role: "tool", tool_call_id: item.id, content: item.result ?? "" }))];
