@@ -120,12 +120,14 @@ def announce_to(config: Config, url: str, also: str | None, described: Sequence[
     if as_json:
         print_json({"url": url, "model": name} | ({"ollama": also} if also else {}))
     else:
-        greet(url, name, described, also)
+        greet(url, name, described, also, page=config.server.playground)
 
 
-def greet(url: str, model: str, described: Sequence[str], also: str | None = None) -> None:
+def greet(url: str, model: str, described: Sequence[str], also: str | None = None, *, page: bool = False) -> None:
     """What to do with a server that listens, ``also`` for Ollama's clients, and what its model got from where."""
     print(f"antiphon {__version__} serves {model} at {url}/v1  (Ctrl-C stops)\n\nTry:\n{curl_line(url, model)}\n")
+    if page:
+        print(f"In a browser: {url}\n")
     if also is not None:
         print(f"For Ollama's clients: {also}\n")
     if described:

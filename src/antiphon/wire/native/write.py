@@ -133,7 +133,9 @@ def _too_long(path: str, model: Model) -> ContextError:
 
 def _piece(piece: Piece, tokenizer: Tokenizer | None) -> RenderedPiece:
     """The piece, with its tokens where there is a tokenizer: each piece is encoded by itself, in a prompt too."""
-    tokens = tokenizer and [_token(id, tokenizer) for id in encode_pieces([piece], tokenizer)]
+    tokens = None
+    if tokenizer is not None:
+        tokens = [_token(id, tokenizer) for id in encode_pieces([piece], tokenizer)]
     if isinstance(piece, Control):
         return RenderedPiece(control=piece.spelling, tokens=tokens)
     return RenderedPiece(text=str(piece), tokens=tokens)
