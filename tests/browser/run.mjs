@@ -188,13 +188,14 @@ async function views() {
   check("what cannot be seen is spelled", rows[2].includes("\\u202e") || rows[2].includes("\\xe2"), rows[2].slice(0, 400));
   await state(seen, "envelopes");
   for (const form of ["ids", "bytes", "text"]) await page.getByLabel(form, { exact: true }).check();
+  check("nothing turns text around", (await page.locator(".envelopes").innerText()).includes("\\u202ea turn"));
   await state(seen, "envelopes-text");
   await page.getByRole("button", { name: "Copy as Python" }).click();
   check("ids are copied", /^ids = \[\d+(, \d+)+\]$/.test(await page.evaluate("navigator.clipboard.readText()")));
   await page.click('nav.views a[href="#time"]');
   await page.locator(".timing").nth(1).waitFor();
   const newest = await page.locator(".timing").first().innerText();
-  check("a prefix is explained", /\d+ of the \d+ tokens before were kept/.test(newest), newest);
+  check("a prefix is explained", /40 of the 40 tokens before were kept/.test(newest), newest);
   await state(seen, "time");
   await page.click('nav.views a[href="#template"]');
   await page.getByLabel("Template (Jinja)").fill("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}");

@@ -119,6 +119,7 @@ export class Chat {
     this.keep();
     try {
       const [path, body] = requestOf(conversation.settings, this.path(parent));
+      if (body.explain_prefix) body.prompt_cache_key = conversation.id; // Compared within this conversation.
       await this.stream(path, body, node, running.abort.signal);
       if (node.status !== "failed") node.status = "done";
     } catch (error) {

@@ -1,5 +1,5 @@
 // The prompt as the model reads it: each message a row, each token a pill.
-import { html, copy, useEffect, useMemo, useState } from "./ui.js";
+import { html, copy, revealed, useEffect, useMemo, useState } from "./ui.js";
 import { call } from "./api.js";
 import { t } from "./strings.js";
 import { functionsOf, messagesOf } from "./turn.js";
@@ -25,8 +25,7 @@ export function rowsOf(pieces) {
   return rows;
 }
 
-export const glyphs = (text) => text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "→")
-  .replace(/[\u0000-\u001f\u007f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`);
+export const glyphs = (text) => revealed(text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "→"));
 
 const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 
@@ -83,7 +82,7 @@ function Row({ row, form }) {
   return html`<li><p class="title">${nameOf(row)} <span class="state">${t("tokensInAll", { count: tokens.length })}</span></p>
     ${spelled && html`<p class="warning">${t("spelled")}</p>`}
     <div class="pills" dir="ltr">${form === "text"
-      ? row.map((piece, place) => html`<span key=${place} class=${piece.control ? `pill k-${kindOf(piece.control)}` : "plain"} dir="auto">${(piece.control ?? piece.text).slice(0, 20_000)}</span>`)
+      ? row.map((piece, place) => html`<span key=${place} class=${piece.control ? `pill k-${kindOf(piece.control)}` : "plain"} dir="auto">${revealed((piece.control ?? piece.text).slice(0, 20_000))}</span>`)
       : shown.map((token, place) => html`<${Pill} key=${place} token=${token} form=${form} />`)}</div>
     ${form !== "text" && shown.length < tokens.length && html`<button type="button" onClick=${() => setAll(true)}>${t("showTokens", { count: tokens.length })}</button>`}
   </li>`;

@@ -40,3 +40,7 @@ export function download(name, text) {
 }
 
 export const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
+
+const escape = (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`;
+// What cannot be seen, or turns what follows around, is spelled.
+export const revealed = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, escape);

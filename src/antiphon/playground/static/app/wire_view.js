@@ -1,5 +1,5 @@
 // The exact requests and answers of this tab, and each as a command or a program.
-import { html, copy, seconds, useState } from "./ui.js";
+import { html, copy, revealed, seconds, useState } from "./ui.js";
 import { address, records } from "./api.js";
 import { t } from "./strings.js";
 
@@ -17,12 +17,12 @@ export function WireView() {
       ${records.map((one, at) => html`<option value=${String(at)}>${one.at.toLocaleTimeString()} ${one.method} ${one.path} ${one.status ?? one.error ?? "…"}</option>`)}</select></label>
     <h3>${t("request")}</h3>
     <p class="row">${Object.entries(COPIES).map(([name, write]) => html`<button type="button" onClick=${() => copy(write(record))}>${t("copyAs", { name })}</button>`)}</p>
-    <pre class="plain" tabindex="0">${`${record.method} ${record.path}\n${pretty(record.body).slice(0, 100_000)}`}</pre>
+    <pre class="plain" tabindex="0">${`${record.method} ${record.path}\n${revealed(pretty(record.body).slice(0, 100_000))}`}</pre>
     <h3>${t("answer")} ${record.status ?? ""}</h3>
-    <pre class="plain" tabindex="0">${Object.entries(record.answered ?? {}).map(([name, value]) => `${name}: ${value}\n`).join("")}${record.text ? `\n${record.text.slice(0, 100_000)}` : ""}</pre>
+    <pre class="plain" tabindex="0">${Object.entries(record.answered ?? {}).map(([name, value]) => `${name}: ${value}\n`).join("")}${record.text ? `\n${revealed(record.text.slice(0, 100_000))}` : ""}</pre>
     ${record.events.length > 0 && html`<h3>${t("events")} (${events.length})</h3>
       <label>${t("filter")}<input type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} /></label>
-      <ol class="events" tabindex="0" aria-label=${t("events")}>${events.slice(0, SHOWN).map((event) => html`<li><time>+${seconds(event.at)}</time> <code>${event.data.slice(0, 2000)}</code></li>`)}</ol>`}
+      <ol class="events" tabindex="0" aria-label=${t("events")}>${events.slice(0, SHOWN).map((event) => html`<li><time>+${seconds(event.at)}</time> <code>${revealed(event.data.slice(0, 2000))}</code></li>`)}</ol>`}
   </section>`;
 }
 
