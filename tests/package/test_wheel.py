@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from antiphon.playground.files import MEDIA_TYPES
 from antiphon.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -53,14 +54,16 @@ def test_the_wheel_has_the_package_its_pages_and_its_suite(wheel: zipfile.ZipFil
 def test_the_wheel_has_every_file_that_is_read_while_it_runs(wheel: zipfile.ZipFile) -> None:
     read = {
         "config/shipped.toml", "formats/template/templates.json", "formats/template/reply/families.json",
-        "tokens/ranks/o200k_base.gz", "tokens/ranks/NOTICE.md", "py.typed",
+        "tokens/ranks/o200k_base.gz", "tokens/ranks/NOTICE.md", "py.typed", "playground/static/index.html",
     }  # fmt: skip
     assert {f"antiphon/{name}" for name in read} <= set(wheel.namelist())
 
 
 def test_the_wheel_has_no_tests_benchmarks_or_settings_of_ours(wheel: zipfile.ZipFile) -> None:
-    kinds = {PurePosixPath(name).suffix for name in wheel.namelist() if not name.startswith(INFO)}
+    page = "antiphon/playground/static/"
+    kinds = {PurePosixPath(name).suffix for name in wheel.namelist() if not name.startswith((INFO, page))}
     assert kinds == {".py", ".typed", ".toml", ".json", ".gz", ".md", ".txt", ".abnf"}
+    assert {PurePosixPath(name).suffix for name in wheel.namelist() if name.startswith(page)} <= MEDIA_TYPES.keys()
     roots = {name.split("/")[0] for name in wheel.namelist()}
     assert roots == {"antiphon", INFO}
     assert not [name for name in wheel.namelist() if "test" in PurePosixPath(name).name and name.endswith(".py")]
