@@ -91,6 +91,8 @@ ROUTES: dict[str, list[str]] = {
         '{"model":"small","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a",'
         '"name":"f","input":{"x":@}}]}]}',
     ],
+    # Those are refused; one that is made runs on behind its answer.
+    "/v1/messages/batches": ['{"requests":[{"custom_id":@}]}', '{"requests":[{"custom_id":"a","params":@}]}'],
     "/v1/messages/count_tokens": ['{"model":"small",' + MESSAGES + "}"],
     "/v1/rerank": ['{"query":"a","documents":[@]}', '{"query":@,"documents":["a"]}'],
     "/v1/reranking": ['{"query":"a","documents":[@]}'],
@@ -106,7 +108,7 @@ ROUTES: dict[str, list[str]] = {
     "/api/create": ['{"model":@}'],
 }
 """Bodies of each route, with ``@`` for what is large."""
-BODILESS = {"/v1/responses/{id}/cancel", "/v1/batches/{id}/cancel"}
+BODILESS = {"/v1/responses/{id}/cancel", "/v1/batches/{id}/cancel", "/v1/messages/batches/{id}/cancel"}
 STREAMED = {"/v1/files"}
 """A form that is read piece by piece."""
 REFUSED = {"/api/blobs/{digest}", "/api/copy", "/api/push"}

@@ -36,7 +36,11 @@ sys.addaudithook(audit)
 import pkgutil, importlib, antiphon
 for module in pkgutil.walk_packages(antiphon.__path__, "antiphon."):
     if not module.name.endswith(("__main__", ".interpreter", ".child")):
-        importlib.import_module(module.name)
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:  # The one extra that developers have in an environment of its own.
+            if error.name != "ray":
+                raise
 from kit.api import END, app, chat, ids, running
 with running(app(ids("Fine.", END))) as base:
     assert chat(base).status == 200

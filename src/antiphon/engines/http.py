@@ -44,6 +44,7 @@ class HttpClient:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         origin, self._root = origin_and_path(url)
         self._session = aiohttp.ClientSession(origin, connector=connector, headers=headers, timeout=timeout)
+        self._resting = not connector.force_close
         self._replies: set[aiohttp.ClientResponse] = set()
 
     @asynccontextmanager
@@ -87,7 +88,10 @@ class HttpClient:
             raise EngineLostError("the engine died before it answered") from error
 
     async def _sent(self, method: str, path: str, content: bytes | None) -> aiohttp.ClientResponse:
-        """Sent once more where the server hung up before it answered: it may have closed a connection that rested."""
+        """Sent once more where the server hung up before it answered: it may have closed a connection that rested.
+
+        Where none rests, it is the request that ended the server, or its end.
+        """
         send = partial(
             self._session.request, method, self._root + path, data=content, headers={"Content-Type": "application/json"}
         )
@@ -96,6 +100,8 @@ class HttpClient:
         except aiohttp.ClientConnectorError:  # Nobody is there, which is no connection that rested.
             raise
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            if not self._resting:
+                raise
             return await send()
 
     async def aclose(self) -> None:
