@@ -25,6 +25,8 @@ from kit.client_server import ENVIRONMENTS, OBEDIENT, REAL, Served, running, uv 
 from kit.wheels import fetch_files  # noqa: E402
 
 SCRIPTS = ENVIRONMENTS / "scripts"
+NO_CLIENTS = ("ray_cluster", "steps")
+"""Scripts of other targets, and what all share."""
 """Copies, so that an environment, which belongs to a path, serves every clone."""
 LMDEPLOY = {version: ENVIRONMENTS / "lmdeploy" / version for version in (
     "0.0.14", "0.2.6", "0.5.0", "0.5.3", "0.7.3", "0.9.2.post1", "0.14.0", "0.17.0",
@@ -147,7 +149,8 @@ def main(arguments: list[str]) -> int:
     names = {name for name in arguments if name != "--real"}
     shutil.copytree(HERE / "scripts", SCRIPTS, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     known = {path.stem: SCRIPTS / path.name for path in (HERE / "scripts").iterdir() if path.is_file()}
-    del known["steps"]
+    for other in NO_CLIENTS:
+        del known[other]
     if lost := names - known.keys():
         raise SystemExit(f"there is no {', '.join(sorted(lost))}; there are {', '.join(sorted(known))}")
     with running(served) as url:

@@ -39,9 +39,18 @@ RESULT = re.compile(
 
 
 def order(prompt: str) -> tuple[str, str]:
-    """What the model is to do: the last order is followed, until its result is there, which is reported."""
-    order_found = max(ORDER.finditer(prompt), key=lambda found: found.start(), default=None)
-    result = max(RESULT.finditer(prompt), key=lambda found: found.start(), default=None)
+    """What the model is to do: the last order is followed, until its result is there, which is reported.
+
+    What a tool says is no order.
+    """
+    results = list(RESULT.finditer(prompt))
+    result = results[-1] if results else None
+    orders = (
+        one
+        for one in ORDER.finditer(prompt)
+        if not any(result.start() < one.start() < result.end() for result in results)
+    )
+    order_found = max(orders, key=lambda found: found.start(), default=None)
     start = -1 if order_found is None or order_found[1] != "call" else order_found.start()
     if result is not None and (order_found is None or -1 < start < result.start()):
         return "say", f"it said: {result[1] or result[2]}"
