@@ -65,8 +65,8 @@ class EngineHost:
 
     async def generate(self, prompt: list[int], call: bytes) -> AsyncGenerator[bytes, None]:
         """A `Batch` at a time for a `GenerateCall`."""
-        wanted = decode(call, GenerateCall)
-        steps = self._engine.generate(prompt, wanted.sampling, n=wanted.n, grammar=wanted.grammar, tenant=wanted.tenant)
+        given = decode(call, GenerateCall)
+        steps = self._engine.generate(prompt, given.sampling, n=given.n, grammar=given.grammar, tenant=given.tenant)
         try:
             async with aclosing(batches(steps, self._gather)) as gathered:
                 async for batch in gathered:
@@ -79,18 +79,18 @@ class EngineHost:
         return encode(self._engine.info)
 
     async def score(self, call: bytes) -> bytes:
-        wanted = decode(call, ScoreCall)
-        return await answered(self._engine.score(wanted.prompt, alternatives=wanted.alternatives, tenant=wanted.tenant))
+        given = decode(call, ScoreCall)
+        return await answered(self._engine.score(given.prompt, alternatives=given.alternatives, tenant=given.tenant))
 
     async def embed(self, call: bytes) -> bytes:
-        wanted = decode(call, EmbedCall)
-        return await answered(self._engine.embed(wanted.inputs, tenant=wanted.tenant))
+        given = decode(call, EmbedCall)
+        return await answered(self._engine.embed(given.inputs, tenant=given.tenant))
 
     async def rank(self, call: bytes) -> bytes:
-        wanted, engine = decode(call, RankCall), self._engine
+        given, engine = decode(call, RankCall), self._engine
         if not isinstance(engine, Ranker):
             return encode(Answer(failure=Failure.of(UnsupportedError(f"{engine.info.name} ranks no documents"))))
-        return await answered(engine.rank(wanted.query, wanted.documents, tenant=wanted.tenant))
+        return await answered(engine.rank(given.query, given.documents, tenant=given.tenant))
 
     async def tokenize(self, text: str) -> bytes:
         async def tokens() -> Tokens:

@@ -27,7 +27,7 @@ from antiphon.tokens import Tokenizer
 
 from .client import GrpcClient
 from .mlx import MlxService
-from .service import Part, Served, Service, Wanted
+from .service import GenerateInputs, Part, Served, Service
 from .sglang import SglangService
 from .trtllm import TrtllmService
 from .vllm import VllmService
@@ -102,7 +102,7 @@ class GrpcEngine(RemoteEngine):
     ) -> AsyncGenerator[Step, None]:
         room, request_id, count, last, ended = self.room(prompt), uuid4().hex, 0, -1, False
         limit = min(sampling.max_tokens, room)
-        request = self._service.request(Wanted(request_id, prompt, sampling, limit, grammar))
+        request = self._service.request(GenerateInputs(request_id, prompt, sampling, limit, grammar))
         parts = self._client.stream(f"{self._service.path}/Generate", request, self._service.part)
         try:
             async with aclosing(parts):

@@ -6,7 +6,7 @@ from smg_grpc_proto.generated import mlx_engine_pb2 as proto
 
 from antiphon.engines.remote import LEAST_BIAS
 
-from .service import Part, Served, Service, Wanted, entries
+from .service import GenerateInputs, Part, Served, Service, entries
 
 _SEEDS = 2**31
 
@@ -19,8 +19,8 @@ class MlxService(Service):
     grammars = False
     caches = False
 
-    def request(self, wanted: Wanted) -> bytes:
-        sampling = wanted.sampling
+    def request(self, inputs: GenerateInputs) -> bytes:
+        sampling = inputs.sampling
         params = proto.SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -29,7 +29,7 @@ class MlxService(Service):
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
             repetition_penalty=sampling.repetition_penalty,
-            max_tokens=wanted.limit,
+            max_tokens=inputs.limit,
             stop_token_ids=sorted(sampling.stop_ids),
             ignore_eos=sampling.ignore_eos,
             logit_bias={id: max(LEAST_BIAS, bias) for id, bias in sampling.logit_bias.items()},
@@ -39,8 +39,8 @@ class MlxService(Service):
         if sampling.logprobs is not None:
             params.logprobs = max(1, sampling.logprobs)  # 0 would be none at all.
         return proto.GenerateRequest(
-            request_id=wanted.request_id,
-            tokenized=proto.TokenizedInput(input_ids=wanted.prompt),
+            request_id=inputs.request_id,
+            tokenized=proto.TokenizedInput(input_ids=inputs.prompt),
             sampling_params=params,
             stream=True,
         ).SerializeToString()

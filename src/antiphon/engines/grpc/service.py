@@ -37,7 +37,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GenerateInputs:
     """A request for one choice. ``limit``: how many ids it may have at most."""
 
     request_id: str
@@ -62,7 +62,7 @@ class Service(ABC):
     unsupported: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
-    def request(self, wanted: Wanted) -> bytes:
+    def request(self, inputs: GenerateInputs) -> bytes:
         """The message that asks for a streamed reply; all its sampling is named."""
 
     @abstractmethod

@@ -7,7 +7,7 @@ from smg_grpc_proto.generated import sglang_scheduler_pb2 as proto
 from antiphon.engines.remote import LEAST_BIAS
 from antiphon.engines.sglang import RESERVED
 
-from .service import Part, Served, Service, Wanted, entries
+from .service import GenerateInputs, Part, Served, Service, entries
 
 
 class SglangService(Service):
@@ -17,8 +17,8 @@ class SglangService(Service):
     path = "sglang.grpc.scheduler.SglangScheduler"
     unsupported = frozenset({"seed"})
 
-    def request(self, wanted: Wanted) -> bytes:
-        sampling = wanted.sampling
+    def request(self, inputs: GenerateInputs) -> bytes:
+        sampling = inputs.sampling
         params = proto.SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -27,17 +27,17 @@ class SglangService(Service):
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
             repetition_penalty=sampling.repetition_penalty,
-            max_new_tokens=wanted.limit,
+            max_new_tokens=inputs.limit,
             stop_token_ids=sorted(sampling.stop_ids),
             ignore_eos=sampling.ignore_eos,
             n=1,
             logit_bias={str(id): max(LEAST_BIAS, bias) for id, bias in sampling.logit_bias.items()},
         )
-        if wanted.grammar is not None:
-            params.ebnf_grammar = wanted.grammar
+        if inputs.grammar is not None:
+            params.ebnf_grammar = inputs.grammar
         return proto.GenerateRequest(
-            request_id=wanted.request_id,
-            tokenized=proto.TokenizedInput(input_ids=wanted.prompt),
+            request_id=inputs.request_id,
+            tokenized=proto.TokenizedInput(input_ids=inputs.prompt),
             sampling_params=params,
             return_logprob=sampling.logprobs is not None,
             logprob_start_len=-1,

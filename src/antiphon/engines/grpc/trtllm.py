@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smg_grpc_proto.generated import trtllm_service_pb2 as proto
 
-from .service import Part, Served, Service, Wanted
+from .service import GenerateInputs, Part, Served, Service
 
 _ENDS = {"stop_word": "stop"}
 """Its words for an end that others have another word for."""
@@ -17,8 +17,8 @@ class TrtllmService(Service):
     path = "trtllm.TrtllmService"
     unsupported = frozenset({"logit_bias"})
 
-    def request(self, wanted: Wanted) -> bytes:
-        sampling = wanted.sampling
+    def request(self, inputs: GenerateInputs) -> bytes:
+        sampling = inputs.sampling
         config = proto.SamplingConfig(
             beam_width=1,
             num_return_sequences=1,
@@ -35,19 +35,19 @@ class TrtllmService(Service):
         if sampling.logprobs is not None:
             output.logprobs = max(1, sampling.logprobs)  # Releases differ in what 0 is.
         request = proto.GenerateRequest(
-            request_id=wanted.request_id,
-            tokenized=proto.TokenizedInput(input_token_ids=wanted.prompt),
+            request_id=inputs.request_id,
+            tokenized=proto.TokenizedInput(input_token_ids=inputs.prompt),
             sampling_config=config,
             output_config=output,
-            max_tokens=wanted.limit,
+            max_tokens=inputs.limit,
             streaming=True,
             stop_token_ids=sorted(sampling.stop_ids),
             ignore_eos=sampling.ignore_eos,
             include_stop_token_in_output=True,
         )
-        if wanted.grammar is not None:
+        if inputs.grammar is not None:
             guide = proto.GuidedDecodingParams.GUIDE_TYPE_EBNF_GRAMMAR
-            request.guided_decoding.CopyFrom(proto.GuidedDecodingParams(guide_type=guide, guide=wanted.grammar))
+            request.guided_decoding.CopyFrom(proto.GuidedDecodingParams(guide_type=guide, guide=inputs.grammar))
         return request.SerializeToString()
 
     def part(self, data: bytes) -> Part:

@@ -6,7 +6,7 @@ from smg_grpc_proto.generated import vllm_engine_pb2 as proto
 
 from antiphon.engines.remote import LEAST_BIAS
 
-from .service import Part, Served, Service, Wanted, entries
+from .service import GenerateInputs, Part, Served, Service, entries
 
 _SEEDS = 2**31
 _MOST = 20
@@ -20,8 +20,8 @@ class VllmService(Service):
     path = "vllm.grpc.engine.VllmEngine"
     logprobs = _MOST - 1
 
-    def request(self, wanted: Wanted) -> bytes:
-        sampling = wanted.sampling
+    def request(self, inputs: GenerateInputs) -> bytes:
+        sampling = inputs.sampling
         params = proto.SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -30,7 +30,7 @@ class VllmService(Service):
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
             repetition_penalty=sampling.repetition_penalty,
-            max_tokens=wanted.limit,
+            max_tokens=inputs.limit,
             stop_token_ids=sorted(sampling.stop_ids),
             ignore_eos=sampling.ignore_eos,
             n=1,
@@ -40,12 +40,12 @@ class VllmService(Service):
             params.seed = sampling.seed % _SEEDS
         if sampling.logprobs is not None:
             params.logprobs = sampling.logprobs + 1
-        if wanted.grammar is not None:
-            params.grammar = wanted.grammar
+        if inputs.grammar is not None:
+            params.grammar = inputs.grammar
             params.grammar_from_first_token = True
         return proto.GenerateRequest(
-            request_id=wanted.request_id,
-            tokenized=proto.TokenizedInput(input_ids=wanted.prompt),
+            request_id=inputs.request_id,
+            tokenized=proto.TokenizedInput(input_ids=inputs.prompt),
             sampling_params=params,
             stream=True,
         ).SerializeToString()
