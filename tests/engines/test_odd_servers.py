@@ -16,8 +16,18 @@ from antiphon.tokens import ByteTokenizer
 MODELS = b'{"data":[{"id":"m","max_model_len":64}]}'
 END = b'data: {"choices":[{"index":0,"token_ids":[7],"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 ODD = [b"", b"{", b"[]", b"null", b'"no"', b'{"data":7}', b'{"data":[{}]}', b"\xff\xfe", b"<html></html>"]
-ODD_CHUNKS = [b"{}}", b'{"choices":7}', b'{"choices":[7]}', b'{"choices":[{"token_ids":["a"]}]}', b'{"choices":\xff}']
-SAMPLING = Sampling(max_tokens=8)
+ODD_CHUNKS = [
+    b'{"choices":[{"token_ids":[7],"logprobs":{"tokens":[],"token_logprobs":[]}}]}',
+    b'{"choices":[{"token_ids":[7],"logprobs":{"tokens":["x"],"token_logprobs":[-1],"top_logprobs":[{"x":-1}]}}]}',
+    b'{"choices":[{"token_ids":[-5]}]}',
+    b'{"choices":[{"index":9,"token_ids":[7]}]}',
+    b"{}}",
+    b'{"choices":7}',
+    b'{"choices":[7]}',
+    b'{"choices":[{"token_ids":["a"]}]}',
+    b'{"choices":\xff}',
+]
+SAMPLING = Sampling(max_tokens=8, logprobs=1)
 
 
 class Raw:

@@ -68,7 +68,7 @@ class HttpClient:
             yield reply
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise EngineLostError("the engine died in the middle of a reply") from error
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             log.warning("the engine's server answers %s with what is not its protocol: %s", path, error)
             raise EngineError("the engine's server does not speak its protocol", hint="The log has more.") from error
         finally:

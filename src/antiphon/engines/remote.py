@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import aclosing
 
 from antiphon.conversation import TokenLogprob
-from antiphon.errors import AntiphonError, EngineLostError, Position, UnsupportedError
+from antiphon.errors import AntiphonError, EngineError, EngineLostError, Position, UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
@@ -71,6 +71,8 @@ class RemoteEngine(ABC):
         domain = tenant.domain(shared=self._share_cache)
         async with aclosing(self.steps(prompt, sampling, n=n, grammar=grammar, domain=domain)) as steps:
             async for step in steps:
+                if not 0 <= step.choice < n or min(step.ids, default=0) < 0:
+                    raise EngineError("the engine's server answers with a choice or an id that there is not")
                 yield step
 
     async def score(
