@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from antiphon.errors import codes
+from antiphon.errors import codes, incidents
 from antiphon.errors.code import Code
 
 HEAD = """\
@@ -71,7 +71,7 @@ OTHERS: tuple[tuple[str, str, Mapping[str, Code]], ...] = (
         "Incidents",
         "What a parser repaired in the reply of a model: an `Incident` among the events, counted in the metric\n"
         "`antiphon_incidents_total`. The reply is read on, and no text is lost.",
-        codes.INCIDENTS,
+        incidents.INCIDENTS,
     ),
 )
 

@@ -70,7 +70,14 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
         middleware=[
             *cors(settings.origins),
             envelope,
-            Middleware(Access, keys=context.keys, rates=context.rates, rules=context.rules, origins=settings.origins),
+            Middleware(
+                Access,
+                keys=context.keys,
+                rates=context.rates,
+                rules=context.rules,
+                origins=settings.origins,
+                hosts=settings.hosts,
+            ),
         ],
         exception_handlers={AntiphonError: _antiphon_error, HTTPException: _http_error},
     )

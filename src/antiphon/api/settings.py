@@ -33,6 +33,7 @@ class AppOptions(TypedDict, total=False):
     keys: Iterable[Key] | None
     public_metrics: bool
     origins: Sequence[str]
+    hosts: Sequence[str] | None
     tracing: Tracing | None
     store: Store | None
     session_limits: SessionLimits | None
@@ -52,15 +53,15 @@ class AppSettings:
     ``wires`` are further APIs, with their routes. ``expose_reasoning``: clients see the model's reasoning (resolution
     X-38: only by the owner's word). ``gather``: seconds between two writes of one stream. ``preload``: the default
     model is loaded at once, and ``/health`` is 503 until then. ``keys``: who may come in; None lets everybody.
-    ``public_metrics`` opens ``/metrics``; ``origins`` are the web pages that may call from a browser; ``tracing`` makes
+    ``public_metrics`` opens ``/metrics``; ``origins`` are the web pages that may call from a browser; ``hosts`` the
+    names by which a server without keys may be called, besides this machine's (None: by any). ``tracing`` makes
     spans. ``store``: where sessions, responses and conversations are stored (None: in memory); the application closes
-    it. ``batches`` bounds files and batches (None:
-    as the configuration does by itself). ``reasoning_key``: 32 bytes that encrypt
-    reasoning which clients store; servers that share it read each other's. ``tools`` run on this side, in requests
-    that list them, or in all with ``offer_tools``; the caller closes them. ``client_mcp``: requests of the
-    Responses API may name MCP servers of their own (None: they may not). ``shares`` is what
-    this process has with others of the same server. ``clock`` gives Unix time in seconds; the
-    system's own is not followed into a jump at once.
+    it. ``batches`` bounds files and batches (None: as the configuration does by itself). ``reasoning_key``: 32 bytes
+    that encrypt reasoning which clients store; servers that share it read each other's. ``tools`` run on this side,
+    in requests that list them, or in all with ``offer_tools``; the caller closes them. ``client_mcp``: requests of
+    the Responses API may name MCP servers of their own (None: they may not). ``shares`` is what this process has with
+    others of the same server. ``clock`` gives Unix time in seconds; the system's own is not followed into a jump at
+    once.
     """
 
     limits: Limits | None = None
@@ -73,6 +74,7 @@ class AppSettings:
     keys: Iterable[Key] | None = None
     public_metrics: bool = False
     origins: Sequence[str] = ()
+    hosts: Sequence[str] | None = None
     tracing: Tracing | None = None
     store: Store | None = None
     session_limits: SessionLimits | None = None

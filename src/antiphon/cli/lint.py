@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from antiphon.errors import NotFoundError, Position, RequestError, near
-from antiphon.errors.codes import INCIDENTS
+from antiphon.errors.incidents import INCIDENTS
 from antiphon.formats.openchatml.finding import end_of_word
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Severity, findings, mended
 

@@ -16,6 +16,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     a server listen beyond this machine though it has none. ``public_metrics`` shows ``/metrics`` to all, and
     ``expose_reasoning`` what models think. ``tls_cert`` and
     ``tls_key`` are PEM files. ``origins``: the web pages, between commas, that may call it from a browser.
+    ``hosts``: the names, between commas, by which a server without keys may be called besides those of this machine.
     ``wires``: further APIs, between commas, by the names that installed packages give them. ``ollama`` listens at
     127.0.0.1 on ``ollama_port`` too, where the clients of Ollama look for it. ``gather``: seconds between two writes of
     one stream; what is sampled in between is sent as one. ``workers`` processes answer at the one port;
@@ -31,6 +32,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tls_cert: str = ""
     tls_key: str = ""
     origins: str = ""
+    hosts: str = ""
     public_metrics: bool = False
     expose_reasoning: bool = False
     wires: str = ""

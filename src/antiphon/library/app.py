@@ -123,7 +123,7 @@ class App:
         async with self._starting:
             if self._app is None:
                 async with AsyncExitStack() as stack:
-                    opening = assembled(self._config, preload=self._preload, **self._additions)
+                    opening = assembled(self._config, preload=self._preload, mounted=True, **self._additions)
                     parts = await stack.enter_async_context(opening)
                     await stack.enter_async_context(parts.app.router.lifespan_context(parts.app))
                     self._stack, self._app = stack.pop_all(), parts.app
@@ -198,12 +198,14 @@ async def assembled(
     config: Config,
     *,
     preload: bool = True,
+    mounted: bool = False,
     opening: OpenEngine = open_here,
     shares: Shares | None = None,
     **additions: Unpack[Additions],
 ) -> AsyncIterator[Parts]:
     """The application of a configuration; its tools and traces are open until the block is left.
 
+    ``mounted``: it is not known by which names it is called, so without keys any will do (``server.hosts``).
     ``opening`` opens the engines that take memory; ``shares`` is what this process has with others of its server.
 
     The application's own lifespan, which closes models and stores, is the caller's to run. Raises `ConfigError`.
@@ -238,6 +240,7 @@ async def assembled(
             keys=keys,
             public_metrics=server.public_metrics,
             origins=words(server.origins),
+            hosts=None if mounted or server.without_keys else words(server.hosts),
             tracing=tracing,
             store=store,
             session_limits=session_limits,

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from antiphon.errors import AccessError, OverloadedError
 from antiphon.http.cors import check_origin
 from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.hosts import check_host
 from antiphon.http.rules import Rules
 
 from .keys import ANYBODY, Keyring, Principal
@@ -29,12 +30,22 @@ METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
 class Access:
     """Looks at the path that the router will look at, never at a URL that is built from the Host header."""
 
-    def __init__(self, app: ASGIApp, *, keys: Keyring, rates: Rates, rules: Rules, origins: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keys: Keyring,
+        rates: Rates,
+        rules: Rules,
+        origins: Sequence[str] = (),
+        hosts: Sequence[str] | None = None,
+    ) -> None:
         self._app = app
         self._keys = keys
         self._rates = rates
         self._rules = rules
         self._origins = origins
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or self._is_public(scope["path"]):
@@ -42,6 +53,8 @@ class Access:
             return
         exchange: Exchange = scope[KEY]
         try:
+            if self._keys.open and self._hosts is not None:
+                check_host(exchange.headers, self._hosts)
             exchange.principal = self._admitted(scope)
             if scope["type"] == "websocket":
                 check_origin(exchange.headers, self._origins)

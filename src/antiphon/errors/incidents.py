@@ -1,0 +1,65 @@
+"""The codes of what parsers repair: a part of the table of `antiphon.errors.codes`."""
+
+from __future__ import annotations
+
+from .code import Code
+
+
+def incident(meaning: str) -> Code:
+    """A code that only parsers report."""
+    return Code(meaning, incident=True)
+
+
+INCIDENTS = {
+    "after_end": incident("Text follows the end of the reply; it is set aside."),
+    "unexpected_control": incident("A control token occurs where it means nothing; it is set aside."),
+    "unexpected_tag": incident("A tag of the template occurs where it means nothing; it is set aside."),
+    "malformed_call": incident("The text between the tags of a call is no call; it stays text."),
+    "malformed_argument": incident("What stands where an argument of a call should is none; it is set aside."),
+    "duplicate_argument": incident("An argument is there twice; the second is set aside."),
+    "unclosed_argument": incident(
+        "An argument's value was not closed; it ends where the next part of the call begins."
+    ),
+    "call_not_allowed": incident("The model called where no call was allowed; the call is read as text."),
+    "schema_violation": incident("A finished value does not fit its schema, which was not strict."),
+    "tool_rounds_exceeded": incident("The model still called after as many rounds as the server runs tools in."),
+    "textual-specials": incident("Harmony as text: the reply spells control tokens, which are read as such."),
+    "missing-controls": incident("Harmony as text: the reply has lost its control tokens, which are put back."),
+    "channel-undecided": incident("Which channel a text is on is not known yet; it is held until something says so."),
+    "channel-inferred": incident("Nothing in the reply says which channel a text is on; it is read as on this one."),
+    "unknown-id": incident("The vocabulary has no token of this id; it is left out."),
+    "endoftext": incident("`<|endoftext|>` ended the reply in place of `<|return|>` or `<|call|>`."),
+    "stray-stop": incident("A control that ends a message occurs outside of every message; skipped."),
+    "stray-control": incident("A control token occurs where it has no meaning; skipped."),
+    "stray-message": incident("`<|message|>` occurs inside a message; skipped."),
+    "stray-text": incident("Text occurs outside of every message; set aside."),
+    "stray-whitespace": incident("Blanks occur outside of every message; set aside."),
+    "dup-start": incident("`<|start|>` follows `<|start|>`; the first is skipped."),
+    "dup-message": incident("`<|message|>` follows `<|message|>`; the second is skipped."),
+    "dup-role": incident("A header has its role twice."),
+    "dup-channel": incident("A header has two channels; the first counts."),
+    "dup-recipient": incident("A header has two recipients; the first counts."),
+    "dup-constrain": incident("A header has two content types; the first counts."),
+    "missing-start": incident("A message begins without `<|start|>`."),
+    "missing-end": incident("A message ends without its control; the next one begins."),
+    "missing-message": incident("A header ends without `<|message|>`; what is no field of it is the content."),
+    "missing-channel-token": incident("A header names its channel without `<|channel|>`."),
+    "missing-to": incident("A header names its recipient without `to=`."),
+    "empty-call": incident("A call without `<|message|>` has no arguments."),
+    "empty-channel": incident("`<|channel|>` is followed by nothing that names a channel."),
+    "empty-recipient": incident("`to=` is followed by no name."),
+    "role-repaired": incident("A header's role is misspelled or joined to its next word; the likely one is taken."),
+    "role-as-recipient": incident("A tool's name is where the role belongs; it is the recipient."),
+    "channel-repaired": incident("A channel is misspelled; the likely one is taken."),
+    "unknown-channel": incident("A header names a channel that Harmony does not have; it stays as it is."),
+    "recipient-repaired": incident("A recipient is misspelled or incomplete; the tool that it means is taken."),
+    "recipient-inferred": incident("Code without a recipient is a call of python."),
+    "call-without-recipient": incident("`<|call|>` ends a message that names no recipient."),
+    "bare-content-type": incident("A message that is no call has a content type."),
+    "unknown-content-type": incident("A header names a content type that Harmony does not have."),
+    "header-noise": incident("Words of a header are no field; they are set aside."),
+    "truncated-header": incident("The reply ends inside a header that says nothing yet; it is set aside."),
+    "truncated-at-foreign-role": incident("The reply goes on as somebody else; from there on it is set aside."),
+    "unmarked-final": incident("A text outside of every message is the answer, as there is no other."),
+}
+"""What parsers repair in replies of models (`Incident`); the reply is read on."""
