@@ -14,7 +14,7 @@ CHROMIUM ?= $(shell command -v chromium)
 BIN := .venv/bin
 READY := .venv/.ready
 ORACLES := .oracles/.ready
-PEERS := .peers/smg/.ready
+PEERS := .peers/smg/.ready .peers/litellm/.ready
 # The tests start hundreds of processes; where byte code is not written, each of them compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -80,13 +80,19 @@ house: setup     ## the figures of the source that must hold: import circles, si
 bench-%: setup   ## one comparison of bench/, e.g. make bench-engine
 	$(BIN)/python bench/$*.py
 
-.PHONY: bench-gateway
-bench-gateway: model $(PEERS) ## Antiphon beside SMG in front of one engine, in turns (GATEWAY="--loads paced,whole --rounds 5")
-	$(BIN)/python bench/gateway.py --smg .peers/smg/bin/python $(GATEWAY)
+.PHONY: bench-gateway bench-compare
+bench-gateway: model $(PEERS) ## Antiphon beside SMG and LiteLLM, in turns (GATEWAY="--loads paced,whole --rounds 5 --json FILE")
+	$(BIN)/python bench/gateway.py --smg .peers/smg/bin/python --litellm .peers/litellm/bin/python $(GATEWAY)
 
-$(PEERS): $(READY)
-	$(PYTHON) -m venv .peers/smg
-	.peers/smg/bin/pip install --quiet --disable-pip-version-check smg==1.13.0 smg-grpc-proto==0.4.28 tokenizers uvloop
+bench-compare: model ## Antiphon beside itself at another commit, in turns: make bench-compare OLD=HEAD~10
+	$(BIN)/python bench/gateway.py --old $(OLD) $(GATEWAY)
+
+.peers/smg/.ready: SOFTWARE := smg==1.13.0 smg-grpc-proto==0.4.28 tokenizers uvloop
+.peers/litellm/.ready: SOFTWARE := litellm[proxy]==1.106.2
+
+.peers/%/.ready: | $(READY)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check "$(firstword $(SOFTWARE))" $(wordlist 2,9,$(SOFTWARE))
 	@touch $@
 
 oracles: $(ORACLES)  ## both Harmony references, each in a folder of its own (they install one module name), gpt-oss's own templates, JSON Schema's suite

@@ -1,12 +1,13 @@
 """Antiphon beside SMG and LiteLLM in front of one engine of unlimited speed, at its own pace or flat out.
 
-python bench/gateway.py [--smg PYTHON] [--litellm COMMAND] [--loads paced,text,…] [--rounds 3] [--json FILE]
+python bench/gateway.py [--smg PYTHON] [--litellm PYTHON] [--old COMMIT] [--loads paced,…] [--rounds 3] [--json FILE]
 
-The engine answers over vLLM's HTTP and, for SMG, over its gRPC; all gateways render the same template, encode with the
-same tokenizer and read the same replies. They take turns, and the middle of the rounds counts. Processor time is the
-gateway's alone; clients, engine and gateway share the machine, so tokens a second are what is left over. SMG's PYTHON
-is that of an environment with ``smg smg-grpc-proto tokenizers uvloop``, LiteLLM's COMMAND that of one with
-``litellm[proxy]``. Without them Antiphon alone is measured.
+The engine answers over vLLM's HTTP and, for SMG, over its gRPC; both gateways render the same template, encode with the
+same tokenizer and read the same replies. LiteLLM's proxy passes on what the engine says as text. They take turns, and
+the middle of the rounds counts. Processor time is the gateway's alone; clients, engine and gateway share the machine,
+so tokens a second are what is left over. The last rows are of the start, to the first answer. ``--old`` is Antiphon as
+it was at another commit. Each PYTHON is that of an environment: with ``smg smg-grpc-proto tokenizers uvloop``, with
+``litellm[proxy]``.
 """
 
 from __future__ import annotations
@@ -17,28 +18,27 @@ import json
 import os
 import platform
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import psutil
 import uvloop
+from gateways import HEADERS, Gateway, Running, antiphon, checkout, command, litellm, smg, spent
 from stub.folder import make_folder
 from stub.says import CALL, PACED, TEXT, WIDE, Speaker
 
 from antiphon.config import load_config, shipped_entries
 from antiphon.models.store import ModelStore
 
-HERE = Path(__file__).parent
 LONG = "What is the matter with number {}? It is said to be quite remarkable, if not odd. "
 TOOLS = [
     {
@@ -50,27 +50,6 @@ TOOLS = [
         },
     }
 ]
-CONFIG = """
-model = "m"
-embedding_model = ""
-
-[models.m]
-tokenizer = "{folder}"
-chat_template = "{folder}/chat_template.jinja"
-context = 65536
-
-[models.m.engine]
-kind = "vllm"
-url = "http://127.0.0.1:{port}"
-served_name = "m"
-grammar = false
-
-[server]
-port = {own}
-
-[log]
-access = false
-"""
 
 
 @dataclass(frozen=True)
@@ -88,17 +67,23 @@ class Load:
     """Characters of the conversation before the last message."""
     grows: bool = False
     """Each request is the one before and a message more."""
+    as_text: bool = True
+    """It can be asked of a gateway that only passes on what an engine says."""
 
 
 LOADS = (
     Load("paced", 200, PACED, 300, seconds=8.0),
     Load("text", 64, TEXT, 500),
-    Load("wide", 64, WIDE, 4000),
-    Load("call", 64, CALL, 0, tools=True),
+    Load("text-16", 16, TEXT, 500),
+    Load("wide", 64, WIDE, 4000, as_text=False),
+    Load("call", 64, CALL, 0, tools=True, as_text=False),
     Load("whole", 16, TEXT, 1, stream=False),
-    Load("whole-call", 16, CALL, 0, stream=False, tools=True),
-    Load("long", 1, TEXT, 1, history=130_000, grows=True),
+    Load("whole-call", 16, CALL, 0, stream=False, tools=True, as_text=False),
+    Load("long-first", 1, TEXT, 1, history=130_000, as_text=False),
+    Load("long", 1, TEXT, 1, history=130_000, grows=True, as_text=False),
 )
+START, RENDER = "start", "render"
+"""Of a gateway to its first answer; of `antiphon render` with one message."""
 
 
 @dataclass
@@ -128,7 +113,10 @@ class Row:
 
 def body_of(load: Load, number: int) -> dict[str, Any]:
     """The request ``number`` of a client: in a chat that grows, the one before and two messages more."""
-    turns = [LONG.format(turn) * (load.history // (40 * len(LONG))) for turn in range(20 if load.history else 0)]
+    first = 0 if load.grows else 1000 * number
+    turns = [
+        LONG.format(first + turn) * (load.history // (40 * len(LONG))) for turn in range(20 if load.history else 0)
+    ]
     turns += [f"And what about number {turn}?" for turn in range(number if load.grows else 0)]
     messages = [{"role": role, "content": turn} for turn in turns for role in ("user", "assistant")]
     body: dict[str, Any] = {
@@ -162,9 +150,6 @@ async def client(url: str, session: aiohttp.ClientSession, load: Load, seen: See
         seen.bytes += size
 
 
-HEADERS = {"content-type": "application/json", "authorization": "Bearer sk-none"}
-
-
 async def run_load(url: str, load: Load) -> Seen:
     seen = Seen()
     connector = aiohttp.TCPConnector(limit=0)
@@ -176,17 +161,11 @@ async def run_load(url: str, load: Load) -> Seen:
     return seen
 
 
-def spent(process: psutil.Process) -> float:
-    """Processor time, in seconds, of a process and its children."""
-    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
-    return sum(one.user + one.system for one in times)
-
-
-def measured(name: str, url: str, process: psutil.Process, load: Load, call_tokens: int) -> Row:
-    uvloop.run(run_load(url, Load(**{**asdict(load), "seconds": 0.5})))
-    before, began = spent(process), time.perf_counter()
-    seen = uvloop.run(run_load(url, load))
-    seconds, cpu = time.perf_counter() - began, (spent(process) - before) * 1e6
+def measured(name: str, running: Running, load: Load, call_tokens: int) -> Row:
+    uvloop.run(run_load(running.url, replace(load, seconds=0.5)))
+    before, began = spent(running.process), time.perf_counter()
+    seen = uvloop.run(run_load(running.url, load))
+    seconds, cpu = time.perf_counter() - began, (spent(running.process) - before) * 1e6
     tokens = seen.requests * (load.tokens or call_tokens)
     first = sorted(seen.first) or [float("nan")]
     return Row(
@@ -194,81 +173,6 @@ def measured(name: str, url: str, process: psutil.Process, load: Load, call_toke
         1e3 * statistics.median(first), 1e3 * first[int(len(first) * 0.99)],
         cpu / max(1, tokens), cpu / max(1, seen.requests), seen.failures,
     )  # fmt: skip
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def program(*command: str | Path, log: Path, **environ: str) -> Iterator[subprocess.Popen[str]]:
-    """A program while it runs; what it logs is in ``log``."""
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            [str(word) for word in command],
-            stdout=subprocess.PIPE, stderr=file, text=True, env={**os.environ, **environ}, cwd=log.parent,
-        )  # fmt: skip
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-
-
-def wait_for(url: str, process: subprocess.Popen[str]) -> None:
-    """Until a chat is answered. Raises `SystemExit` where the gateway ends, or does not answer for a minute."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end and process.poll() is None:
-        with suppress(aiohttp.ClientError):
-            if uvloop.run(run_load(url, Load("first", 1, TEXT, 1, stream=False, seconds=0.01))).requests:
-                return
-        time.sleep(0.05)
-    raise SystemExit(f"a gateway does not answer: {process.args!r}")
-
-
-@contextmanager
-def stub(python: str | Path, file: str, folder: Path) -> Iterator[int]:
-    """The port of an engine."""
-    with program(python, HERE / "stub" / file, folder, log=folder / f"{file}.log") as process:
-        assert process.stdout is not None
-        yield int(process.stdout.readline())
-
-
-@contextmanager
-def antiphon(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
-    with ExitStack() as stack:
-        port, own = stack.enter_context(stub(sys.executable, "stub_http.py", folder)), free_port()
-        home = folder / "home"
-        home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(CONFIG.format(folder=folder, port=port, own=own))
-        serve = (sys.executable, "-c", "from antiphon.cli import main; main()", "serve")
-        process = stack.enter_context(program(*serve, log=folder / "antiphon.log", ANTIPHON_HOME=str(home)))
-        url = f"http://127.0.0.1:{own}"
-        wait_for(url, process)
-        yield url, psutil.Process(process.pid)
-
-
-@contextmanager
-def smg(python: Path, folder: Path) -> Iterator[tuple[str, psutil.Process]]:
-    with ExitStack() as stack:
-        port, own = stack.enter_context(stub(python, "stub_grpc.py", folder)), free_port()
-        process = stack.enter_context(
-            program(
-                python.with_name("smg"), "launch", "--host", "127.0.0.1", "--port", str(own), "--prometheus-port",
-                str(free_port()), "--worker-urls", f"grpc://127.0.0.1:{port}", "--model-path", folder,
-                "--tool-call-parser", "qwen", "--log-level", "warn", log=folder / "smg.log",
-            )
-        )  # fmt: skip
-        url = f"http://127.0.0.1:{own}"
-        wait_for(url, process)
-        yield url, psutil.Process(process.pid)
-
-
-Gateway = Callable[[], Any]
 
 
 def middle(rows: Sequence[Row]) -> Row:
@@ -281,19 +185,37 @@ def middle(rows: Sequence[Row]) -> Row:
     return Row(rows[0].gateway, rows[0].load, **columns)
 
 
-def compare(gateways: Mapping[str, Gateway], loads: Sequence[Load], rounds: int, call_tokens: int) -> list[Row]:
-    """Each load of each gateway, in turns."""
-    rows = []
+def compare(gateways: Mapping[str, Gateway], loads: Sequence[Load], rounds: int, call_tokens: int) -> Iterator[Row]:
+    """Each load of each gateway that can take it, in turns."""
     for load in loads:
-        taken: dict[str, list[Row]] = {name: [] for name in gateways}
+        taken: dict[str, list[Row]] = {name: [] for name in gateways if load.as_text or name != "litellm"}
         for _ in range(rounds):
-            for name, gateway in gateways.items():
-                with gateway() as (url, process):
-                    taken[name].append(measured(name, url, process, load, call_tokens))
-        for found in taken.values():
-            rows.append(middle(found))
-            print(line(rows[-1]), flush=True)
-    return rows
+            for name, rows in taken.items():
+                with gateways[name]() as running:
+                    rows.append(measured(name, running, load, call_tokens))
+        yield from map(middle, taken.values())
+
+
+def starts(gateways: Mapping[str, Gateway], rounds: int) -> Iterator[Row]:
+    """From the start of each to its first answer: the columns of the first token, and of a request."""
+    taken: dict[str, list[Row]] = {name: [] for name in gateways}
+    for _ in range(rounds):
+        for name, rows in taken.items():
+            with gateways[name]() as running:
+                ms, cpu = running.seconds * 1e3, running.cpu * 1e6
+                rows.append(Row(name, START, 0, 0, ms, ms, 0, cpu, 0))
+    yield from map(middle, taken.values())
+
+
+def renders(sources: Mapping[str, Path | None], rounds: int) -> Iterator[Row]:
+    """`antiphon render` of one message: the columns of the first token, and of a request."""
+    words, stdin = ("render", "-", "--format", "chatml"), '[{"role": "user", "text": "Hi"}]'
+    taken: dict[str, list[Row]] = {name: [] for name in sources}
+    for _ in range(5 * rounds):
+        for name, rows in taken.items():
+            seconds, cpu = command(*words, stdin=stdin, source=sources[name])
+            rows.append(Row(name, RENDER, 0, 0, seconds * 1e3, seconds * 1e3, 0, cpu * 1e6, 0))
+    yield from map(middle, taken.values())
 
 
 def line(row: Row) -> str:
@@ -304,29 +226,52 @@ def line(row: Row) -> str:
     )
 
 
+def described() -> dict[str, Any]:
+    """Where and of what these figures are."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=Path(__file__).parent, capture_output=True, text=True
+    )
+    return {
+        "commit": commit.stdout.strip(), "machine": platform.platform(), "python": platform.python_version(),
+        "cores": os.cpu_count(), "load": os.getloadavg()[0], "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smg", type=Path)
-    parser.add_argument("--loads", default=",".join(load.name for load in LOADS))
+    parser.add_argument("--litellm", type=Path)
+    parser.add_argument("--old", default="")
+    parser.add_argument("--loads", default=",".join((*(load.name for load in LOADS), START, RENDER)))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    about, rows, named = described(), list[Row](), options.loads.split(",")
+    source = ModelStore(Path(load_config(os.environ).config.store.folder)).path("smollm2", shipped_entries()["smollm2"])
+    if source is None:
+        raise SystemExit("the default model is not here: make model")
     folder = Path(tempfile.mkdtemp(prefix="gateway-"))
     try:
-        source = ModelStore(Path(load_config(os.environ).config.store.folder)).path(
-            "smollm2", shipped_entries()["smollm2"]
-        )
-        if source is None:
-            raise SystemExit("the default model is not here: make model")
-        call_tokens = Speaker(make_folder(source, folder)).call_tokens
-        gateways: dict[str, Gateway] = {"antiphon": lambda: antiphon(folder)}
-        if options.smg:
-            gateways["smg"] = lambda: smg(options.smg.absolute(), folder)
-        rows = compare(
-            gateways, [load for load in LOADS if load.name in options.loads.split(",")], options.rounds, call_tokens
-        )
+        with ExitStack() as stack:
+            call_tokens = Speaker(make_folder(source, folder)).call_tokens
+            sources: dict[str, Path | None] = {"antiphon": None}
+            if options.old:
+                sources["old"] = stack.enter_context(checkout(options.old, folder))
+            gateways: dict[str, Gateway] = {name: antiphon(folder, at) for name, at in sources.items()}
+            if options.smg:
+                gateways["smg"] = smg(folder, options.smg.absolute())
+            if options.litellm:
+                gateways["litellm"] = litellm(folder, options.litellm.absolute())
+            loads = [load for load in LOADS if load.name in named]
+            for row in chain(
+                compare(gateways, loads, options.rounds, call_tokens),
+                starts(gateways, options.rounds) if START in named else (),
+                renders(sources, options.rounds) if RENDER in named else (),
+            ):
+                rows.append(row)
+                print(line(row), flush=True)
         if options.json:
-            options.json.write_text(json.dumps({"machine": platform.platform(), "rows": [asdict(r) for r in rows]}))
+            options.json.write_text(json.dumps({**about, "rows": [asdict(row) for row in rows]}, indent=1))
     except BaseException:
         for log in folder.glob("*.log"):
             sys.stderr.write(f"--- {log.name}\n{log.read_text()[-1500:]}\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import cycle, islice
 
 from tokenizers import Tokenizer
@@ -37,11 +39,15 @@ class Speaker:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._words = tokenizer.encode(WORDS, add_special_tokens=False).ids
+        self._text = cache(lambda id: str(tokenizer.decode([id])))
         self._call = (*tokenizer.encode(CALLED, add_special_tokens=False).ids, tokenizer.token_to_id(END))
 
     @property
     def call_tokens(self) -> int:
         return len(self._call)
+
+    def text(self, ids: Sequence[int]) -> str:
+        return "".join(map(self._text, ids))
 
     def says(self, seed: int, tokens: int) -> Says:
         """What a request with this seed gets; texts have as many ``tokens`` as it allows."""

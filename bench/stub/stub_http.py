@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import uvloop
 from says import Says, Speaker
 from tokenizers import Tokenizer
 
+Event = Callable[[Sequence[int], str | None], str]
+"""The JSON of some ids of a stream, and why it ends after them."""
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\n%s\r\n\r\n"
 UNKNOWN = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 MODELS = {"object": "list", "data": [{"id": "m", "object": "model", "max_model_len": 65536}]}
@@ -49,20 +52,56 @@ class Connection(asyncio.Protocol):
         self._answer(head.split(b" ", 2)[1], rest[:length])
 
     def _answer(self, path: bytes, body: bytes) -> None:
-        if path != b"/v1/completions":
+        if path not in (b"/v1/completions", b"/v1/chat/completions"):
             self._transport.write(answer(json.dumps(MODELS).encode()) if path == b"/v1/models" else UNKNOWN)
             return
         request = json.loads(body)
         says = self._speaker.says(request.get("seed") or 0, request["max_tokens"])
+        if path == b"/v1/chat/completions":
+            self._chat(request, says)
+            return
         usage = {"prompt_tokens": len(request["prompt"]), "completion_tokens": len(says.ids)}
         if not request.get("stream"):
             choice = {"index": 0, "text": "", "token_ids": says.ids, "finish_reason": _reason(says)}
             self._transport.write(answer(json.dumps({"id": "c", "choices": [choice], "usage": usage}).encode()))
             return
-        self._transport.write(HEAD % (b"text/event-stream; charset=utf-8", b"transfer-encoding: chunked"))
-        self._task = asyncio.ensure_future(self._stream(says))
+        self._begin(
+            says,
+            lambda ids, reason: json.dumps(
+                {
+                    "id": "c",
+                    "object": "text_completion",
+                    "choices": [{"index": 0, "text": "", "logprobs": None, "finish_reason": reason, "token_ids": ids}],
+                }
+            ),
+        )
 
-    async def _stream(self, says: Says) -> None:
+    def _chat(self, request: dict[str, Any], says: Says) -> None:
+        """As text, for gateways that pass it on."""
+        about = {"id": "c", "created": 0, "model": "m"}
+        if not request.get("stream"):
+            message = {"role": "assistant", "content": self._speaker.text(says.ids)}
+            choice = {"index": 0, "message": message, "finish_reason": _reason(says)}
+            usage = {"prompt_tokens": 1, "completion_tokens": len(says.ids), "total_tokens": 1 + len(says.ids)}
+            body = {**about, "object": "chat.completion", "choices": [choice], "usage": usage}
+            self._transport.write(answer(json.dumps(body).encode()))
+            return
+        self._begin(
+            says,
+            lambda ids, reason: json.dumps(
+                {
+                    **about,
+                    "object": "chat.completion.chunk",
+                    "choices": [{"index": 0, "delta": {"content": self._speaker.text(ids)}, "finish_reason": reason}],
+                }
+            ),
+        )
+
+    def _begin(self, says: Says, event: Event) -> None:
+        self._transport.write(HEAD % (b"text/event-stream; charset=utf-8", b"transfer-encoding: chunked"))
+        self._task = asyncio.ensure_future(self._stream(says, event))
+
+    async def _stream(self, says: Says, event: Event) -> None:
         loop, messages = asyncio.get_running_loop(), says.messages()
         next = loop.time()
         for number, ids in enumerate(messages, 1):
@@ -72,9 +111,8 @@ class Connection(asyncio.Protocol):
             elif number % 8 == 0:
                 await asyncio.sleep(0)
             reason = _reason(says) if number == len(messages) else None
-            choice = {"index": 0, "text": "", "logprobs": None, "finish_reason": reason, "token_ids": ids}
-            event = b"data: %s\n\n" % json.dumps({"id": "c", "object": "text_completion", "choices": [choice]}).encode()
-            self._transport.write(b"%x\r\n%s\r\n" % (len(event), event))
+            data = b"data: %s\n\n" % event(ids, reason).encode()
+            self._transport.write(b"%x\r\n%s\r\n" % (len(data), data))
         self._transport.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
 
 
