@@ -20,7 +20,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from transcript import transcript
 
@@ -40,14 +42,18 @@ NUMBERS = itertools.count()
 QWEN = Path(__file__).parents[1] / "tests" / "formats" / "template" / "jinja" / "qwen3.jinja"
 
 
+Making = Callable[[int], Callable[[], object]]
+"""Prepares the work of a size, which then is timed."""
+
+
 @dataclass(frozen=True)
 class Growth:
-    """``make`` prepares the work of a size, which then is timed. The sizes double, from the ``first``."""
+    """The sizes double, from the ``first``."""
 
     unit: str
     first: int
     doublings: int
-    make: Callable[[int], Callable[[], object]]
+    make: Making
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ def chat(turns: int, size: int) -> Conversation:
     return Conversation(tuple(messages))
 
 
-def prompts(format: str) -> Callable[[int], Callable[[], object]]:
+def prompts(format: str) -> Making:
     model = model_of(format)
 
     def make(size: int) -> Callable[[], object]:
@@ -109,7 +115,7 @@ def prompts(format: str) -> Callable[[int], Callable[[], object]]:
     return make
 
 
-def histories(format: str) -> Callable[[int], Callable[[], object]]:
+def histories(format: str) -> Making:
     model = model_of(format)
 
     def make(turns: int) -> Callable[[], object]:
@@ -119,7 +125,7 @@ def histories(format: str) -> Callable[[int], Callable[[], object]]:
     return make
 
 
-def next_turns(format: str) -> Callable[[int], Callable[[], object]]:
+def next_turns(format: str) -> Making:
     """A chat that was rendered before, and two messages more."""
     model = model_of(format)
 
@@ -133,7 +139,7 @@ def next_turns(format: str) -> Callable[[int], Callable[[], object]]:
     return make
 
 
-def tools(format: str) -> Callable[[int], Callable[[], object]]:
+def tools(format: str) -> Making:
     """With the grammar that holds one of the calls."""
     model = model_of(format)
 
@@ -152,7 +158,7 @@ async def prepared(model: Model, request: TurnRequest) -> Plan:
     return await prepare_turn(model, request)
 
 
-def replies(format: str) -> Callable[[int], Callable[[], object]]:
+def replies(format: str) -> Making:
     """Read as it is sampled, an id a step."""
     model = model_of(format)
     words = model.tokenizer.encode(WORDS)
@@ -178,7 +184,7 @@ async def run(*plans: Plan) -> None:
     await asyncio.gather(*map(one, plans))
 
 
-def streams(format: str) -> Callable[[int], Callable[[], object]]:
+def streams(format: str) -> Making:
     """So many replies of 50 tokens at once."""
     model = model_of(format)
     said = [*itertools.islice(itertools.cycle(model.tokenizer.encode(WORDS)), 50)]
@@ -193,7 +199,7 @@ def streams(format: str) -> Callable[[int], Callable[[], object]]:
     return make
 
 
-def transcripts(work: Callable[[bytes], object]) -> Callable[[int], Callable[[], object]]:
+def transcripts(work: Callable[[bytes], object]) -> Making:
     def make(kilobytes: int) -> Callable[[], object]:
         data = b"".join(transcript(kilobytes * 1000))[: kilobytes * 1000]
         data = data[: data.rindex(b"<|return|>") + 11]
@@ -203,20 +209,31 @@ def transcripts(work: Callable[[bytes], object]) -> Callable[[int], Callable[[],
 
 
 FORMATS = ("chatml", "harmony", "jinja")
-READ = {"read": read, "validate": lambda data: list(validate(data)), "write": lambda data: write(read(data))}
+READ: dict[str, Callable[[bytes], object]] = {
+    "read": read,
+    "validate": lambda data: list(validate(data)),
+    "write": lambda data: write(read(data)),
+}
+
+
+T = TypeVar("T")
+
+
+def growth_of(unit: str, first: int, doublings: int, make: Callable[[T], Making], of: T) -> Growth:
+    return Growth(unit, first, doublings, make(of))
 
 
 def kinds() -> Iterator[tuple[str, Callable[[], Growth]]]:
     """The names, and what makes each when its turn comes: vocabularies take memory."""
     for one in FORMATS:
-        yield f"prompt, {one}", lambda one=one: Growth("characters", 8192, 7, prompts(one))
-        yield f"messages, {one}", lambda one=one: Growth("messages", 64, 7, histories(one))
-        yield f"next turn, {one}", lambda one=one: Growth("messages", 64, 7, next_turns(one))
-        yield f"tools, {one}", lambda one=one: Growth("tools", 8, 7, tools(one))
-        yield f"reply, {one}", lambda one=one: Growth("tokens", 512, 7, replies(one))
-        yield f"streams, {one}", lambda one=one: Growth("streams", 16, 7, streams(one))
+        yield f"prompt, {one}", partial(growth_of, "characters", 8192, 7, prompts, one)
+        yield f"messages, {one}", partial(growth_of, "messages", 64, 7, histories, one)
+        yield f"next turn, {one}", partial(growth_of, "messages", 64, 7, next_turns, one)
+        yield f"tools, {one}", partial(growth_of, "tools", 8, 7, tools, one)
+        yield f"reply, {one}", partial(growth_of, "tokens", 512, 7, replies, one)
+        yield f"streams, {one}", partial(growth_of, "streams", 16, 7, streams, one)
     for name, work in READ.items():
-        yield f"transcript, {name}", lambda work=work: Growth("kB", 64, 6, transcripts(work))
+        yield f"transcript, {name}", partial(growth_of, "kB", 64, 6, transcripts, work)
 
 
 def measured(growth: Growth, rounds: int) -> Measured:
