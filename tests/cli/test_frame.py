@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import __version__
-from antiphon.cli.app import COMMANDS, run
+from antiphon.cli.app import COMMANDS
 from kit.program import antiphon, in_process
 
 
@@ -56,13 +56,31 @@ def test_the_help_lists_every_command(tmp_path: Path) -> None:
     assert all(name in done.stdout for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_its_file_and_its_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([name, "--help"]) == 0
-    assert "--json" in capsys.readouterr().out
+def test_an_action_may_stand_behind_its_options_and_some_are_understood(tmp_path: Path) -> None:
+    listed = json.loads(in_process("models", "--json", home=tmp_path).stdout)
+    assert listed == json.loads(in_process("models", "list", "--json", home=tmp_path).stdout)
+    assert in_process("keys", "add", "alice", home=tmp_path).returncode == 0
+    (key,) = json.loads(in_process("keys", "--json", "list", home=tmp_path).stdout)
+    assert key["name"] == "alice"
 
 
-@pytest.mark.parametrize("arguments", [["pul"], ["pull", "--josn"], ["rm"], ["config", "extra"]])
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [("keys lst", "'list'"), ("tools shwo", "'show'"), ("store exprot", "'export'"), ("modls", "'models'")],
+)
+def test_a_misspelled_command_or_action_is_answered_with_the_nearest(words: str, meant: str, tmp_path: Path) -> None:
+    done = in_process(*words.split(), home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert meant in done.stderr
+
+
+def test_the_help_of_an_action_has_its_own_options_alone(tmp_path: Path) -> None:
+    assert "--merge" in in_process("store", "import", "--help", home=tmp_path).stdout
+    assert "--merge" not in in_process("store", "export", "--help", home=tmp_path).stdout
+    assert "NAME" not in in_process("keys", "list", "--help", home=tmp_path).stdout
+
+
+@pytest.mark.parametrize("arguments", [["pul"], ["keys", "rm"], ["pull", "--josn"], ["rm"], ["config", "extra"]])
 def test_wrong_usage_is_exit_code_2_and_a_word_on_stderr(arguments: list[str], tmp_path: Path) -> None:
     done = in_process(*arguments, home=tmp_path)
     assert done.returncode == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from antiphon.http.gate.keys import KeyFile, Keyring
 from kit.program import in_process
 
@@ -17,11 +19,34 @@ def test_a_key_is_shown_once_listed_by_name_and_removed(tmp_path: Path) -> None:
     assert principal is not None
     assert (principal.name, sorted(principal.scopes)) == ("alice", ["debug", "inference"])
     listed = in_process("keys", "list", "--json", home=tmp_path)
-    assert json.loads(listed.stdout) == [{"name": "alice", "scopes": ["inference", "debug"]}]
+    unlimited = {"requests_per_minute": None, "tokens_per_minute": None, "concurrent": None}
+    assert json.loads(listed.stdout) == [{"name": "alice", "scopes": ["inference", "debug"], **unlimited}]
     assert secret not in listed.stdout
     assert in_process("keys", "add", "alice", home=tmp_path).returncode == 2
     assert in_process("keys", "rm", "alice", home=tmp_path).returncode == 0
     assert in_process("keys", "rm", "alice", home=tmp_path).returncode == 2
+
+
+def test_limits_change_and_the_secret_stays(tmp_path: Path) -> None:
+    secret = in_process("keys", "add", "bob", "--tokens-per-minute", "100", home=tmp_path).stdout.strip()
+    changed = in_process("keys", "set", "bob", "--concurrent", "0", "--scope", "admin", "--json", home=tmp_path)
+    expected = {"requests_per_minute": None, "tokens_per_minute": 100, "concurrent": 0}
+    assert json.loads(changed.stdout) == {"name": "bob", "scopes": ["admin"], **expected}
+    principal = Keyring(KeyFile(tmp_path / "keys.json").read()).principal(secret.encode())
+    assert principal is not None
+    assert principal.name == "bob"
+    assert in_process("keys", "list", home=tmp_path).stdout == "bob\tadmin\t\t100\tnone\n"
+    again = in_process("keys", "set", "bob", "--server-limits", "--requests-per-minute", "5", "--json", home=tmp_path)
+    expected = {"requests_per_minute": 5, "tokens_per_minute": None, "concurrent": None}
+    assert json.loads(again.stdout) == {"name": "bob", "scopes": ["admin"], **expected}
+
+
+@pytest.mark.parametrize(("words", "said"), [("bob", "nothing"), ("bobb --concurrent 1", "Did you mean bob")])
+def test_a_change_of_nothing_or_nobody_is_refused(words: str, said: str, tmp_path: Path) -> None:
+    in_process("keys", "add", "bob", home=tmp_path)
+    done = in_process("keys", "set", *words.split(), home=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 def test_a_server_beyond_this_machine_wants_keys(tmp_path: Path) -> None:

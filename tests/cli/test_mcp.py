@@ -126,7 +126,7 @@ async def test_login_signs_in_with_the_browser_and_logout_forgets_it(files: Sign
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["login"], "which MCP server"),
+        (["login"], "NAME"),
         (["login", "askin"], "asking"),
         (["login", "asking"], "nothing to sign in to"),
         (["logout", "asking"], "nothing to sign in to"),

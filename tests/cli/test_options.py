@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
-from antiphon.cli.app import COMMANDS
+from antiphon.cli.app import COMMANDS, build_app, run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 
 
-def options(name: str) -> set[str]:
-    app = typer.Typer()
-    app.command()(import_module(f"antiphon.cli.{name}").command)
-    command = typer.main.get_command(app)
-    return {option for parameter in command.params for option in parameter.opts}
+def spelled(words: str) -> Iterator[str]:
+    """A command, or each of its actions: ``keys add``."""
+    name = words.partition(" ")[0]
+    command = typer.main.get_group(build_app(name)).commands[name]
+    actions = getattr(command, "commands", None)
+    yield from (f"{name} {action}" for action in actions) if actions else (name,)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_prints_json(name: str) -> None:
-    assert "--json" in options(name)
+def options(words: str) -> set[str]:
+    name, _, action = words.partition(" ")
+    command = typer.main.get_group(build_app(name)).commands[name]
+    found = getattr(command, "commands", {}).get(action, command)
+    return {option for parameter in found.params for option in parameter.opts}
+
+
+EVERY = [words for name in COMMANDS for words in spelled(name)]
+
+
+@pytest.mark.parametrize("words", EVERY)
+def test_every_command_and_action_has_its_help_and_prints_json(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words.split(), "--help"]) == 0
+    assert "--json" in capsys.readouterr().out
 
 
 def test_the_page_names_the_commands_without_a_configuration() -> None:
     sentence = re.search(r"only (.*?) do not take it", PAGE, re.DOTALL)
     assert sentence is not None
-    assert set(re.findall(r"`(\w+)`", sentence.group(1))) == {n for n in COMMANDS if "--config" not in options(n)}
+    assert set(re.findall(r"`(\w+)`", sentence.group(1))) == {
+        words.partition(" ")[0] for words in EVERY if "--config" not in options(words)
+    }

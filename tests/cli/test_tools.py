@@ -43,6 +43,16 @@ def test_a_tool_is_called_by_hand(home: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "HEY\n")
 
 
+def test_a_tool_is_shown_with_its_schema(home: Path) -> None:
+    done = in_process("tools", "show", "shout", "--json", "--tools", str(home / "mine.py"), home=home)
+    shown = json.loads(done.stdout)
+    assert (shown["name"], shown["description"]) == ("functions.shout", "Say it loud.")
+    assert shown["parameters"]["properties"]["text"]["type"] == "string"
+    misspelled = in_process("tools", "show", "functions.shot", "--tools", str(home / "mine.py"), home=home)
+    assert misspelled.returncode == 2
+    assert "Did you mean functions.shout" in misspelled.stderr
+
+
 def test_a_call_that_fails_says_why_and_exits_with_1(home: Path) -> None:
     done = in_process("tools", "call", "shout", "{}", "--tools", str(home / "mine.py"), "--json", home=home)
     assert done.returncode == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 
 import typer
@@ -17,11 +17,11 @@ COMMANDS = {
     "batch": "Answer the requests of a file, without a server.",
     "chat": "Talk to a model in the terminal, or put one question to it.",
     "pull": "Fetch models into the store.",
-    "models": "List the models that are known, and which are here.",
+    "models": "List, show, fetch and remove models.",
     "rm": "Remove models from the store.",
-    "tools": "List the tools that run here, or call one.",
+    "tools": "List and show the tools that run here, or call one.",
     "mcp": "Sign in to MCP servers, or be one: render, parse, convert, validate for any MCP client.",
-    "keys": "Add, list and remove the API keys of the server.",
+    "keys": "Add, list, change and remove the API keys of the server.",
     "store": "Move, check and migrate what is stored between requests.",
     "render": "Write a conversation (JSON) as the prompt of a format.",
     "parse": "Read a model's raw reply back into messages.",
@@ -37,6 +37,8 @@ COMMANDS = {
     "config": "Show the configuration and where each value comes from.",
     "doctor": "Check this machine: Python, engine, models, port.",
 }
+DEFAULT_ACTIONS = {"mcp": "serve", "models": "list"}
+"""What a command with actions does where none is named."""
 OK, FAILED, USAGE, BROKEN = 0, 1, 2, 3
 
 
@@ -49,7 +51,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app = build_app(requested)
         gc.enable()
-        app(list(arguments), prog_name="antiphon")
+        actions = actions_of(app, requested)
+        app(action_first(arguments, requested, actions) if actions else list(arguments), prog_name="antiphon")
     except SystemExit as done:  # how Typer ends, whatever the outcome
         return done.code if isinstance(done.code, int) else OK
     except AntiphonError as error:
@@ -69,8 +72,33 @@ def build_app(requested: str | None) -> typer.Typer:
     app.callback()(version_option)
     for name, summary in COMMANDS.items():
         command = import_module(f"antiphon.cli.{name}").command if name == requested else unloaded
-        app.command(name, help=summary)(command)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, help=summary)
+        else:
+            app.command(name, help=summary)(command)
     return app
+
+
+def actions_of(app: typer.Typer, name: str | None) -> list[str]:
+    """The actions of a command: ``add``, ``list`` … of ``keys``; none for a command that is one itself."""
+    groups = (group.typer_instance for group in app.registered_groups if group.name == name)
+    return [action.name for group in groups if group for action in group.registered_commands if action.name]
+
+
+def action_first(arguments: Sequence[str], command: str | None, actions: Collection[str]) -> list[str]:
+    """The words with the action right behind its command: the default where none is named, before its options.
+
+    ``models --json`` is ``models list --json``, and ``keys --json list`` is ``keys list --json``.
+    """
+    at = next(at for at, word in enumerate(arguments) if word == command) + 1
+    before, rest = list(arguments[:at]), list(arguments[at:])
+    if rest and (not rest[0].startswith("-") or rest[0] == "--help"):
+        return [*before, *rest]
+    action = next((word for word in rest if word in actions), None)
+    if action is not None:
+        rest.remove(action)
+    action = action or DEFAULT_ACTIONS.get(command or "")
+    return [*before, *([action] if action else []), *rest]
 
 
 def unloaded() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -24,18 +23,17 @@ from .options import (
     ModelOption,
     TemplateOption,
     ToolsOption,
+    actions,
     configure,
     print_json,
 )
 from .pull import pull_missing
 
-
-class BatchAction(StrEnum):
-    RUN = "run"
+command = actions()
 
 
-def command(
-    action: Annotated[BatchAction, typer.Argument(help="What to do.")],
+@command.command("run")
+def run_batch(
     source: Annotated[
         Path, typer.Argument(metavar="IN", help="A batch's input: a request a line.", exists=True, dir_okay=False)
     ],

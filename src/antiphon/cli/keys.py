@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,50 +10,102 @@ import typer
 from antiphon.errors import ConfigError
 from antiphon.http.gate.keys import Key, KeyFile, Scope, new_key
 
-from .options import ConfigOption, JsonOption, configure, print_json, print_table
+from .options import ConfigOption, JsonOption, actions, configure, print_json, print_table
+
+command = actions()
+
+LIMITS = {"requests_per_minute": "requests/min", "tokens_per_minute": "tokens/min", "concurrent": "at once"}
+"""The fields of a key's limits, and how a table names them."""
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="The key's name: letters, digits and . _ @ -")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The key's name; `antiphon keys list` shows them.")]
+Scopes = Annotated[list[Scope] | None, typer.Option("--scope", help="What the key may do; may be repeated.")]
+Requests = Annotated[int | None, typer.Option(min=0, help="Requests per minute; 0: no limit.")]
+Tokens = Annotated[int | None, typer.Option(min=0, help="Tokens per minute; 0: no limit.")]
+Concurrent = Annotated[int | None, typer.Option(min=0, help="Requests at the same time; 0: no limit.")]
 
 
-class KeyAction(StrEnum):
-    ADD = "add"
-    LIST = "list"
-    RM = "rm"
-
-
-def command(
-    action: Annotated[KeyAction, typer.Argument(help="What to do.")],
-    name: Annotated[str | None, typer.Argument(help="The key's name; it owns its holder's records.")] = None,
-    scope: Annotated[list[Scope] | None, typer.Option(help="What the key may do; inference by default.")] = None,
-    requests_per_minute: Annotated[int | None, typer.Option(min=0, help="0: no limit.")] = None,
-    tokens_per_minute: Annotated[int | None, typer.Option(min=0, help="0: no limit.")] = None,
-    concurrent: Annotated[int | None, typer.Option(min=0, help="Requests at once; 0: no limit.")] = None,
+@command.command("add")
+def add(
+    name: NewName,
+    scope: Scopes = None,
+    requests_per_minute: Requests = None,
+    tokens_per_minute: Tokens = None,
+    concurrent: Concurrent = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Add, list and remove API keys. The file holds hashes alone: a new key is shown once."""
-    file = KeyFile(Path(configure(config).config.server.keys))
-    match action:
-        case KeyAction.LIST:
-            show(file.read() or [], json=json)
-        case KeyAction.ADD:
-            secret, key = new_key(
-                named(name), scope or [Scope.INFERENCE],
-                requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute, concurrent=concurrent,
-            )  # fmt: skip
-            file.add(key)
-            print_json({"name": key.name, "key": secret, "scopes": key.scopes}) if json else print(secret)
-        case KeyAction.RM:
-            file.remove(named(name))
-            print_json({"removed": name}) if json else print(f"removed {name}")
+    """Add a key (scope `inference` by default) and print its secret, which is shown once: the file has a hash."""
+    secret, key = new_key(
+        name, scope or [Scope.INFERENCE],
+        requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute, concurrent=concurrent,
+    )  # fmt: skip
+    key_file(config).add(key)
+    print_json({"name": key.name, "key": secret, "scopes": key.scopes}) if json else print(secret)
 
 
-def named(name: str | None) -> str:
-    if name is None:
-        raise ConfigError("which key?", code="name_missing", hint="antiphon keys list shows them.")
-    return name
-
-
-def show(keys: list[Key], *, json: bool) -> None:
+@command.command("list")
+def list_keys(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """List the keys with their scopes and limits. An empty limit is the server's own."""
+    keys = key_file(config).read() or []
     if json:
-        print_json([{"name": key.name, "scopes": key.scopes} for key in keys])
+        print_json([as_object(key) for key in keys])
         return
-    print_table(("name", "scopes"), [(key.name, ", ".join(key.scopes)) for key in keys])
+    rows = [(key.name, ", ".join(key.scopes), *(shown(getattr(key, field)) for field in LIMITS)) for key in keys]
+    print_table(("name", "scopes", *LIMITS.values()), rows)
+
+
+@command.command("set")
+def set_limits(
+    name: Name,
+    scope: Scopes = None,
+    requests_per_minute: Requests = None,
+    tokens_per_minute: Tokens = None,
+    concurrent: Concurrent = None,
+    server_limits: Annotated[
+        bool,
+        typer.Option("--server-limits", help="Drop the key's own limits; the server's apply, and those given here."),
+    ] = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Change a key's scopes and limits. Its secret and what it owns stay; what is not named stays as it is.
+
+    A running server reads its keys again at SIGHUP.
+    """
+    limits = {
+        "requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute, "concurrent": concurrent,
+    }  # fmt: skip
+    changes: dict[str, object] = {
+        field: limit for field, limit in limits.items() if limit is not None or server_limits
+    } | ({"scopes": tuple(dict.fromkeys(scope))} if scope else {})
+    if not changes:
+        raise ConfigError("nothing is to be changed", hint="antiphon keys set --help lists what can be.")
+    key = key_file(config).change(name, **changes)
+    print_json(as_object(key)) if json else print(summary(key))
+
+
+@command.command("rm")
+def remove(name: Name, config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Remove a key. What it owns stays stored, for a key that is added under the same name."""
+    key_file(config).remove(name)
+    print_json({"removed": name}) if json else print(f"removed {name}")
+
+
+def key_file(config: Path | None) -> KeyFile:
+    return KeyFile(Path(configure(config).config.server.keys))
+
+
+def as_object(key: Key) -> dict[str, object]:
+    """A key for programs, without its digest; null is a limit of the server's own."""
+    return {"name": key.name, "scopes": key.scopes} | {field: getattr(key, field) for field in LIMITS}
+
+
+def summary(key: Key) -> str:
+    limits = [
+        f"{title} {shown(value)}" for field, title in LIMITS.items() if (value := getattr(key, field)) is not None
+    ]
+    return f"{key.name}: {', '.join(key.scopes)}; {', '.join(limits) or 'the limits of the server'}"
+
+
+def shown(limit: int | None) -> str:
+    return "" if limit is None else "none" if limit == 0 else str(limit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -16,47 +15,48 @@ from antiphon.tools.mcp import McpHost, McpServer, McpToolSet, TokenStore
 from antiphon.tools.mcp.fault import readable_scopes
 
 from .mcp_host import elicit, show_address
-from .options import ConfigOption, JsonOption, McpOption, configure, print_json
+from .options import ConfigOption, JsonOption, McpOption, actions, configure, print_json
+
+command = actions()
+ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The MCP server, as the file of --mcp names it.")]
 
 
-class McpAction(StrEnum):
-    SERVE = "serve"
-    LOGIN = "login"
-    LOGOUT = "logout"
+@command.command("serve")
+def serve(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Offer render, parse, convert, validate and more to an MCP client over stdio (`antiphon mcp` alone does so).
+
+    Raises `ConfigError` without the SDK, which is an optional extra.
+    """
+    with extra("mcp", "the MCP server"):
+        from antiphon.mcp_server.server import serve as serve_stdio
+    serve_stdio()
 
 
-def command(
-    action: Annotated[McpAction, typer.Argument(help="Be a server over stdio; or sign in, or out.")] = McpAction.SERVE,
-    name: Annotated[str | None, typer.Argument(help="The MCP server, as its file names it.")] = None,
+@command.command("login")
+def login(
+    name: ServerName,
     scope: Annotated[str, typer.Option("--scope", help="Scopes to sign in with, beside those that there are.")] = "",
     mcp: McpOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Offer render, parse, convert, validate and more to an MCP client (stdio); or sign in to a server of --mcp."""
-    if action is McpAction.SERVE:
-        serve()
-        return
-    settings = tool_settings(configure(config, tools__mcp=mcp).config.tools)
-    server, tokens = server_named(name, settings)
-    if action is McpAction.LOGOUT:
-        print_outcome(server.url or "", "signed_out" if tokens.remove(server.url or "") else "unknown", json=json)
-        return
-    tools = asyncio.run(signed_in(name or "", server, tokens, scopes_of(scope)))
+    """Sign in to an MCP server with a browser, and list how many tools it has."""
+    server, tokens = server_named(name, tool_settings(configure(config, tools__mcp=mcp).config.tools))
+    tools = asyncio.run(signed_in(name, server, tokens, scopes_of(scope)))
     print_outcome(server.url or "", "signed_in", tools, json=json)
 
 
-def serve() -> None:
-    """Serves over stdio. Raises `ConfigError` without the SDK, which is an optional extra."""
-    with extra("mcp", "the MCP server"):
-        from antiphon.mcp_server.server import serve
-    serve()
+@command.command("logout")
+def logout(name: ServerName, mcp: McpOption = None, config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Sign out of an MCP server: its tokens here are removed."""
+    server, tokens = server_named(name, tool_settings(configure(config, tools__mcp=mcp).config.tools))
+    print_outcome(server.url or "", "signed_out" if tokens.remove(server.url or "") else "unknown", json=json)
 
 
-def server_named(name: str | None, settings: ToolSettings) -> tuple[McpServer, TokenStore]:
+def server_named(name: str, settings: ToolSettings) -> tuple[McpServer, TokenStore]:
     """The server, which has an address, and where its tokens are. Raises `ConfigError`, `NotFoundError`."""
-    if name is None or settings.mcp is None or settings.mcp_tokens is None:
-        raise ConfigError("which MCP server?", code="name_missing", hint="antiphon mcp login NAME --mcp FILE")
+    if settings.mcp is None or settings.mcp_tokens is None:
+        raise ConfigError("no file of MCP servers is configured", code="mcp_config", hint="--mcp FILE, or tools.mcp.")
     servers = mcp_servers(settings.mcp)
     if name not in servers:
         raise NotFoundError(f"there is no MCP server {name!r}", code="not_found", hint=near(name, servers))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,37 +12,35 @@ import typer
 
 from antiphon.catalog.describe import described_lines
 from antiphon.config import Config, ModelEntry, find_entry
-from antiphon.errors import ConfigError
 from antiphon.formats.template import JinjaFormat
 from antiphon.models.store import InstalledModel, ModelStore
 from antiphon.wire.native.template_schema import RepliesFound
 from antiphon.wire.native.templates import found_replies
 
+from . import pull, rm
 from .explain import described
-from .options import ConfigOption, JsonOption, configure, megabytes, print_json, print_table
+from .options import ConfigOption, JsonOption, actions, configure, megabytes, print_json, print_table
 from .select_format import select_format
 
+command = actions()
+command.command("pull")(pull.command)
+command.command("rm")(rm.command)
 
-class ModelsAction(StrEnum):
-    LIST = "list"
-    SHOW = "show"
+
+@command.command("list")
+def list_command(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """List the models of the catalog, of your configuration and of the store (`antiphon models` alone does so)."""
+    list_models(configure(config).config, json=json)
 
 
-def command(
-    action: Annotated[ModelsAction, typer.Argument(help="What to do.")] = ModelsAction.LIST,
-    name: Annotated[str | None, typer.Argument(help="The model to show.")] = None,
+@command.command("show")
+def show_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A model's name, alias, GGUF path or hf: source.")],
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the models of the catalog, of your configuration and of the store; or show how one is spoken to."""
-    if action is ModelsAction.SHOW:
-        if name is None:
-            raise ConfigError("which model?", code="name_missing", hint="antiphon models lists them.")
-        show(configure(config, model=name).config, json=json)
-        return
-    if name is not None:
-        raise ConfigError(f"the list takes no name: {name}", hint=f"antiphon models show {name}")
-    list_models(configure(config).config, json=json)
+    """Show a model's line, its format, its settings and from where, and where its replies are known from."""
+    show(configure(config, model=name).config, json=json)
 
 
 def show(settings: Config, *, json: bool) -> None:

@@ -41,6 +41,11 @@ McpOption = Annotated[
 ]
 
 
+def actions() -> typer.Typer:
+    """A command that has actions, each with a help, options and arguments of its own."""
+    return typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
 def configure(file: Path | None = None, **flags: Any) -> LoadedConfig:
     """The configuration under these flags; a keyword's ``__`` stands for the dot of its key."""
     # The tables of the configuration import every room that they configure, and some commands need none.

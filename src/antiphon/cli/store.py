@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, BinaryIO, TypeVar
 
@@ -19,56 +18,72 @@ from antiphon.store import MEMORY, hidden_password, store_at, store_name
 from antiphon.store.transfer import End, Found, Head, Imported, ListedStore, import_lines, is_empty, records
 from antiphon.store.versions import migrate
 
-from .options import ConfigOption, JsonOption, configure, print_json
+from .options import ConfigOption, JsonOption, actions, configure, print_json
 
 Result = TypeVar("Result")
+STANDARD = Path("-")
 _ENCODER = msgspec.json.Encoder()
 
 
-class StoreAction(StrEnum):
-    MIGRATE = "migrate"
-    CHECK = "check"
-    EXPORT = "export"
-    IMPORT = "import"
+command = actions()
+StoreOption = Annotated[str | None, typer.Option("--store", help="The store's address, instead of sessions.store.")]
 
 
-def command(
-    action: Annotated[StoreAction, typer.Argument(help="What to do.")],
-    file: Annotated[Path, typer.Argument(help="The file of export and import; - is standard output or input.")] = Path(
-        "-"
-    ),
-    store: Annotated[str | None, typer.Option("--store", help="Its address, instead of sessions.store.")] = None,
+@command.command("migrate")
+def migrate_tables(store: StoreOption = None, config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Bring the store's tables to this version."""
+    before, after = migrate(_address(store, config))
+    _report({"before": before, "after": after}, f"version {after}, was {before or 'none'}", json=json)
+
+
+@command.command("check")
+def check_records(store: StoreOption = None, config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Read all of the store. Exit code 1 where something is damaged."""
+    address = _address(store, config)
+    _must_exist(address)
+    found = asyncio.run(_with(address, _checked))
+    _report(_seen(found), _words(found), json=json)
+    _fail_where(found.damaged)
+
+
+@command.command("export")
+def export_records(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file; - is standard output.")] = STANDARD,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write all of the store to a file, readable by its owner alone. Exit code 1 where something is damaged."""
+    address = _address(store, config)
+    _must_exist(address)
+    with _target(file) as target:
+        found = asyncio.run(_with(address, lambda opened: _exported(opened, target)))
+    if file != STANDARD:
+        _report(_seen(found), _words(found), json=json)
+    _fail_where(found.damaged)
+
+
+@command.command("import")
+def import_records(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file that `store export` wrote; - is standard input.")
+    ] = STANDARD,
+    store: StoreOption = None,
     merge: Annotated[
         bool, typer.Option("--merge", help="Import into a store that has records; these stay as they are.")
     ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Bring the store's tables to this version, read all of it for damage, or move it: export here, import there.
+    """Read an export into an empty store. Exit code 1 where a record was there already with other content."""
+    address = _address(store, config)
+    with _source(file) as source:
+        imported = asyncio.run(_with(address, lambda opened: _imported(opened, source, merge=merge)))
+    _report_import(imported, json=json)
 
-    Exit code 1 where something is damaged, or was there already with other content.
-    """
-    address = configure(config, sessions__store=store).config.sessions.store
-    match action:
-        case StoreAction.MIGRATE:
-            before, after = migrate(address)
-            _report({"before": before, "after": after}, f"version {after}, was {before or 'none'}", json=json)
-        case StoreAction.CHECK:
-            _must_exist(address)
-            found = asyncio.run(_with(address, _checked))
-            _report(_seen(found), _words(found), json=json)
-            _fail_where(found.damaged)
-        case StoreAction.EXPORT:
-            _must_exist(address)
-            with _target(file) as target:
-                found = asyncio.run(_with(address, lambda opened: _exported(opened, target)))
-            if str(file) != "-":
-                _report(_seen(found), _words(found), json=json)
-            _fail_where(found.damaged)
-        case StoreAction.IMPORT:
-            with _source(file) as source:
-                imported = asyncio.run(_with(address, lambda opened: _imported(opened, source, merge=merge)))
-            _report_import(imported, json=json)
+
+def _address(store: str | None, config: Path | None) -> str:
+    return configure(config, sessions__store=store).config.sessions.store
 
 
 def _must_exist(address: str) -> None:
@@ -80,7 +95,7 @@ def _must_exist(address: str) -> None:
 @contextmanager
 def _target(file: Path) -> Iterator[BinaryIO]:
     """A new file for its owner alone, never over another, or standard output."""
-    if str(file) == "-":
+    if file == STANDARD:
         yield sys.stdout.buffer
         return
     try:
@@ -94,7 +109,7 @@ def _target(file: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _source(file: Path) -> Iterator[BinaryIO]:
-    if str(file) == "-":
+    if file == STANDARD:
         yield sys.stdin.buffer
         return
     try:

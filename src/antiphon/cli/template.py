@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,16 +15,16 @@ from antiphon.wire.native.template_schema import CheckedTemplate, PromptBesideHa
 from antiphon.wire.native.templates import checked
 
 from .find_template import is_place, template_at, template_of_model
-from .options import ConfigOption, JsonOption, configure, print_json
+from .options import ConfigOption, JsonOption, actions, configure, print_json
+
+command = actions()
 
 
-class TemplateAction(StrEnum):
-    CHECK = "check"
-
-
-def command(
-    action: Annotated[TemplateAction, typer.Argument(help="What to do.")],
-    target: Annotated[str, typer.Argument(help="A model's name, a .jinja file, or a folder of a model.")],
+@command.command("check")
+def check(
+    target: Annotated[
+        str, typer.Argument(metavar="MODEL|FILE|FOLDER", help="A model's name, a .jinja file, or a folder of a model.")
+    ],
     replies: Annotated[
         Path | None, typer.Option("--replies", help="A description of its replies (.json, .toml) to check.")
     ] = None,

@@ -253,7 +253,6 @@ CONFIGURATION = {
     "key_not_found": error(404, "There is no API key of this name.", NotFoundError),
     "keys_missing": error(500, "Other machines can reach the server's address, and it has no API keys.", ConfigError),
     "port_taken": error(500, "The port for Ollama's clients is taken, or may not be used.", ConfigError),
-    "name_missing": error(500, "The command needs the name of a key or a tool.", ConfigError),
     "log_file": error(500, "The file of the log cannot be written.", ConfigError),
     "format_exists": error(500, "A format that was handed in has the name of a built-in one.", ConfigError),
     "plugin_ambiguous": error(500, "Two installed packages publish a plugin of one name.", ConfigError),

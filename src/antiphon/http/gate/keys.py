@@ -120,17 +120,34 @@ class KeyFile:
     def add(self, key: Key) -> None:
         keys = self.read() or []
         if any(known.name == key.name for known in keys):
-            raise ConfigError(f"there is a key {key.name!r} already", code="key_exists", hint="Remove it first.")
+            raise ConfigError(
+                f"there is a key {key.name!r} already",
+                code="key_exists",
+                hint=f"antiphon keys set {key.name} changes it; antiphon keys rm {key.name} removes it.",
+            )
         self._write([*keys, key])
+
+    def change(self, name: str, **changes: object) -> Key:
+        """The key with other scopes or limits, and the secret that it had. Raises `NotFoundError` as `remove` does."""
+        keys, at = self._find(name)
+        keys[at] = msgspec.structs.replace(keys[at], **changes)
+        self._write(keys)
+        return keys[at]
 
     def remove(self, name: str) -> None:
         """Raises `NotFoundError` with the names that are near."""
+        keys, at = self._find(name)
+        del keys[at]
+        self._write(keys)
+
+    def _find(self, name: str) -> tuple[list[Key], int]:
+        """Every key, and the place of one."""
         keys = self.read() or []
-        left = [key for key in keys if key.name != name]
-        if len(left) == len(keys):
-            hint = near(name, [key.name for key in keys])
-            raise NotFoundError(f"there is no key {name!r}", code="key_not_found", hint=hint)
-        self._write(left)
+        for at, key in enumerate(keys):
+            if key.name == name:
+                return keys, at
+        hint = near(name, [key.name for key in keys])
+        raise NotFoundError(f"there is no key {name!r}", code="key_not_found", hint=hint)
 
     def _write(self, keys: list[Key]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
