@@ -21,6 +21,7 @@ COMMANDS = {
     "rm": "Remove models from the store.",
     "tools": "List and show the tools that run here, or call one.",
     "mcp": "Sign in to MCP servers, or be one: render, parse, convert, validate for any MCP client.",
+    "connect": "Print or write the configuration with which a client uses a server.",
     "keys": "Add, list, change and remove the API keys of the server.",
     "store": "Move, check and migrate what is stored between requests.",
     "render": "Write a conversation (JSON) as the prompt of a format.",
