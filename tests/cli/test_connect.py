@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from antiphon.cli.client_settings import CLIENTS, Endpoint
+from antiphon.cli.connecting.clients import CLIENTS, Endpoint
 from kit.program import in_process
 
 READ: Mapping[str, Callable[[str], Any]] = {"json": json.loads, "toml": tomllib.loads, "yaml": yaml.safe_load}

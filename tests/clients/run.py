@@ -8,13 +8,16 @@ table of clients and endpoints; the exit code tells whether all passed.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -93,17 +96,41 @@ def fetch_lmdeploy() -> None:
             fetch_files(f"lmdeploy=={version}", API_CLIENT, folder)
 
 
-def fetch_codex() -> None:
-    """Codex is large: only its own script waits for it."""
-    folder = ENVIRONMENTS / "codex"
-    if not (folder / "node_modules" / "@openai" / "codex").exists():
+def fetch_program(name: str, package: str) -> None:
+    """A program from npm in a folder of its own: it is large, and only its own scripts wait for it."""
+    folder = ENVIRONMENTS / name
+    if not (folder / "node_modules" / package).exists():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "package.json").write_text("{}")
-        subprocess.run(["npm", "install", "--silent", "@openai/codex"], cwd=folder, check=True)
+        subprocess.run(["npm", "install", "--silent", package], cwd=folder, check=True)
 
 
-PREPARED = {"codex_ollama": fetch_codex, "lmdeploy_api_client": fetch_lmdeploy}
+PREPARED: dict[str, Callable[[], None]] = {
+    "codex": partial(fetch_program, "codex", "@openai/codex"),
+    "codex_ollama": partial(fetch_program, "codex", "@openai/codex"),
+    "lmdeploy_api_client": fetch_lmdeploy,
+    "opencode": partial(fetch_program, "opencode", "opencode-ai"),
+}
 """What a script needs beside its environment."""
+CONNECTED = {
+    "aider": "aider", "anthropic_node": "anthropic", "anthropic_python": "anthropic", "claude_code": "claude-code",
+    "codex": "codex", "langchain_client": "langchain", "litellm_python": "litellm", "llm_client": "llm",
+    "ollama_python": "ollama", "openai_node": "openai", "openai_python": "openai", "opencode": "opencode",
+}  # fmt: skip
+"""Scripts whose client is configured by what `antiphon connect` prints or writes, and its name there."""
+
+
+def connection(client: str, url: str, served: Served, home: Path) -> str:
+    """What `antiphon connect` prints for a client; where that has a settings file, it is written below ``home``."""
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), "HOME": str(home)}
+    words = ["connect", client, "--url", url, "--model", served.models.split()[0], "--context", "65536", "--json"]
+    command = [sys.executable, "-m", "antiphon", *words]
+
+    def printed(*more: str) -> str:
+        run = subprocess.run([*command, *more], env=environ, cwd=home, check=True, capture_output=True, text=True)
+        return run.stdout
+
+    return printed("--write") if "file" in json.loads(printed()) else printed()
 
 
 def ran(script: Path, url: str, served: Served) -> Outcome:
@@ -112,8 +139,11 @@ def ran(script: Path, url: str, served: Served) -> Outcome:
     inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     settings = {"ANTIPHON_URL": url, "ANTIPHON_MODELS": served.models, "ANTIPHON_OBEDIENT": "yes" * served.obedient}
     settings["LMDEPLOY_CLIENTS"] = str(ENVIRONMENTS / "lmdeploy")
+    home = tempfile.TemporaryDirectory()
     try:
         PREPARED.get(script.stem, nothing)()
+        client = CONNECTED.get(script.stem)
+        settings["ANTIPHON_CONNECTION"] = connection(client, url, served, Path(home.name)) if client else ""
         done = subprocess.run(
             node_command(script) if script.suffix == ".mjs" else python_command(script),
             env={**inherited, **settings, "UV_CACHE_DIR": str(ENVIRONMENTS / "cache"), "NO_PROXY": "127.0.0.1"},
@@ -127,6 +157,8 @@ def ran(script: Path, url: str, served: Served) -> Outcome:
         output, ended = (error.stdout or b"").decode(), f"ran for more than {LIMIT} seconds"
     except (OSError, subprocess.CalledProcessError) as error:
         output, ended = "", f"has no environment: {error}"
+    finally:
+        home.cleanup()
     print(output, flush=True)
     lines = [line.split(" ", 1) for line in output.splitlines()]
     kinds = ("ok", "failed", "version")

@@ -15,10 +15,10 @@ import typer
 from antiphon.config import Config, find_entry
 from antiphon.errors import ConfigError, NotFoundError, RequestError, near
 
-from .client_settings import CLIENTS, ClientSettings, Endpoint
+from .connecting.clients import CLIENTS, ClientSettings, Endpoint
+from .connecting.merging import WRITE, merge
 from .files import difference
 from .options import ConfigOption, JsonOption, configure, print_json, print_table
-from .settings_files import WRITE, merge
 
 
 def command(
@@ -102,7 +102,7 @@ class Connection:
 
     def as_object(self) -> dict[str, Any]:
         file = self.settings.file
-        content = {"file": str(file.path), "form": file.form, "content": file.whole} if file else {}
+        content = {"file": str(file.path.absolute()), "form": file.form, "content": file.whole} if file else {}
         return {"client": self.client, "environment": dict(self.settings.environment), **content}
 
     def show(self) -> None:

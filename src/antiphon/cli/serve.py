@@ -31,6 +31,7 @@ from .options import (
     print_json,
 )
 from .pull import pull_missing
+from .running import registered
 
 
 def command(
@@ -87,11 +88,11 @@ def command(
     loaded = read()
     pull_missing(loaded.config)
     set_up(loaded.config)
-    announce = partial(announce_to, loaded.config, as_json=json)
-    if loaded.config.server.workers > 1:
-        on_loop(supervise(loaded, read, announce))
-    else:
-        on_loop(run(loaded.config, lambda: read().config, announce))
+    with registered(loaded.config, partial(announce_to, loaded.config, as_json=json)) as announce:
+        if loaded.config.server.workers > 1:
+            on_loop(supervise(loaded, read, announce))
+        else:
+            on_loop(run(loaded.config, lambda: read().config, announce))
 
 
 async def run(config: Config, read: Callable[[], Config], announce: Announce) -> None:

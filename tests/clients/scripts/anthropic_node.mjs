@@ -5,7 +5,8 @@ import Anthropic from "@anthropic-ai/sdk";
 
 const [chat, thinker] = process.env.ANTIPHON_MODELS.split(" ");
 const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
-const client = new Anthropic({ baseURL: process.env.ANTIPHON_URL, apiKey: "any", maxRetries: 0 });
+Object.assign(process.env, JSON.parse(process.env.ANTIPHON_CONNECTION).environment);
+const client = new Anthropic({ maxRetries: 0 });
 const messages = [{ role: "user", content: "say: Good morning." }];
 const order = { role: "user", content: 'call: weather {"city": "Bern"}' };
 const cities = ["Bern", "Basel"];

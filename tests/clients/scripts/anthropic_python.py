@@ -8,7 +8,7 @@ import time
 import anthropic
 from steps import BASE, CHAT, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, finish, step
 
-client = anthropic.Anthropic(base_url=BASE, api_key="any", max_retries=0)
+client = anthropic.Anthropic(max_retries=0)
 own = anthropic.Anthropic(base_url=f"{BASE}/anthropic", auth_token="any", max_retries=0)
 morning = [{"role": "user", "content": MORNING}]
 tools = [

@@ -1,19 +1,17 @@
 // Claude Code, the program: it answers, reads a file, makes one and changes it, each in a session of its own.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const [chat, thinker] = process.env.ANTIPHON_MODELS.split(" ");
 const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
 const program = fileURLToPath(new URL("../node_modules/.bin/claude", import.meta.url));
-const home = mkdtempSync(join(tmpdir(), "claude-code-"));
+const home = dirname(dirname(JSON.parse(process.env.ANTIPHON_CONNECTION).file)); // HOME/.claude/settings.json
 const environment = {
-  PATH: process.env.PATH, HOME: home, NO_PROXY: "127.0.0.1", ANTHROPIC_BASE_URL: process.env.ANTIPHON_URL,
-  ANTHROPIC_AUTH_TOKEN: "any", ANTHROPIC_DEFAULT_HAIKU_MODEL: chat, DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1",
+  PATH: process.env.PATH, HOME: home, NO_PROXY: "127.0.0.1", DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1",
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
 };
 
@@ -73,6 +71,5 @@ for (const [name, step] of Object.entries(steps)) {
     process.exitCode = 1;
   }
 }
-rmSync(home, { recursive: true, force: true });
 const file = new URL("../node_modules/@anthropic-ai/claude-code/package.json", import.meta.url);
 console.log("version", "claude-code", JSON.parse(readFileSync(file)).version);

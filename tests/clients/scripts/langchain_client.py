@@ -7,10 +7,10 @@ from typing import Literal
 
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
-from pydantic import BaseModel, SecretStr
-from steps import CHAT, CITIES, EMBEDDER, MORNING, THINKER, URL, WEATHER, expect_text, finish, step
+from pydantic import BaseModel
+from steps import CHAT, CITIES, EMBEDDER, MORNING, THINKER, WEATHER, expect_text, finish, step
 
-HERE = {"base_url": URL, "api_key": SecretStr("any"), "max_retries": 0}
+HERE = {"max_retries": 0}
 model = ChatOpenAI(model=CHAT, max_tokens=200, **HERE)
 thinker = ChatOpenAI(model=THINKER, max_tokens=200, use_responses_api=True, **HERE)
 

@@ -1,15 +1,31 @@
 # /// script
-# dependencies = ["litellm>=1.106", "mcp>=1"]
+# dependencies = ["litellm>=1.106", "mcp>=1", "pyyaml"]
 # ///
 """LiteLLM, as its prefixes for OpenAI's own and for self-hosted servers reach us, and its bridges between APIs."""
 
 import asyncio
 import os
+from pathlib import Path
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
-from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, URL, WEATHER, expect_text, finish, step
+import yaml
+from steps import (
+    BASE,
+    CHAT,
+    CITIES,
+    CONNECTION,
+    EMBEDDER,
+    MORNING,
+    OBEDIENT,
+    THINKER,
+    URL,
+    WEATHER,
+    expect_text,
+    finish,
+    step,
+)
 
 HERE = {"api_base": URL, "api_key": "any", "num_retries": 0}
 RESPONSES = {"model": f"openai/{THINKER}", "api_base": URL, "api_key": "any", "max_output_tokens": 200}
@@ -20,6 +36,12 @@ PARAMETERS = {
     "type": "object", "properties": {"city": {"type": "string", "enum": [*CITIES]}}, "required": ["city"],
 }  # fmt: skip
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": PARAMETERS}}
+
+
+@step
+def chat_proxy_file():
+    router = litellm.Router(model_list=yaml.safe_load(Path(CONNECTION["file"]).read_text())["model_list"])
+    expect_text(router.completion(CHAT, SAY, **SHORT).choices[0].message.content, "Good morning.")
 
 
 @step

@@ -9,9 +9,9 @@ from typing import Literal
 
 import ollama
 from pydantic import BaseModel
-from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, finish, step
+from steps import CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, finish, step
 
-client = ollama.Client(host=BASE)
+client = ollama.Client()
 SHORT = {"num_predict": 200}
 
 
@@ -96,7 +96,7 @@ def completions():
 @step
 def completions_asynchronous():
     async def generated():
-        async with ollama.AsyncClient(host=BASE) as other:
+        async with ollama.AsyncClient() as other:
             return await other.generate(CHAT, MORNING, options=SHORT)
 
     expect_text(asyncio.run(generated()).response, "Good morning.")

@@ -7,7 +7,8 @@ import { z } from "zod";
 
 const [chat, thinker, embedder] = process.env.ANTIPHON_MODELS.split(" ");
 const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
-const client = new OpenAI({ baseURL: `${process.env.ANTIPHON_URL}/v1`, apiKey: "any", maxRetries: 0 });
+Object.assign(process.env, JSON.parse(process.env.ANTIPHON_CONNECTION).environment);
+const client = new OpenAI({ maxRetries: 0 });
 const morning = "say: Good morning.";
 const messages = [{ role: "user", content: morning }];
 const order = 'call: weather {"city": "Bern"}';

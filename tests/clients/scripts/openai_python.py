@@ -11,9 +11,9 @@ from typing import Literal
 
 import openai
 from pydantic import BaseModel
-from steps import CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, URL, WEATHER, expect_text, finish, step
+from steps import CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, finish, step
 
-client = openai.OpenAI(base_url=URL, api_key="any", max_retries=0)
+client = openai.OpenAI(max_retries=0)
 SAY = [{"role": "user", "content": MORNING}]
 CALL = [{"role": "user", "content": WEATHER}]
 ASK = 'say: {"city": "Bern", "size": "small"}'
@@ -264,7 +264,7 @@ def errors():
 @step
 def chat_many():
     async def run():
-        async with openai.AsyncOpenAI(base_url=URL, api_key="any", max_retries=0) as client:
+        async with openai.AsyncOpenAI(max_retries=0) as client:
             requests = (client.chat.completions.create(model=CHAT, messages=SAY, max_tokens=20) for _ in range(20))
             return [done.choices[0].message.content for done in await asyncio.gather(*requests)]
 

@@ -4,6 +4,7 @@ The obedient model does what its user says, so that its answers are known word b
 API promises: there is an answer, and it has the form that was requested.
 """
 
+import json
 import os
 import sys
 import traceback
@@ -13,6 +14,9 @@ BASE = os.environ["ANTIPHON_URL"]
 URL = f"{BASE}/v1"
 CHAT, THINKER, EMBEDDER = os.environ["ANTIPHON_MODELS"].split()
 OBEDIENT = bool(os.environ["ANTIPHON_OBEDIENT"])
+CONNECTION = json.loads(os.environ.get("ANTIPHON_CONNECTION") or '{"environment": {}}')
+"""What `antiphon connect` prints for the client: its variables are set here, its file is written."""
+os.environ.update(CONNECTION["environment"])
 MORNING = "say: Good morning."
 WEATHER = 'call: weather {"city": "Bern"}'
 CITIES = ("Bern", "Basel")

@@ -16,9 +16,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from tomlkit.exceptions import TOMLKitError
 
+from antiphon.cli.files import rewrite
 from antiphon.errors import ConfigError
-
-from .files import rewrite
 
 
 class Form(StrEnum):

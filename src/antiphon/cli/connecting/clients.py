@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from .settings_files import Form, present
+from .merging import Form, present
 
 ANY_KEY = "any"
 """What a client that wants a key is given for a server without keys."""

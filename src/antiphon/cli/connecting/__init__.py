@@ -1,0 +1,1 @@
+"""Clients of others: what each must be told, and their settings files."""

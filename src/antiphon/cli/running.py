@@ -1,0 +1,150 @@
+"""The servers that run here: each writes a file while it serves, which says what it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import platformdirs
+
+from antiphon.config import Config, find_entry
+from antiphon.config.layers import HOME
+from antiphon.version import __version__
+
+PAUSE = 0.05
+"""Seconds between two looks at a process that ends."""
+Announce = Callable[[str, str | None, Sequence[str]], None]
+
+
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of ours. ``started`` is when its process began, in the system's own words: ids are used again.
+
+    ``since`` is a Unix time, ``certificate`` the file of its TLS certificate, which is trusted to ask it.
+    """
+
+    pid: int
+    started: str
+    url: str
+    model: str
+    since: float
+    workers: int = 1
+    version: str = __version__
+    certificate: str | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def is_alive(self) -> bool:
+        return started(self.pid) == self.started
+
+    def stop(self) -> None:
+        """Lets its answers end, and takes no new ones."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+
+    def wait(self) -> None:
+        """Until the process has ended."""
+        while self.is_alive:
+            time.sleep(PAUSE)
+
+
+def run_folder(environ: Mapping[str, str]) -> Path:
+    """Where servers are registered: below ANTIPHON_HOME, else in the user's folder of states."""
+    home = environ.get(HOME)
+    base = Path(home).expanduser() if home else platformdirs.user_state_path("antiphon", appauthor=False)
+    return base / "run"
+
+
+@contextmanager
+def registered(config: Config, announce: Announce) -> Iterator[Announce]:
+    """``announce`` for a server, which also registers it; at the end of the block it is no longer there.
+
+    A folder that cannot be written is no reason not to serve: `antiphon ps` then does not know the server.
+    """
+    file = run_folder(os.environ) / f"{os.getpid()}.json"
+
+    def announce_registered(url: str, also: str | None, described: Sequence[str]) -> None:
+        with suppress(OSError):
+            _write(file, record_of(config, url))
+        announce(url, also, described)
+
+    try:
+        yield announce_registered
+    finally:
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
+
+
+def record_of(config: Config, url: str) -> RunningServer:
+    """This process, as a server at ``url``."""
+    return RunningServer(
+        pid=os.getpid(),
+        started=started(os.getpid()) or "",
+        url=url,
+        model=find_entry(config.model, config.entries)[0],
+        since=time.time(),
+        workers=config.server.workers,
+        certificate=str(Path(config.server.tls_cert).absolute()) if config.server.tls_cert else None,
+    )
+
+
+def _write(file: Path, record: RunningServer) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = file.with_suffix(".part")
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as sink:
+        sink.write(msgspec.json.encode(record))
+    partial.replace(file)
+
+
+def running_servers(folder: Path) -> list[RunningServer]:
+    """The registered servers by their ports. What others left, killed or of another boot, is removed."""
+    found = []
+    for file in folder.glob("*.json"):
+        try:
+            server = msgspec.json.decode(file.read_bytes(), type=RunningServer)
+        except (OSError, msgspec.DecodeError):
+            continue
+        if server.is_alive:
+            found.append(server)
+        else:
+            file.unlink(missing_ok=True)
+    return sorted(found, key=lambda server: (server.port, server.pid))
+
+
+def started(pid: int) -> str | None:
+    """When a process began, in words that no other process with its id has; None: there is none."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return _started_by_ps(pid)
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state in "ZX" else f"{boot} {fields[18]}"  # field 22 of proc(5), its first two being the name's
+
+
+def _started_by_ps(pid: int) -> str | None:
+    """The same where there is no /proc."""
+    command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - a number alone varies
+    return found.stdout.strip() or None
+
+
+def memory(pid: int) -> int | None:
+    """Bytes of memory that a process and those that it started have; None where there is no /proc."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return None
+    own = next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:")), 0)
+    return own + sum(memory(int(child)) or 0 for child in children)

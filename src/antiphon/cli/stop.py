@@ -1,0 +1,47 @@
+"""``antiphon stop``: a server of this user's ends, once its answers are whole."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from antiphon.errors import NotFoundError, RequestError
+
+from .options import JsonOption, print_json
+from .running import RunningServer, run_folder, running_servers
+
+
+def command(
+    server: Annotated[
+        int | None, typer.Argument(metavar="[PORT|PID]", help="Which one; needed where several run.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it has ended.")] = True,
+    json: JsonOption = False,
+) -> None:
+    """Stop a server that `antiphon ps` lists. It takes no new requests and ends once its answers are whole.
+
+    They have `server.drain` seconds (30 by default).
+    """
+    chosen = choose(running_servers(run_folder(os.environ)), server)
+    chosen.stop()
+    if wait:
+        chosen.wait()
+    if json:
+        print_json({"url": chosen.url, "pid": chosen.pid, "ended": not chosen.is_alive})
+    else:
+        print(f"{chosen.url} {'has ended' if wait else 'ends'}")
+
+
+def choose(servers: list[RunningServer], wanted: int | None) -> RunningServer:
+    """The server of a port or process. Raises `NotFoundError` where there is none, `RequestError` for several."""
+    found = [server for server in servers if wanted in (None, server.port, server.pid)]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(f"{server.port} (pid {server.pid})" for server in found or servers)
+    if not found:
+        which = "" if wanted is None else f" of port or process {wanted}"
+        hint = f"There are {listed}." if servers else "antiphon ps lists those that run here."
+        raise NotFoundError(f"no server{which} runs here", code="not_found", hint=hint)
+    raise RequestError("several servers run here", hint=f"Name a port or a process: {listed}.")
