@@ -147,7 +147,7 @@ def test_a_shell_takes_the_variables(client: str, at: Any) -> None:
         (["claude-cod"], "Did you mean claude-code"),
         (["codex", "--url", "localhost"], "no address"),
         (["codex", "--url", "http://h/?a=b"], "no address"),
-        (["codex", "--key-variable", "ak-1234"], "no variable"),
+        (["codex", "--key-variable", "ak-1234"], "no name of a variable"),
     ],
 )
 def test_what_no_client_could_use_is_refused(words: list[str], said: str, at: Any) -> None:

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from antiphon.config import Config, find_entry
-from antiphon.errors import ConfigError, NotFoundError, RequestError, near
+from antiphon.errors import ConfigError, NotFoundError, near
 
+from .connecting.address import check_variable, local_url, root_of
 from .connecting.clients import CLIENTS, ClientSettings, Endpoint
 from .connecting.merging import WRITE, merge
 from .files import difference
@@ -71,26 +72,11 @@ def endpoint_of(
     settings: Config, url: str | None, model: str | None, key_variable: str | None, context: int | None
 ) -> Endpoint:
     """The server that options name, or the configured one. Raises `RequestError` for what no client could use."""
-    if key_variable and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key_variable):
-        raise RequestError(f"{key_variable!r} is no variable's name", hint="A name, like ANTIPHON_KEY, not the key.")
+    check_variable(key_variable)
     name, entry = find_entry(settings.model, settings.entries)
     known = url is None and model is None
     context = context or (entry.context if known else None)
     return Endpoint(root_of(url or local_url(settings)), model or name, key_variable, context)
-
-
-def local_url(settings: Config) -> str:
-    """Where `antiphon serve` listens by the configuration, as a client of this machine names it."""
-    server = settings.server
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(server.host, server.host)  # noqa: S104 - compared, not bound
-    return f"{'https' if server.tls_cert else 'http'}://{host}:{server.port}"
-
-
-def root_of(url: str) -> str:
-    """An address without ``/v1`` at its end. Raises `RequestError` for what is no address."""
-    if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", url):
-        raise RequestError(f"{url!r} is no address of a server", hint="--url http://HOST:PORT")
-    return url.rstrip("/").removesuffix("/v1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import msgspec
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
+from .connecting.address import check_variable
 from .options import JsonOption, megabytes, print_json, print_table
 from .running import RunningServer, memory, run_folder, running_servers
 
@@ -58,6 +59,7 @@ def command(
 
     A server that has API keys says what it does to keys of scope `admin` only (--key-variable).
     """
+    check_variable(key_variable)
     key = os.environ.get(key_variable, "") if key_variable else ""
     states = [state_of(server, key) for server in running_servers(run_folder(os.environ))]
     if json:

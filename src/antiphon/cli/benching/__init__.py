@@ -1,0 +1,1 @@
+"""A ladder of concurrency against a server: requests, figures, a plot."""
