@@ -9,8 +9,11 @@ from collections.abc import Collection, Sequence
 from importlib import import_module
 
 import typer
+from typer.completion import completion_init
 
 from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, RequestError
+
+from .completions import line_to_complete
 
 COMMANDS = {
     "serve": "Serve models over an OpenAI-compatible HTTP API.",
@@ -30,6 +33,7 @@ COMMANDS = {
     "render": "Write a conversation (JSON) as the prompt of a format.",
     "parse": "Read a model's raw reply back into messages.",
     "convert": "Convert a conversation from one form to another.",
+    "completion": "Print the script with which bash, zsh or fish completes commands and names.",
     "lsp": "Serve an editor: what is wrong with a transcript, and more.",
     "validate": "Check transcripts of any length.",
     "fmt": "Write transcripts in canonical form.",
@@ -51,10 +55,14 @@ def run(arguments: Sequence[str]) -> int:
 
     Garbage is collected from where the command begins: `main` stops it for the imports.
     """
-    requested = next((word for word in arguments if not word.startswith("-")), None)
+    completing = line_to_complete()
+    requested = next((word for word in completing or arguments if not word.startswith("-")), None)
     try:
         app = build_app(requested)
         gc.enable()
+        if completing is not None:
+            completion_init()
+            app(prog_name="antiphon")
         actions = actions_of(app, requested)
         app(action_first(arguments, requested, actions) if actions else list(arguments), prog_name="antiphon")
     except SystemExit as done:  # how Typer ends, whatever the outcome

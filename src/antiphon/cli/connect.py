@@ -15,6 +15,7 @@ import typer
 from antiphon.config import Config, find_entry
 from antiphon.errors import ConfigError, NotFoundError, near
 
+from .completions import client_names
 from .connecting.address import check_variable, local_url, root_of
 from .connecting.clients import CLIENTS, ClientSettings, Endpoint
 from .connecting.merging import WRITE, merge
@@ -24,7 +25,10 @@ from .options import ConfigOption, JsonOption, configure, print_json, print_tabl
 
 def command(
     client: Annotated[
-        str | None, typer.Argument(metavar="[CLIENT]", help="The client; without one, all are listed.")
+        str | None,
+        typer.Argument(
+            metavar="[CLIENT]", help="The client; without one, all are listed.", autocompletion=client_names
+        ),
     ] = None,
     url: Annotated[str | None, typer.Option(help="The server; by default where `serve` listens.")] = None,
     model: Annotated[

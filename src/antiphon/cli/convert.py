@@ -12,6 +12,7 @@ import typer
 from antiphon.conversion import Conversion, Loss, SidecarWriter, read_sidecar
 from antiphon.errors import ConfigError
 
+from .completions import form_names
 from .excerpt import RecentText
 from .options import JsonOption
 from .streams import chunks, output
@@ -21,7 +22,12 @@ SUFFIX = ".sidecar.json"
 
 def command(
     file: Annotated[Path, typer.Argument(help="The input; - reads standard input.", metavar="IN")],
-    to: Annotated[str, typer.Option(help="The form to write: openchatml, harmony, chat …, or a template's name.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="The form to write: openchatml, harmony, chat …, or a template's name.", autocompletion=form_names
+        ),
+    ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The output; default: standard output.")] = None,
     source: Annotated[str | None, typer.Option("--from", help="The input's form, when it cannot be detected.")] = None,
     report: Annotated[bool, typer.Option("--report", help="List on stderr what the form cannot express.")] = False,

@@ -10,6 +10,7 @@ import typer
 from antiphon.errors import ConfigError
 from antiphon.http.gate.keys import Key, KeyFile, Scope, new_key
 
+from .completions import key_names
 from .options import ConfigOption, JsonOption, actions, configure, print_json, print_table
 
 command = actions()
@@ -17,7 +18,10 @@ command = actions()
 LIMITS = {"requests_per_minute": "requests/min", "tokens_per_minute": "tokens/min", "concurrent": "at once"}
 """The fields of a key's limits, and how a table names them."""
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="The key's name: letters, digits and . _ @ -")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The key's name; `antiphon keys list` shows them.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The key's name; `antiphon keys list` shows them.", autocompletion=key_names),
+]
 Scopes = Annotated[list[Scope] | None, typer.Option("--scope", help="What the key may do; may be repeated.")]
 Requests = Annotated[int | None, typer.Option(min=0, help="Requests per minute; 0: no limit.")]
 Tokens = Annotated[int | None, typer.Option(min=0, help="Tokens per minute; 0: no limit.")]

@@ -18,6 +18,7 @@ from antiphon.wire.native.template_schema import RepliesFound
 from antiphon.wire.native.templates import found_replies
 
 from . import pull, rm
+from .completions import model_names
 from .explain import described
 from .options import ConfigOption, JsonOption, actions, configure, megabytes, print_json, print_table
 from .select_format import select_format
@@ -35,7 +36,12 @@ def list_command(config: ConfigOption = None, json: JsonOption = False) -> None:
 
 @command.command("show")
 def show_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A model's name, alias, GGUF path or hf: source.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A model's name, alias, GGUF path or hf: source.", autocompletion=model_names
+        ),
+    ],
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from .choices import Dialect, Types
+from .completions import format_names, model_names
 
 if TYPE_CHECKING:
     from antiphon.config import LoadedConfig
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="Another configuration file.", dir_okay=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ModelOption = Annotated[
-    str | None, typer.Option("--model", "-m", help="A model's name, alias, GGUF path or hf: source.")
+    str | None,
+    typer.Option("--model", "-m", help="A model's name, alias, GGUF path or hf: source.", autocompletion=model_names),
 ]
-FormatOption = Annotated[str | None, typer.Option("--format", help="The format to speak, instead of the model's own.")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", help="The format to speak, instead of the model's own.", autocompletion=format_names),
+]
 TemplateOption = Annotated[
     str | None, typer.Option("--chat-template", help="A chat template of your own: a .py, .json or .jinja file.")
 ]

@@ -14,6 +14,7 @@ from antiphon.errors import RequestError
 from antiphon.formats import Format
 from antiphon.tokens import Piece
 
+from .completions import format_names
 from .excerpt import PlacedPieces, RecentText
 from .options import ConfigOption, DialectOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .pretty import has_colour, pretty
@@ -24,7 +25,10 @@ from .transcript import incident_form
 
 def command(
     file: Annotated[Path, typer.Argument(help="The text or the ids; - reads standard input.")],
-    format: Annotated[str | None, typer.Option("--from", "--format", help="The format that the text is in.")] = None,
+    format: Annotated[
+        str | None,
+        typer.Option("--from", "--format", help="The format that the text is in.", autocompletion=format_names),
+    ] = None,
     dialect: DialectOption = None,
     model: ModelOption = None,
     chat_template: TemplateOption = None,

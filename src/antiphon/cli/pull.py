@@ -11,13 +11,15 @@ import typer
 from antiphon.config import Config, ModelEntry, find_entry
 from antiphon.models.store import InstalledModel, ModelStore
 
+from .completions import model_names
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
 from .progress import progress_bar
 
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names, GGUF paths, hf: sources; default: your model.")
+        list[str] | None,
+        typer.Argument(help="Names, GGUF paths, hf: sources; default: your model.", autocompletion=model_names),
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,

@@ -14,6 +14,7 @@ from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import read_conversation
 from antiphon.tokens import Control, Piece, encode_pieces, spell
 
+from .completions import format_names
 from .options import (
     ConfigOption,
     DialectOption,
@@ -41,7 +42,10 @@ def command(
     file: Annotated[Path, typer.Argument(help="A conversation as JSON; - reads standard input.")],
     source: Annotated[Source, typer.Option("--from", help="The form that the conversation is in.")] = Source.AUTO,
     format: Annotated[
-        str | None, typer.Option("--to", "--format", help="The format to write, instead of the model's own.")
+        str | None,
+        typer.Option(
+            "--to", "--format", help="The format to write, instead of the model's own.", autocompletion=format_names
+        ),
     ] = None,
     dialect: DialectOption = None,
     types: TypesOption = None,

@@ -11,11 +11,12 @@ from antiphon.config import find_entry
 from antiphon.errors import NotFoundError
 from antiphon.models.store import ModelStore
 
+from .completions import model_names
 from .options import ConfigOption, JsonOption, configure, print_json
 
 
 def command(
-    names: Annotated[list[str], typer.Argument(help="Names of models in the store.")],
+    names: Annotated[list[str], typer.Argument(help="Names of models in the store.", autocompletion=model_names)],
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
