@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,40 +16,92 @@ from antiphon.conversion import Conversion, Loss, SidecarWriter, read_sidecar
 from antiphon.errors import ConfigError
 
 from .completions import form_names
+from .convert_many import ManyConversions
 from .excerpt import RecentText
+from .files import SIDECAR, is_pattern
 from .options import JsonOption
 from .streams import chunks, output
 
-SUFFIX = ".sidecar.json"
+STANDARD = Path("-")
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="The input; - reads standard input.", metavar="IN")],
+    files: Annotated[
+        list[Path], typer.Argument(help="The input; - reads standard input. Or several, or folders.", metavar="IN…")
+    ],
     to: Annotated[
         str,
         typer.Option(
             help="The form to write: openchatml, harmony, chat …, or a template's name.", autocompletion=form_names
         ),
     ],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The output; default: standard output.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The output, a folder for several; default: standard output.")
+    ] = None,
     source: Annotated[str | None, typer.Option("--from", help="The input's form, when it cannot be detected.")] = None,
     report: Annotated[bool, typer.Option("--report", help="List on stderr what the form cannot express.")] = False,
     sidecar: Annotated[
-        bool, typer.Option("--sidecar", help=f"Keep what is lost in OUT{SUFFIX}; take back what IN{SUFFIX} has.")
+        bool, typer.Option("--sidecar", help=f"Keep what is lost in OUT{SIDECAR}; take back what IN{SIDECAR} has.")
     ] = False,
     lenient: Annotated[bool, typer.Option("--lenient", help="Take the best reading of a faulty input.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Of several files: replace outputs that are there.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Convert a conversation. Results go to stdout or OUT; what is lost is counted on stderr (--json: a line each)."""
-    if sidecar and (out is None or str(out) == "-"):
+    """Convert a conversation. Results go to stdout or OUT; what is lost is counted on stderr (--json: a line each).
+
+    Several files and folders are converted into the folder OUT under the same names, with one summary of what is
+    lost (--json: one object). Exit code 1 where one failed; the others are converted.
+    """
+    run = partial(convert, to=to, source=source, lenient=lenient, sidecar=sidecar)
+    if len(files) > 1 or files[0].is_dir() or is_pattern(files[0]):
+        many(files, out, ManyConversions(out or STANDARD, to, force), source, run, json=json)
+        return
+    if sidecar and (out is None or out == STANDARD):
         raise ConfigError("a sidecar is written beside a file", hint="Name one with -o.")
+    lost = LossPrinter((print_loss_as_json if json else print_loss) if report or json else ignore)
+    run(files[0], out, lost)
+    if lost.count and not (report or json or sidecar):
+        print(f"{lost.count} things are not in the output; --report lists them", file=sys.stderr)
+
+
+def many(
+    files: list[Path],
+    out: Path | None,
+    conversions: ManyConversions,
+    source: str | None,
+    convert: Callable[[Path, Path | None, Callable[[Loss], None]], None],
+    *,
+    json: bool,
+) -> None:
+    """Several files into a folder. Raises `ConfigError` without one."""
+    if out is None or out == STANDARD or out.is_file():
+        raise ConfigError("several files are converted into a folder", hint="Name one with -o.")
+    if STANDARD in files:
+        raise ConfigError("standard input is converted alone")
+    conversions.run(files, source, convert)
+    conversions.report(as_json=json)
+    if conversions.failed:
+        raise typer.Exit(1)
+
+
+def convert(
+    file: Path,
+    out: Path | None,
+    on_loss: Callable[[Loss], None],
+    *,
+    to: str,
+    source: str | None,
+    lenient: bool,
+    sidecar: bool,
+) -> None:
+    """One file into another, which is there only when all of it is; None: to standard output."""
     beside = sidecar_file(file)
     conversion = Conversion(
         to=to,
         source=source,
         lenient=lenient,
         input_sidecar=read_sidecar(beside.read_bytes()) if sidecar and beside.is_file() else None,
-        on_loss=(print_loss_as_json if json else print_loss) if report or json else ignore,
+        on_loss=on_loss,
         on_warning=lambda warning: print(f"warning: {warning}", file=sys.stderr),
         sidecar_writer=SidecarWriter() if sidecar else None,
     )
@@ -57,12 +112,22 @@ def command(
     lost = conversion.sidecar()
     if lost is not None and out is not None:
         sidecar_file(out).write_bytes(lost.encode())
-    if conversion.losses and not (report or json or sidecar):
-        print(f"{conversion.losses} things are not in the output; --report lists them", file=sys.stderr)
+
+
+@dataclass(slots=True)
+class LossPrinter:
+    """Counts losses on their way to ``show``."""
+
+    show: Callable[[Loss], None]
+    count: int = 0
+
+    def __call__(self, loss: Loss) -> None:
+        self.count += 1
+        self.show(loss)
 
 
 def sidecar_file(file: Path) -> Path:
-    return file.with_name(file.name + SUFFIX)
+    return file.with_name(file.name + SIDECAR)
 
 
 def print_loss(loss: Loss) -> None:

@@ -3,36 +3,66 @@
 from __future__ import annotations
 
 import difflib
+import glob
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from antiphon.errors import ConfigError
 
 from .streams import chunks
 
-SUFFIXES = {"openchatml": (".ocm", ".openchatml"), "harmony": (".harmony",)}
+SUFFIXES: Mapping[str, tuple[str, ...]] = {
+    "openchatml": (".ocm", ".openchatml"),
+    "openchatml-0.1": (".ocm", ".openchatml"),
+    "harmony": (".harmony",),
+    "harmony-ids": (".ids",),
+    "harmony-json": (".json",),
+    "chat": (".json",),
+    "responses": (".json",),
+    "json": (".json",),
+}
 """The names of files of a form, in folders; a file that is named itself may have any name."""
+EVERY_SUFFIX = tuple(dict.fromkeys(suffix for suffixes in SUFFIXES.values() for suffix in suffixes))
+SIDECAR = ".sidecar.json"
+"""The end of a file's name that has what a conversion lost of another."""
 
 
-def files_of(paths: Iterable[Path], form: str = "openchatml") -> list[Path]:
-    """Each file once, those of folders in the order of their names; ``-`` is standard input.
+def files_of(paths: Iterable[Path], form: str | None = "openchatml") -> list[Path]:
+    """Each file once, those of folders and patterns in the order of their names; ``-`` is standard input.
 
-    Raises `ConfigError` for a folder that has none.
+    ``form`` None: files of any form. Raises `ConfigError` for a folder or a pattern that has none.
     """
-    return list(dict.fromkeys(file for path in paths for file in _files(path, SUFFIXES.get(form, (f".{form}",)))))
+    return list(files_below(paths, form))
 
 
-def _files(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    if not path.is_dir():
-        yield path
-        return
-    found = sorted(file for file in path.rglob("*") if file.suffix in suffixes and file.is_file())
-    found = [file for file in found if not _is_hidden(file.relative_to(path))]
-    if not found:
-        raise ConfigError(f"no {' or '.join(f'*{suffix}' for suffix in suffixes)} is in {path}")
-    yield from found
+def files_below(paths: Iterable[Path], form: str | None) -> dict[Path, Path]:
+    """Each file, and its path below the folder that was named; its name alone where it was named itself."""
+    suffixes = EVERY_SUFFIX if form is None else SUFFIXES.get(form, (f".{form}",))
+    return {file: relative for path in paths for file, relative in _files(path, suffixes)}
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether it stands for any number of files: ``chats/*.json``."""
+    return not path.exists() and glob.has_magic(str(path))
+
+
+def _files(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[Path, Path]]:
+    if path.is_dir():
+        inside = sorted(file for file in path.rglob("*") if file.suffix in suffixes and file.is_file())
+        found = [(file, file.relative_to(path)) for file in inside if not file.name.endswith(SIDECAR)]
+        found = [(file, relative) for file, relative in found if not _is_hidden(relative)]
+        if not found:
+            raise ConfigError(f"no {' or '.join(f'*{suffix}' for suffix in suffixes)} is in {path}")
+        yield from found
+    elif is_pattern(path):
+        matching = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+        if not matching:
+            raise ConfigError(f"no file is named like {path}")
+        yield from ((file, Path(file.name)) for file in matching if file.is_file())
+    else:
+        yield path, Path(path.name)
 
 
 def _is_hidden(path: Path) -> bool:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ from antiphon.errors import FormatError, Position, RequestError
 from antiphon.formats.openchatml import Finding, finding_to_json, validate
 
 from .excerpt import RecentText
-from .files import files_of
+from .files import files_of, is_pattern
 from .options import JsonOption
 from .streams import chunks
 
@@ -40,6 +40,31 @@ class Checked:
     recent: RecentText
 
 
+@dataclass(slots=True)
+class Totals:
+    """What was found in all files."""
+
+    files: int = 0
+    invalid: int = 0
+    errors: int = 0
+    warnings: int = 0
+
+    def add(self, errors: int, warnings: int) -> None:
+        self.files += 1
+        self.invalid += errors > 0
+        self.errors += errors
+        self.warnings += warnings
+
+    def __str__(self) -> str:
+        verdict = f"{counted(self.errors, 'error')} in {self.invalid}" if self.errors else "all valid"
+        warnings = f", {counted(self.warnings, 'warning')}" if self.warnings else ""
+        return f"{counted(self.files, 'file')}: {verdict}{warnings}"
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def command(
     files: Annotated[list[Path], typer.Argument(help="Transcripts, or folders of them; - reads standard input.")],
     source: Annotated[str, typer.Option("--from", help="The form that they are in: harmony, chat …")] = OPENCHATML,
@@ -52,12 +77,16 @@ def command(
         raise RequestError("--profile and --fragment are for OpenChatML")
     named = files_of(files, source)
     checks = (check(file, source, fragment=fragment, harmony=profile is Profile.HARMONY) for file in named)
-    single = not (len(files) > 1 or files[0].is_dir())
+    single = not (len(files) > 1 or files[0].is_dir() or is_pattern(files[0]))
+    totals = Totals()
     if json:
-        errors = print_file_as_json(next(checks)) if single else print_as_json(checks)
+        print_file_as_json(next(checks), totals) if single else print_as_json(checks, totals)
     else:
-        errors = sum(print_as_text(checked, place_alone=single) for checked in checks)
-    if errors:
+        for checked in checks:
+            print_as_text(checked, totals, place_alone=single)
+        if not single:
+            print(totals)
+    if totals.errors:
         raise typer.Exit(1)
 
 
@@ -89,15 +118,16 @@ def findings_of(form: str, parts: Iterable[bytes]) -> Iterator[Finding]:
         yield Finding(error.code, error.message, error.position or Position(), error.hint)
 
 
-def print_as_text(checked: Checked, *, place_alone: bool) -> int:
-    """A line for each finding, its place in the source and its hint below; the number of errors."""
-    errors = 0
+def print_as_text(checked: Checked, totals: Totals, *, place_alone: bool) -> None:
+    """A line for each finding, its place in the source and its hint below; then the file's verdict."""
+    errors = warnings = 0
     for finding in checked.findings:
         errors += not finding.warning
+        warnings += finding.warning
         print_finding(finding, checked, place_alone=place_alone)
-    verdict = f"{errors} error{'s' if errors != 1 else ''}" if errors else "valid"
+    verdict = counted(errors, "error") if errors else "valid"
     print(f"{checked.file}: {verdict}")
-    return errors
+    totals.add(errors, warnings)
 
 
 def print_finding(finding: Finding, checked: Checked, *, place_alone: bool) -> None:
@@ -111,18 +141,16 @@ def print_finding(finding: Finding, checked: Checked, *, place_alone: bool) -> N
         print(f"      {finding.hint}")
 
 
-def print_as_json(checks: Iterable[Checked]) -> int:
-    """``{"files": [{"file": …, …}, …], "valid": bool}``; each file as `print_file_as_json` has it."""
-    errors = 0
+def print_as_json(checks: Iterable[Checked], totals: Totals) -> None:
+    """``{"files": [{"file": …, …}, …], "totals": {…}, "valid": bool}``; each file as `print_file_as_json` has it."""
     print('{"files": [', end="")
     for n, checked in enumerate(checks):
         print("," if n else "")
-        errors += print_file_as_json(checked, f'"file": {jsonlib.dumps(str(checked.file))}, ')
-    print(f'], "valid": {jsonlib.dumps(errors == 0)}}}')
-    return errors
+        print_file_as_json(checked, totals, f'"file": {jsonlib.dumps(str(checked.file))}, ')
+    print(f'], "totals": {jsonlib.dumps(asdict(totals))}, "valid": {jsonlib.dumps(totals.errors == 0)}}}')
 
 
-def print_file_as_json(checked: Checked, lead: str = "") -> int:
+def print_file_as_json(checked: Checked, totals: Totals, lead: str = "") -> None:
     """``{"errors": […], "warnings": […], "valid": bool}``, each error as it is found: there may be any number."""
     errors = warnings = 0
     with tempfile.SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8") as waiting:
@@ -139,4 +167,4 @@ def print_file_as_json(checked: Checked, lead: str = "") -> int:
         waiting.seek(0)
         shutil.copyfileobj(waiting, sys.stdout)
     print(f'{chr(10) if warnings else ""}], "valid": {jsonlib.dumps(errors == 0)}}}')
-    return errors
+    totals.add(errors, warnings)
