@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from antiphon.conversation import Conversation, ParserEvent, ResponseFormat, Role, ToolSpec
-from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
+
+if TYPE_CHECKING:  # a grammar takes longer to import than a short conversation takes to render
+    from antiphon.grammar import Grammar, ReplyShape
 
 
 class HistoryPolicy(StrEnum):

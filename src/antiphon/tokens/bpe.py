@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import re
 from array import array
 from functools import lru_cache
-from importlib.resources import files
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -96,6 +93,11 @@ class O200kRanks:
     """The shipped ranks: the tokens one after the other, and where each ends. Errors: ``vocabulary_malformed``."""
 
     def __init__(self) -> None:
+        # Imported here, and not above: text needs no vocabulary.
+        import gzip
+        import hashlib
+        from importlib.resources import files
+
         self._packed = gzip.decompress((files(__package__) / "ranks" / "o200k_base.gz").read_bytes())
         if hashlib.sha256(self._packed).hexdigest() != _PACKED_SHA256:
             raise TokenError("the shipped o200k ranks are damaged", code="vocabulary_malformed", hint="Install anew.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
 from antiphon.conversation import (
     FUNCTIONS,
@@ -21,14 +21,12 @@ from antiphon.conversation import (
 from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults
 from antiphon.formats.history import drop_before
 from antiphon.formats.offered_calls import offered_calls
-from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
 from .arguments import ARGUMENTS
 from .arrange import arrange
 from .bare import BareParser
 from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START
-from .grammar import HarmonyGrammar
 from .header_writer import Dialect
 from .literal import LiteralParser, pieces_of, spelled_out
 from .numbers import JsonText
@@ -37,6 +35,9 @@ from .render import MessageRenderer
 from .sections import SectionWriter
 from .strict import StrictParser
 from .typescript import FullTypePrinter, TypePrinter
+
+if TYPE_CHECKING:
+    from antiphon.grammar import Grammar, ReplyShape
 
 Types = Literal["reference", "full"]
 """``reference`` prints tools as gpt-oss was trained on them; ``full`` adds what that loses (anyOf, $ref, const …)."""
@@ -146,6 +147,8 @@ class Harmony:
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
         """The grammar of a reply: at most one call, at which inference stops (HAR-42)."""
+        from .grammar import HarmonyGrammar  # rendering and parsing need not wait for it
+
         opened = open_message(pieces_of(prompt) if self.literal else prompt)
         return HarmonyGrammar(shape, literal=self.literal).reply(opened)
 

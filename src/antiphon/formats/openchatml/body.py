@@ -14,7 +14,6 @@ import yaml
 
 from antiphon.conversation import FUNCTIONS, Channel, End, JsonSchema, Message, ToolSpec
 from antiphon.errors import RequestError
-from antiphon.grammar import check_schema
 
 from .deep_json import is_json
 from .finding import E_CALL, E_CONSTRAINT, Problem
@@ -246,6 +245,8 @@ def _schema_problem(values: dict[str, Any], tool: ToolSpec) -> Problem | None:
 
 def _schema_errors(values: dict[str, Any], schema: JsonSchema) -> Iterator[jsonschema_rs.ValidationError]:
     """A schema that anybody may have written: nothing is fetched, and patterns give up rather than run on."""
+    from antiphon.grammar import check_schema  # transcripts without a schema need not wait for it
+
     check_schema(schema, "parameters")
     patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
     yield from jsonschema_rs.validator_for(schema, offline=True, pattern_options=patterns).iter_errors(values)

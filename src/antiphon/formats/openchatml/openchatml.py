@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from antiphon.conversation import Channel, Conversation, End, Message, ResponseFormat, Role, ToolSpec
 from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults
 from antiphon.formats.history import drop_before
 from antiphon.formats.offered_calls import offered_calls
-from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece, spell
 
 from .document import DocumentHeader
-from .grammar import OpenChatMLGrammar
 from .head import head_pieces
 from .header_writer import spell_header
 from .prompt_text import introduction, text_of
@@ -22,6 +20,9 @@ from .reply import ReplyParser
 from .spelling import BY_SPELLING, CALL, CHANNEL, CONTROLS, MESSAGE, RETURN, START, STRUCTURE, spell_body
 from .transcript_parser import TranscriptParser
 from .writer import envelope_of
+
+if TYPE_CHECKING:
+    from antiphon.grammar import Grammar, ReplyShape
 
 OWN_ENDS = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<end_of_turn>", "<eos>", "</s>")
 """End tokens of model families; those of a model that lacks our controls end its turn too."""
@@ -88,6 +89,8 @@ class OpenChatML:
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
         """What a reply may be; one call at most, at which inference stops."""
+        from .grammar import OpenChatMLGrammar  # rendering and parsing need not wait for it
+
         reply = OpenChatMLGrammar(shape, spelled=not self.controls)
         opened = spell(self._open_frame(prompt) or list(self._opened(Role.ASSISTANT)))
         return reply.continued() if MESSAGE.spelling in opened else reply.reply()
