@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from importlib import import_module
 
 import typer
-from typer.completion import completion_init
+from typer._completion_classes import completion_init
 
 from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, RequestError
 

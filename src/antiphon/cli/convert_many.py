@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class ManyConversions:
         for file, relative in inputs.items():
             try:
                 target = self._target(relative, reserved)
-                convert(file, target, lambda loss, file=file: self._lose(file, loss))
+                convert(file, target, partial(self._lose, file))
                 self.converted[file] = target
             except AntiphonError as error:
                 self.failed[file] = error
