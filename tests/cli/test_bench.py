@@ -83,7 +83,7 @@ def test_nobody_there_is_said_in_words(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     for words in (("--model", "demo"), ()):
         code, report = bench(tmp_path, "--url", f"http://127.0.0.1:{port}", *words)
-        assert (code, report["error"]["code"]) == (3, "unreachable")
+        assert (code, report["error"]["code"]) == (3, "server_unreachable")
         assert report["error"]["message"] == f"nothing answers at http://127.0.0.1:{port}"
 
 

@@ -15,14 +15,12 @@ CHAT = '{"messages": [{"role": "user", "content": "Hi"}]}'
 TRANSCRIPT = '---\nversion: "2.2"\n---\n<|start|>user<|message|>Hi<|end|>\n'
 REPLY = "<|channel|>final<|message|>4<|return|>"
 
-FRONT = frozenset(
-    "annotated_doc annotated_types pydantic pydantic_core shellingham typer typing_extensions typing_inspection".split()
-)
-"""Typer, and what it brings."""
+FRONT = frozenset("annotated_doc shellingham typer typing_extensions".split())
+"""Typer, and what it brings: no pydantic, which its 0.29 has and `pyproject.toml` keeps out."""
 HELP = frozenset("annotated_doc attr attrs markdown_it mdurl pygments rich shellingham typer".split())
 TEXT = FRONT | {"msgspec", "jsonschema_rs", "yaml", "cython_runtime"}
-CORE = frozenset("cli conversation errors formats grammar tokens version".split())
-CHATS = frozenset("config engines generation plugins store tenancy tools wire".split())
+CORE = frozenset("cli conversation errors formats tokens version".split())
+CHATS = frozenset("config engines generation grammar plugins store tenancy tools wire".split())
 """What reading a chat request as the server reads it takes."""
 
 

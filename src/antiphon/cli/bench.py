@@ -95,7 +95,7 @@ async def first_model(client: BenchClient) -> str:
     try:
         names = await client.models()
     except (OSError, TimeoutError) as error:
-        raise EngineError(f"nothing answers at {client.url}", code="unreachable", hint=str(error)) from None
+        raise EngineError(f"nothing answers at {client.url}", code="server_unreachable", hint=str(error)) from None
     if not names:
         raise EngineError(f"{client.url} does not list its models", hint="--model NAME; --key-variable NAME")
     return names[0]

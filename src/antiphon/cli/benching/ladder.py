@@ -54,7 +54,7 @@ async def warm_up(client: BenchClient, load: Load) -> Reply:
         case None:
             return reply
         case "unreachable":
-            raise EngineError(f"nothing answers at {client.url}", code="unreachable", hint=reply.message)
+            raise EngineError(f"nothing answers at {client.url}", code="server_unreachable", hint=reply.message)
         case "401" | "403":
             hint = "--key-variable NAME names the variable that holds a key."
             raise EngineError(f"the server refuses the key: {reply.message}", hint=hint)
