@@ -21,7 +21,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     127.0.0.1 on ``ollama_port`` too, where the clients of Ollama look for it. ``gather``: seconds between two writes of
     one stream; what is sampled in between is sent as one. ``workers`` processes answer at the one port;
     they share the embedded engines, and the limits hold over all of them. ``playground``:
-    browsers get a page at ``/`` and ``/playground``.
+    browsers get a page at ``/`` and ``/playground``. ``docs``: the documentation under ``/docs``.
     """
 
     host: str = "127.0.0.1"
@@ -41,3 +41,4 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     gather: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1
     playground: bool = True
+    docs: bool = True

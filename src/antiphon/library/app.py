@@ -30,6 +30,7 @@ from antiphon.http.gate.keys import KeyFile
 from antiphon.http.gate.shares import Shares
 from antiphon.observe import Exported, Tracing
 from antiphon.playground.wire import PLAYGROUND
+from antiphon.site.wire import site_wire
 from antiphon.store import StoreFactory
 from antiphon.store.key_file import stored_key
 from antiphon.tools import ToolFactory
@@ -224,8 +225,9 @@ async def assembled(
         tool_settings(config.tools), tools=tools, host=McpHost(sample=sampler(catalog.get, config.model))
     )
     async with tool_sets as toolbox, open_traces(config.traces) as tracing:
-        page = (PLAYGROUND,) if server.playground else ()
-        wires = (*additions.get("wires", ()), *load_wires(words(server.wires)), *page)
+        shown = ((server.playground, PLAYGROUND), (server.docs, site_wire()))
+        pages = (wire for on, wire in shown if on)
+        wires = (*additions.get("wires", ()), *load_wires(words(server.wires)), *pages)
         # The last that can fail: from here on the application closes the store.
         store, session_limits = open_store(config.sessions, stores=additions.get("stores", {}))
         app = create_app(

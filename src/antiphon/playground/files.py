@@ -57,10 +57,11 @@ def _below(folder: Traversable, prefix: str) -> list[tuple[str, StaticFile]]:
         if entry.is_dir():
             found += _below(entry, f"{prefix}{entry.name}/")
         elif (kind := MEDIA_TYPES.get(f".{entry.name.rpartition('.')[2]}")) is not None:
-            found.append((f"{prefix}{entry.name}", _file(kind, entry.read_bytes())))
+            found.append((f"{prefix}{entry.name}", as_sent(kind, entry.read_bytes())))
     return found
 
 
-def _file(media_type: str, plain: bytes) -> StaticFile:
+def as_sent(media_type: str, plain: bytes) -> StaticFile:
+    """A file with its tag, and compressed."""
     tag = f'"{hashlib.sha256(plain).hexdigest()[:24]}"'
     return StaticFile(media_type, tag, plain, gzip.compress(plain, mtime=0))

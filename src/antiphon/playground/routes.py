@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -45,7 +47,7 @@ class BrowserRoute(Route):
 async def page(request: Request) -> Response:
     found = static_file(PAGE)
     assert found is not None
-    return _answer(request, found)
+    return answer(request, found, HEADERS)
 
 
 async def file(request: Request) -> Response:
@@ -55,11 +57,12 @@ async def file(request: Request) -> Response:
     found = static_file(name)
     if found is None or name == PAGE:
         raise NotFoundError("The playground has no such file.", code="unknown_url")
-    return _answer(request, found)
+    return answer(request, found, HEADERS)
 
 
-def _answer(request: Request, found: StaticFile) -> Response:
-    headers = {**HEADERS, "etag": found.tag, "vary": "accept, accept-encoding"}
+def answer(request: Request, found: StaticFile, headers: Mapping[str, str]) -> Response:
+    """The file, compressed where the client takes that; 304 where the client has it."""
+    headers = {**headers, "etag": found.tag, "vary": "accept, accept-encoding"}
     if found.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):

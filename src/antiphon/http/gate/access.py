@@ -21,8 +21,8 @@ PREFIXES = ("/v1", "", "/v1/v1")
 
 OPEN = ("/health", "/livez", "/ping", "/readyz", "/version")
 PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in OPEN) | {"/", "/api/version"}
-PLAYGROUND = "/playground"
-"""Its files are everybody's; what the page does with a key are requests like others."""
+DOCS, PLAYGROUND = "/docs", "/playground"
+"""Their files are everybody's; what the playground does with a key are requests like others."""
 METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
 """For the scope admin. Everything else is inference, routes of tomorrow too."""
 
@@ -67,7 +67,7 @@ class Access:
             await exchange.refusal(error)(scope, receive, send)
 
     def _is_public(self, path: str) -> bool:
-        if path in PUBLIC or path == PLAYGROUND or path.startswith(f"{PLAYGROUND}/"):
+        if path in PUBLIC or path in (DOCS, PLAYGROUND) or path.startswith((f"{DOCS}/", f"{PLAYGROUND}/")):
             return True
         return self._rules.public_metrics and path in METRICS
 

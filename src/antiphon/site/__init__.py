@@ -1,0 +1,1 @@
+"""The documentation as a site, under ``/docs`` of a running server."""

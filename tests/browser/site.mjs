@@ -1,0 +1,44 @@
+// node site.mjs CHROMIUM FOLDER URL: every page of the documentation, light and dark, 360 px and wide.
+import { check, failures, open, state, visit } from "./kit.mjs";
+
+const [chromium, folder, url] = process.argv.slice(2);
+const browser = await open(chromium, folder);
+const LOOKS = [
+  { colorScheme: "light", viewport: { width: 1180, height: 760 } },
+  { colorScheme: "dark", viewport: { width: 360, height: 700 } },
+];
+
+// The policy is off for axe, which is a script of ours; `searched` looks at the policy.
+async function looked(look, names) {
+  const seen = await visit(browser, url, { ...look, bypassCSP: true, reducedMotion: "reduce" });
+  for (const name of names) {
+    await seen.page.goto(url + name);
+    await state(seen, `${name.replace(".html", "")}-${look.colorScheme}`);
+  }
+  check(`${look.colorScheme}: only its own origin`, seen.asked.every((address) => address.startsWith(url) || address.startsWith("data:")), seen.asked.find((address) => !address.startsWith(url)));
+  await seen.page.context().close();
+}
+
+async function searched() {
+  const seen = await visit(browser, url);
+  const { page } = seen;
+  await page.getByRole("button", { name: "Search" }).first().click();
+  await page.keyboard.type("constrained");
+  await page.locator('a[href*="structured-output"]').last().waitFor();
+  await page.screenshot({ path: `${folder}/search.png` });
+  await page.keyboard.press("Escape");
+  await page.goto(`${url}api.html`);
+  const violations = await page.evaluate("window.violations");
+  check("the policy is kept", violations.length === 0, violations.join(", "));
+  check("no error", seen.errors.length === 0, seen.errors.join(", "));
+  await page.context().close();
+}
+
+const names = await (await fetch(`${url}llms.txt`)).text();
+const pages = [...names.matchAll(/\]\(([\w.-]+)\.md\)/g)].map((found) => `${found[1]}.html`);
+check("pages are listed", pages.length > 30, `${pages.length}`);
+await searched();
+for (const look of LOOKS) await looked(look, process.env.QUICK ? pages.slice(1, 12) : pages);
+await browser.browser.close();
+console.log(failures.length ? `${failures.length} failures` : `${pages.length} pages, light and dark: no violation; screenshots in ${folder}`);
+process.exit(failures.length ? 1 : 0);
