@@ -1,0 +1,93 @@
+"""docs/reference-routes.md: every route that /openapi.json describes, and the few that are no API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from antiphon.api.openapi.document import document
+from antiphon.api.routes.builtin import BUILT_IN
+from antiphon.config import Limits
+from docs.parameters import ROUTES
+from docs.text import cell
+
+HEAD = """\
+# Every route
+
+Written by `python tests/docs/reference.py` from the description that a server gives of itself: `GET /openapi.json`, which has
+the schemas too. What each field of a request does is in [Parameters](parameters.md), what errors mean in [Errors](errors.md).
+
+A path of `/v1` is there without `/v1` too, and with it twice: some clients leave it out of their base URL, some repeat it. What
+a [dialect](dialects.md) has is below its place as well (`/mindie/v1/chat/completions`), and Messages and models are below
+`/anthropic`. With keys configured every route needs one (`authorization: Bearer …` or `x-api-key`), but for those of health and
+the pages for browsers. `[…]` marks query parameters. Fields in bold are required.
+"""
+GROUPS = (
+    ("Chat, completions, embeddings", ("/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/openchatml", "/v1/moderations")),
+    ("Responses and conversations", ("/v1/responses", "/v1/conversations")),
+    ("Messages", ("/v1/messages",)),
+    ("Files and batches", ("/v1/files", "/v1/batches")),
+    ("Rank", ("/v1/rerank", "/v1/reranking", "/v1/score")),
+    ("Ollama", ("/api/",)),
+    ("Health", ("/health", "/readyz", "/ping", "/livez", "/version")),
+    ("Models, and the layer as a service", ("/",)),
+)
+OTHERS = """\
+## Pages, descriptions, other places
+
+| method | path | |
+|---|---|---|
+| `GET` | `/openapi.json` | The description that this page is made from. |
+| `GET` | `/metrics` | [Metrics](operations.md) in Prometheus' form; a key needs the scope `admin`, unless `server.public_metrics` is set. |
+| `GET` | `/`, `/playground` | The [playground](playground.md), for browsers; no key. `server.playground = false` leaves it out. |
+| `GET` | `/docs` | These pages; no key. `server.docs = false` leaves them out. |
+| `HEAD` | `/` | Whether an Ollama server is here: yes. |
+| WebSocket | `/v1/responses` | [Responses over one connection](responses.md#over-a-websocket). |
+| `POST` | `/v1/encode` | LMDeploy's [token ids of texts](dialects.md). |
+| `POST` | `/v2/rerank` | Cohere's place of `/v1/rerank`. |
+| `POST` | `/api/create`, `/api/copy`, `/api/push`, `/api/blobs/{digest}` | [Refused](ollama.md): models come from the configuration. |
+| `POST` | `/v1/{endpoint}/invocations` | Below a dialect's place: Databricks' way to [a model by its path](dialects.md#databricks). |
+| `GET` | `/api/2.0/serving-endpoints`, `/api/2.0/serving-endpoints/{name}` | The models as [Databricks' endpoints](dialects.md#databricks). |
+"""
+MANY = 16
+"""Fields of one body that are listed."""
+TABLES = {path: title.replace("'", "") for title, path, *_ in ROUTES}
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+def routes_page() -> str:
+    described = json.loads(document(Limits(), [wire.described for wire in BUILT_IN if wire.described]))
+    rest = dict(described["paths"])
+    lines = [HEAD]
+    for title, beginnings in GROUPS:
+        paths = [path for path in rest if path.startswith(beginnings)]
+        lines += [f"## {title}\n", "| method | path | | body |\n|---|---|---|---|"]
+        lines += [row for path in paths for row in rows(path, rest.pop(path), described["components"]["schemas"])]
+        lines.append("")
+    return "\n".join([*lines, OTHERS])
+
+
+def rows(path: str, item: dict[str, Any], schemas: dict[str, Any]) -> Iterator[str]:
+    for method in METHODS:
+        if operation := item.get(method):
+            queries = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
+            asked = f" [{', '.join(f'`{name}`' for name in queries)}]" if queries else ""
+            said = cell(operation["summary"])
+            yield f"| `{method.upper()}` | `{path}` | {said}{asked} | {fields(path, operation, schemas)} |".replace("|  |", "| |")
+
+
+def fields(path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:
+    """The fields of the body, the required in bold; of many, where they are; of no JSON object, its media type."""
+    content = operation.get("requestBody", {}).get("content", {})
+    for media_type, body in content.items():
+        name = body["schema"].get("$ref", "").rpartition("/")[2]
+        schema = schemas.get(name, body["schema"])
+        required = schema.get("required", [])
+        names = [f"**`{field}`**" if field in required else f"`{field}`" for field in schema.get("properties", {})]
+        if len(names) > MANY:
+            table = TABLES.get(path, TABLES.get(path.rpartition("/")[0]))
+            place = f"parameters.md#{table.lower().replace(' ', '-')}" if table else "parameters.md"
+            names = [*(name for name in names if name.startswith("**")), f"[its fields]({place})"]
+        return ", ".join(names) or f"`{media_type}`"
+    return ""

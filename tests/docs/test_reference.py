@@ -1,0 +1,47 @@
+"""The pages of reference are the print of the code, and leave no route, command or key out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+
+from antiphon.playground.wire import PLAYGROUND
+from antiphon.site.wire import site_wire
+from antiphon.wire.dialects import configured_dialects
+from docs.reference import DOCS, PAGES
+from kit.api import app
+
+RUN = "run: python tests/docs/reference.py"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_reference_is_the_print_of_the_code(name: str) -> None:
+    assert (DOCS / name).read_text("utf-8") == PAGES[name](), RUN
+
+
+def test_every_page_of_reference_is_printed() -> None:
+    assert {page.name for page in DOCS.glob("reference-*.md")} == set(PAGES)
+
+
+def test_every_route_of_the_server_stands_in_the_page_of_routes() -> None:
+    page = (DOCS / "reference-routes.md").read_text("utf-8")
+    listed = set(re.findall(r"`(/[^`]*)`", page))
+    routes = app([], wires=[PLAYGROUND, site_wire()]).routes
+    assert sorted({path for route in routes for path in [plain(route)] if path not in listed}) == []
+
+
+def plain(route: BaseRoute) -> str:
+    """The path of a route, where the page has it: below ``/v1``, or at the top."""
+    assert isinstance(route, Route | WebSocketRoute)
+    path = re.sub(r":\w+}", "}", route.path)
+    places = [place for dialect in configured_dialects().values() for place in dialect.places]
+    for place in (*places, "/anthropic", "/v1/v1", "/v1"):
+        if path.startswith(f"{place}/"):
+            path = path.removeprefix(place)
+    path = path.rstrip("/") or "/"
+    path = path.removesuffix("/{name}") if path.startswith(("/playground", "/docs")) else path
+    page = Path(DOCS / "reference-routes.md").read_text("utf-8")
+    return path if f"`{path}`" in page else f"/v1{path}"
