@@ -8,40 +8,37 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
+import ollama
+import openai
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+from docs.blocks import ADDRESS, PAGES, ROOT, blocks
+
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NOT_RUN = "<!-- not run"
-"""On the line before a block that needs what a test has not: a model of yours, a server. It is compiled still."""
-
-
-def blocks(page: Path) -> Iterator[tuple[int, str, bool]]:
-    """(line, code, to be run) of each Python block."""
-    text = page.read_text("utf-8")
-    for found in re.finditer(r"^([^\n]*)\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        line = text.count("\n", 0, found.start(2)) + 1
-        yield line, found[2], not found[1].startswith(NOT_RUN)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """A page whose code asks the server at its usual address finds one there; its ``client`` is closed in the end."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "docs"}
-    for line, source, to_run in blocks(page):
-        code = compile(
-            "\n" * (line - 1) + source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
-        )
-        if not to_run:
+    found = list(blocks(page, "python"))
+    address = request.getfixturevalue("server") if any(one.asks_the_server and one.runs for one in found) else ADDRESS
+    for block in found:
+        source = "\n" * (block.line - 1) + block.code.replace(ADDRESS, address)
+        code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        if not block.runs:
             continue
         if code.co_flags & inspect.CO_COROUTINE:
             asyncio.run(eval(code, names))
         else:
             exec(code, names)
+    if isinstance(client := names.get("client"), openai.OpenAI | ollama.Client):
+        client.close()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

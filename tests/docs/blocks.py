@@ -1,0 +1,39 @@
+"""The blocks of code in the pages: their language, their place, and whether they run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOT_RUN = "<!-- not run"
+"""On the line before a block that needs what a test has not: a model of yours, a server. It is compiled still."""
+ADDRESS = "http://127.0.0.1:8080"
+"""Where the pages have their server; in a test it is at another port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``line`` is that of its first line of code; ``runs``: it is not marked as one that cannot run in a test."""
+
+    page: Path
+    line: int
+    language: str
+    code: str
+    runs: bool
+
+    @property
+    def asks_the_server(self) -> bool:
+        return ADDRESS in self.code
+
+
+def blocks(page: Path, *languages: str) -> Iterator[Block]:
+    """The blocks of a page in these languages, in their order."""
+    text = page.read_text("utf-8")
+    for found in re.finditer(r"^([^\n]*)\n```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if found[2] in languages:
+            line = text.count("\n", 0, found.start(3)) + 1
+            yield Block(page, line, found[2], found[3], not found[1].startswith(NOT_RUN))
