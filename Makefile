@@ -142,6 +142,23 @@ check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) 
 test-editors:    ## the TextMate grammar of OpenChatML, by the engine that VS Code has (needs node and npm)
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund --silent && npm test --silent
 
+.PHONY: docs docs-check docs-pages docs-picture newcomer
+docs: setup      ## the documentation as a site in site/, without a network; a server then has it at /docs
+	@$(BIN)/python tests/docs/build_site.py
+
+docs-check: docs tests/browser/node_modules ## each page of the site in a real browser: axe, the policy, 360 pixels; screenshots in .playground/docs
+	@[ -x "$(CHROMIUM)" ] || apt-get install --yes --quiet --no-install-recommends chromium
+	PYTHONPATH=tests $(BIN)/python tests/browser/check_site.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground/docs
+
+docs-pages: setup ## the pages of docs/ that are printed from the code: codes, fields, rules, commands, keys, routes, names
+	$(BIN)/python tests/docs/reference.py
+
+docs-picture: model tests/browser/node_modules ## docs/picture.webp: the playground at work, drawn anew (needs node and chromium)
+	PYTHONPATH=tests $(BIN)/python tests/browser/picture.py "$(or $(CHROMIUM),/usr/bin/chromium)"
+
+newcomer: setup tests/browser/node_modules ## what a newcomer waits for: clone to browser, wheel to terminal, pages to first program, in seconds
+	PYTHONPATH=tests $(BIN)/python tests/docs/newcomer.py "$(or $(CHROMIUM),/usr/bin/chromium)"
+
 .PHONY: test-browser playground-vendor
 test-browser: setup tests/browser/node_modules ## the playground in a real browser; screenshots of each state in .playground (needs node and npm)
 	@[ -x "$(CHROMIUM)" ] || apt-get install --yes --quiet --no-install-recommends chromium
@@ -179,7 +196,7 @@ mutants: setup   ## small faults of the source that no test finds: make mutants 
 released: setup  ## whether TAG is the tag of this version, and the changelog has a section for it
 	@$(BIN)/python tests/package/released.py "$(TAG)"
 
-package: setup   ## wheel and sdist: reproducible, complete, typed, and used in empty environments on each Python that is here
+package: docs    ## wheel and sdist: reproducible, complete, typed, and used in empty environments on each Python that is here
 	$(BIN)/python tests/package/run.py
 
 lock: setup      ## resolve the dependencies of pyproject.toml anew
@@ -189,4 +206,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf dist .venv .oracles .clients .playground .vllm .ray .lmdeploy .peers .suites .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist .venv .oracles .clients .playground .docs site src/antiphon/site/pages.zip .vllm .ray .lmdeploy .peers .suites .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

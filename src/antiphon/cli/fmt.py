@@ -44,7 +44,7 @@ def command(
         bool, typer.Option("--check", help="Change nothing; exit code 1 when a file would change.")
     ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Change nothing; print what would change, for patch.")] = False,
-    fragment: Annotated[bool, typer.Option("--fragment", help="The YAML header may lack.")] = False,
+    fragment: Annotated[bool, typer.Option("--fragment", help="Accept a transcript without a YAML header.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Write transcripts in canonical form, in place. A file that is not valid is left as it is."""

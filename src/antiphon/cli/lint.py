@@ -45,8 +45,8 @@ def command(
     fix: Annotated[bool, typer.Option("--fix", help="Mend in place what can be mended, and report the rest.")] = False,
     output: Annotated[Output, typer.Option(help="For people, programs, or as annotations of code.")] = Output.TEXT,
     profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
-    fragment: Annotated[bool, typer.Option("--fragment", help="The YAML header may lack.")] = False,
-    rules: Annotated[bool, typer.Option("--rules", help="List the rules and leave.")] = False,
+    fragment: Annotated[bool, typer.Option("--fragment", help="Accept a transcript without a YAML header.")] = False,
+    rules: Annotated[bool, typer.Option("--rules", help="List the rules and exit.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Check transcripts by named rules. Exit code 1 when a finding is as grave as --fail-on, an error by default."""

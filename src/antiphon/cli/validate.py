@@ -69,7 +69,7 @@ def command(
     files: Annotated[list[Path], typer.Argument(help="Transcripts, or folders of them; - reads standard input.")],
     source: Annotated[str, typer.Option("--from", help="The form that they are in: harmony, chat …")] = OPENCHATML,
     profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
-    fragment: Annotated[bool, typer.Option("--fragment", help="The YAML header may lack.")] = False,
+    fragment: Annotated[bool, typer.Option("--fragment", help="Accept a transcript without a YAML header.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Check transcripts. Prints the place, code, line and hint of each error; exit code 1 when there are any."""

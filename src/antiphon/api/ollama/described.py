@@ -53,10 +53,10 @@ def _post(summary: str, answer: type, body: type, *, lines: bool = False) -> dic
 DESCRIBED = Described(
     _KINDS,
     {
-        "/api/chat": _post("Goes on with a conversation.", OllamaChatAnswer, OllamaChatRequest, lines=True),
+        "/api/chat": _post("Continues a conversation.", OllamaChatAnswer, OllamaChatRequest, lines=True),
         "/api/generate": _post("Answers a prompt.", OllamaGenerateAnswer, OllamaGenerateRequest, lines=True),
-        "/api/embed": _post("Makes vectors of texts.", OllamaEmbedAnswer, OllamaEmbedRequest),
-        "/api/embeddings": _post("Makes the vector of a text.", OllamaEmbeddingsAnswer, OllamaEmbeddingsRequest),
+        "/api/embed": _post("Makes embeddings of texts.", OllamaEmbedAnswer, OllamaEmbedRequest),
+        "/api/embeddings": _post("Makes the embedding of a text.", OllamaEmbeddingsAnswer, OllamaEmbeddingsRequest),
         "/api/show": _post("One model.", OllamaShown, OllamaShowRequest),
         "/api/pull": _post("Fetches a model of the catalog.", OllamaProgress, OllamaPullRequest, lines=True),
         "/api/delete": {"delete": _deletes()},

@@ -40,7 +40,7 @@ def messages_routes() -> Described:
     stream = {"contentMediaType": "application/json", "contentSchema": events, "type": "string"}
     names = {"type": "string"}
     event = {"type": "object", "properties": {"event": names, "data": stream}, "required": ["event", "data"]}
-    made = _operation("Goes on with a conversation.", MessageAnswer, MessagesRequest)
+    made = _operation("Continues a conversation.", MessageAnswer, MessagesRequest)
     made["responses"]["200"]["content"]["text/event-stream"] = {"schema": event}
     return Described(
         _KINDS,

@@ -70,7 +70,7 @@ def openai_routes() -> Described:
             },
             "/v1/chat/completions": {
                 "get": _listed(),
-                "post": operation("Goes on with a conversation.", ChatCompletion, body=ChatRequest, events=ChatChunk),
+                "post": operation("Continues a conversation.", ChatCompletion, body=ChatRequest, events=ChatChunk),
             },
             **_stored_chat(),
             "/v1/chat/interactive": {"post": _interactive()},
@@ -80,9 +80,9 @@ def openai_routes() -> Described:
                 "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
             },
             "/v1/completions": {
-                "post": operation("Goes on with texts.", Completion, body=CompletionRequest, events=Completion)
+                "post": operation("Continues texts.", Completion, body=CompletionRequest, events=Completion)
             },
-            "/v1/embeddings": {"post": operation("Makes vectors of texts.", EmbeddingList, body=EmbeddingRequest)},
+            "/v1/embeddings": {"post": operation("Makes embeddings of texts.", EmbeddingList, body=EmbeddingRequest)},
             "/v1/encode": {"post": operation("The ids of texts.", Encoded, body=EncodeRequest)},
             "/v1/tokenize": {"post": operation("The ids of a text or a chat.", Tokens, body=TokenizeRequest)},
             "/v1/detokenize": {"post": operation("The text of ids.", Detokenized, body=DetokenizeRequest)},
@@ -112,7 +112,7 @@ def openai_routes() -> Described:
 
 def _interactive() -> dict[str, Any]:
     """A session's turn; its stream is a line of JSON an answer."""
-    described = operation("Goes on with a session.", InteractiveAnswer, body=InteractiveRequest)
+    described = operation("Continues a session.", InteractiveAnswer, body=InteractiveRequest)
     described["responses"]["200"]["content"]["application/x-ndjson"] = {"schema": {"type": "string"}}
     return described
 
@@ -122,7 +122,7 @@ def _transcript() -> dict[str, Any]:
     text = {"schema": {"type": "string"}}
     content = {"text/x-openchatml": text, "text/event-stream": events_of()}
     return {
-        "summary": "Goes on with an OpenChatML transcript.",
+        "summary": "Continues an OpenChatML transcript.",
         "parameters": [{"name": "stream", "in": "query", "schema": {"type": "boolean"}}],
         "requestBody": {"required": True, "content": {"text/x-openchatml": text}},
         "responses": {
@@ -177,7 +177,7 @@ def _stored() -> dict[str, Any]:
     return {
         "/v1/responses": {"post": made},
         "/v1/responses/compact": {
-            "post": operation("Shortens what a response goes on from.", CompactedResponse, body=ResponsesRequest)
+            "post": operation("Compacts a conversation.", CompactedResponse, body=ResponsesRequest)
         },
         "/v1/responses/input_tokens": {"post": operation("Counts a prompt.", TokenCount, body=TokensRequest)},
         "/v1/responses/{id}": {

@@ -1,0 +1,134 @@
+"""The documentation as a site: it builds, its links lead somewhere, and a server has it at /docs."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+
+from antiphon.http.gate.keys import new_key
+from antiphon.site.routes import POLICY
+from antiphon.site.wire import site_wire
+from docs.build_site import DOCS, Document, built, faults, leads, pack, sections, tabs, unlisted
+from kit.api import Got, app, request, running
+
+LARGEST = 1_800_000
+"""Of the archive, which a wheel has."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("site") / "work")
+
+
+@pytest.fixture(scope="module")
+def packed(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    archive = tmp_path_factory.mktemp("packed") / "pages.zip"
+    pack(site, archive)
+    return archive
+
+
+@pytest.fixture(scope="module")
+def base(packed: Path) -> Iterator[str]:
+    _, key = new_key("alice")
+    with running(app([], keys=[key], wires=[site_wire(packed)])) as url:
+        yield url
+
+
+def get(base: str, path: str, **headers: str) -> Got:
+    return request(base, "GET", path, None, **headers)
+
+
+def test_no_built_page_has_a_dead_link_or_fetches_from_elsewhere(site: Path) -> None:
+    assert list(faults(site)) == []
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    assert unlisted() == []
+
+
+def test_a_dead_link_an_address_elsewhere_and_an_inline_style_are_found(site: Path, tmp_path: Path) -> None:
+    page = '<a href="python.html#nowhere">x</a><script src="https://cdn.example/x.js"></script><b style="top: 0">y</b>'
+    (tmp_path / "index.html").write_text(page)
+    (tmp_path / "python.html").write_text('<h2 id="somewhere">x</h2>')
+    (tmp_path / "style.css").write_text("@font-face { src: url(https://fonts.example/x.woff) }")
+    assert list(faults(tmp_path)) == [
+        "index.html: fetches https://cdn.example/x.js",
+        "index.html: inline b style",
+        "index.html: python.html#nowhere leads nowhere",
+        "style.css: fetches https://fonts.example/x.woff",
+    ]
+    documents = {"python.html": Document('<h2 id="somewhere">x</h2>')}
+    assert leads("python.html#somewhere", "index.html", documents, tmp_path)
+
+
+def test_blocks_by_client_are_tabs() -> None:
+    assert tabs("**curl**\n\n```sh\ncurl x\n```\n\n**Node**\n\n```js\n\nx\n```\n") == (
+        '=== "curl"\n\n    ```sh\n    curl x\n    ```\n\n=== "Node"\n\n    ```js\n\n    x\n    ```\n'
+    )
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_the_marks_of_tabs_are_in_pairs_and_have_only_blocks_between_them(page: Path) -> None:
+    text = page.read_text("utf-8")
+    groups = re.findall(r"<!-- tabs -->\n(.*?)<!-- end of tabs -->\n", text, re.DOTALL)
+    assert text.count("<!-- tabs -->") == text.count("<!-- end of tabs -->") == len(groups)
+    assert [re.sub(r"\*\*\w+\*\*\n\n```\w+\n.*?^```$", "", group, flags=re.S | re.M).strip() for group in groups] == [
+        "" for _ in groups
+    ]
+
+
+def test_each_page_has_its_markdown_beside_it_and_a_list_names_all(site: Path) -> None:
+    names = [name for _, names in sections() for name in names]
+    assert [name for name in names if (site / name).read_bytes() != (DOCS / name).read_bytes()] == []
+    assert re.findall(r"^- \[.+?\]\(([\w.-]+)\): .", (site / "llms.txt").read_text("utf-8"), re.MULTILINE) == names
+
+
+def test_the_archive_is_small_and_the_same_each_time(site: Path, packed: Path, tmp_path: Path) -> None:
+    pack(site, tmp_path / "again.zip")
+    assert packed.read_bytes() == (tmp_path / "again.zip").read_bytes()
+    assert packed.stat().st_size < LARGEST
+
+
+def test_a_server_has_the_site_for_everybody_under_its_policy(base: str) -> None:
+    begun = get(base, "/docs")
+    assert (begun.status, begun.headers["location"]) == (307, "docs/")
+    page = get(base, "/docs/")
+    assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert (page.headers["content-security-policy"], page.headers["x-content-type-options"]) == (POLICY, "nosniff")
+    markdown = get(base, "/docs/python.md")
+    assert (markdown.body, markdown.headers["content-type"]) == (
+        (DOCS / "python.md").read_bytes(), "text/markdown; charset=utf-8",
+    )  # fmt: skip
+    assert get(base, "/docs/python.html", if_none_match=get(base, "/docs/python.html").headers["etag"]).status == 304
+    assert get(base, "/v1/models").status == 401
+
+
+def test_every_file_of_the_archive_is_served(base: str, packed: Path) -> None:
+    with zipfile.ZipFile(packed) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("LICENSE")]
+    assert [name for name in names if get(base, f"/docs/{name}").status != 200] == []
+
+
+@pytest.mark.parametrize("path", ["/docs/nothing.html", "/docs/../pyproject.toml", "/docs/%2e%2e/x", "/docs//etc/passwd"])
+def test_what_is_no_page_is_not_there(base: str, path: str) -> None:
+    assert get(base, path).status in (401, 404)
+
+
+def test_a_server_whose_site_was_not_built_says_what_to_do(tmp_path: Path) -> None:
+    with running(app([], wires=[site_wire(tmp_path / "pages.zip")])) as url:
+        got = get(url, "/docs/")
+    assert (got.status, got.headers["content-type"]) == (404, "text/plain; charset=utf-8")
+    assert b"make docs" in got.body
+
+
+def test_the_site_works_where_the_server_is_mounted(packed: Path) -> None:
+    inner = app([], wires=[site_wire(packed)])
+    with TestClient(Starlette(routes=[Mount("/llm", inner)]), base_url="http://127.0.0.1") as client:
+        assert client.get("/llm/docs", headers={"accept": "text/html"}).url.path == "/llm/docs/"
