@@ -1,8 +1,8 @@
 """``make newcomer``: what a newcomer waits for, on three ways of two commands each: ``newcomer.py CHROMIUM``.
 
-From a clone to an answer in the browser, from the wheel to an answer in the terminal, from the pages to a first program. All is
-new: the clone, the environments, the models; packages come from the index that pip has. Exit code 1 where an answer is
-not the right one.
+From a clone to an answer in the browser, from the wheel to an answer in the terminal, from the pages to a first
+program. All is new: the clone, the environments, the models; packages come from the index that pip has. Exit code 1
+where an answer is not the right one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Way:
     def __init__(self, title: str, folder: Path) -> None:
         folder.mkdir()
         self.folder = folder
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("ANTIPHON", "PYTHON", "VIRTUAL"))}
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith(("ANTIPHON", "PYTHON", "VIRTUAL"))
+        }
         self.environ = {**clean, "ANTIPHON_HOME": str(folder / "home")}
         print(f"\n{title}", flush=True)
 
@@ -49,7 +51,9 @@ class Way:
 
 
 def printed(command: Sequence[str], folder: Path, environ: dict[str, str]) -> str:
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=LONGEST)
+    done = subprocess.run(
+        command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=LONGEST
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -64,10 +68,16 @@ def clone_to_browser(work: Path, chromium: str) -> None:
     way = Way("clone -> answer in the browser", work / "clone")
     way.run("git clone", ["git", "clone", "--quiet", str(ROOT), "antiphon"])
     port = free_port()
-    server = subprocess.Popen(
-        ["make", "serve", f"PORT={port}"], cwd=way.folder / "antiphon", env=way.environ, stdout=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    with (way.folder / "stderr").open("w") as stderr:
+        server = subprocess.Popen(
+            ["make", "serve", f"PORT={port}"],
+            cwd=way.folder / "antiphon",
+            env=way.environ,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,  # make and what it starts are ended together
+        )
     try:
         way.timed("make serve: until it serves", lambda: until_it_serves(server))
         command = ["node", str(BROWSER), chromium, f"http://127.0.0.1:{port}/"]
@@ -101,7 +111,11 @@ def pages_to_program(work: Path, wheel: Path) -> None:
     installed(way, wheel)
     first = next(block for block in blocks(ROOT / "docs" / "python.md", "python"))
     (way.folder / "first.py").write_text(first.code)
-    require(way.run("python first.py (the first block of docs/python.md)", [str(way.folder / "venv/bin/python"), "first.py"]))
+    require(
+        way.run(
+            "python first.py (the first block of docs/python.md)", [str(way.folder / "venv/bin/python"), "first.py"]
+        )
+    )
 
 
 def installed(way: Way, wheel: Path) -> None:

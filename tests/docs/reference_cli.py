@@ -17,8 +17,8 @@ from docs.text import cell, docstring
 HEAD = """\
 # Every command
 
-Written by `python tests/docs/reference.py` from the commands themselves. [The command line](cli.md) says what they are for;
-`antiphon COMMAND --help` prints the same.
+Written by `python tests/docs/reference.py` from the commands themselves. [The command line](cli.md) says what they are
+for; `antiphon COMMAND --help` prints the same.
 """
 WORDS = {int: "number", float: "number", str: "text", Path: "path"}
 
@@ -51,7 +51,9 @@ def described(command: Any, path: str, depth: int = 2) -> Iterator[str]:
 def usage(path: str, params: list[Any]) -> str:
     """``antiphon batch run IN --out PATH [OPTIONS]``."""
     positional = [named(param) if param.required else f"[{named(param)}]" for param in params if is_argument(param)]
-    required = [f"{param.opts[0]} {value(param).upper()}" for param in params if not is_argument(param) and param.required]
+    required = [
+        f"{param.opts[0]} {value(param).upper()}" for param in params if not is_argument(param) and param.required
+    ]
     return " ".join([path, *positional, *required, "[OPTIONS]"])
 
 

@@ -18,15 +18,16 @@ from docs.text import cell, code, docstring
 HEAD = f"""\
 # Every key of the configuration
 
-Written by `python tests/docs/reference.py` from the classes that read it. [Models and configuration](catalog.md#configuration)
-says where the file is and which value counts, [Operations](operations.md) what the keys of a server are for.
+Written by `python tests/docs/reference.py` from the classes that read it. [Models and
+configuration](catalog.md#configuration) says where the file is and which value counts, [Operations](operations.md) what
+the keys of a server are for.
 
 A key of a table is also an environment variable, `{PREFIX}TABLE_KEY`: `server.port` is `{PREFIX}SERVER_PORT`.
 `antiphon config` prints every key with its value and where that came from.
 """
 FREE = {"models", "from_catalogue"}
 NAMES = {
-    "int": "whole number", "float": "number", "str": "text", "bool": "`true` or `false`", "date": "date", "none": "nothing",
+    "int": "whole number", "float": "number", "str": "text", "bool": "`true` or `false`", "none": "nothing",
 }  # fmt: skip
 Struct = type[msgspec.Struct]
 
@@ -52,7 +53,9 @@ def table(title: str, struct: Struct, *, top: bool = False) -> Iterator[str]:
     yield "| key | type | default |\n|---|---|---|"
     for field in msgspec.structs.fields(struct):
         if not (is_struct(field.type) or field.name in FREE or "Struct" in str(type(field.default))):
-            yield f"| `{field.encode_name}` | {cell(kind_of(field.type))} | {default_of(field)} |".replace("|  |", "| |")
+            yield f"| `{field.encode_name}` | {cell(kind_of(field.type))} | {default_of(field)} |".replace(
+                "|  |", "| |"
+            )
     yield ""
 
 

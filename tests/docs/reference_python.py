@@ -16,14 +16,14 @@ from docs.text import code, docstring
 HEAD = """\
 # The public names of `antiphon`
 
-Written by `python tests/docs/reference.py` from signatures and docstrings. [Antiphon in Python](python.md) shows how they are used;
-[the packages below](reference-packages.md) have the parts. A name that goes is a decision, written in the changelog.
+Written by `python tests/docs/reference.py` from signatures and docstrings. [Antiphon in Python](python.md) shows how
+they are used; [the packages below](reference-packages.md) have the parts. A name that goes is a decision, in the changelog.
 """
 PACKAGES = """\
 # The public names of the packages
 
-Written by `python tests/docs/reference.py` from signatures and docstrings: what the packages below `antiphon` export. Most
-programs need only [`import antiphon`](reference-python.md). [Architecture](architecture.md) says what each package is for.
+Written by `python tests/docs/reference.py` from signatures and docstrings: what the packages below `antiphon` export.
+Most programs need only [`import antiphon`](reference-python.md). [Architecture](architecture.md) says what each is for.
 """
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 LONGEST = 96

@@ -15,16 +15,20 @@ from docs.text import cell
 HEAD = """\
 # Every route
 
-Written by `python tests/docs/reference.py` from the description that a server gives of itself: `GET /openapi.json`, which has
-the schemas too. What each field of a request does is in [Parameters](parameters.md), what errors mean in [Errors](errors.md).
+Written by `python tests/docs/reference.py` from the description that a server gives of itself: `GET /openapi.json`,
+which has the schemas too. What each field of a request does is in [Parameters](parameters.md), what errors mean in
+[Errors](errors.md).
 
-A path of `/v1` is there without `/v1` too, and with it twice: some clients leave it out of their base URL, some repeat it. What
-a [dialect](dialects.md) has is below its place as well (`/mindie/v1/chat/completions`), and Messages and models are below
-`/anthropic`. With keys configured every route needs one (`authorization: Bearer …` or `x-api-key`), but for those of health and
-the pages for browsers. `[…]` marks query parameters. Fields in bold are required.
+A path of `/v1` is there without `/v1` too, and with it twice: some clients leave it out of their base URL, some repeat
+it. What a [dialect](dialects.md) has is below its place as well (`/mindie/v1/chat/completions`), and Messages and
+models are below `/anthropic`. With keys configured every route needs one (`authorization: Bearer …` or `x-api-key`),
+but for those of health and the pages for browsers. `[…]` marks query parameters. Fields in bold are required.
 """
 GROUPS = (
-    ("Chat, completions, embeddings", ("/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/openchatml", "/v1/moderations")),
+    (
+        "Chat, completions, embeddings",
+        ("/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/openchatml", "/v1/moderations"),
+    ),
     ("Responses and conversations", ("/v1/responses", "/v1/conversations")),
     ("Messages", ("/v1/messages",)),
     ("Files and batches", ("/v1/files", "/v1/batches")),
@@ -33,23 +37,29 @@ GROUPS = (
     ("Health", ("/health", "/readyz", "/ping", "/livez", "/version")),
     ("Models, and the layer as a service", ("/",)),
 )
-OTHERS = """\
-## Pages, descriptions, other places
-
-| method | path | |
-|---|---|---|
-| `GET` | `/openapi.json` | The description that this page is made from. |
-| `GET` | `/metrics` | [Metrics](operations.md) in Prometheus' form; a key needs the scope `admin`, unless `server.public_metrics` is set. |
-| `GET` | `/`, `/playground` | The [playground](playground.md), for browsers; no key. `server.playground = false` leaves it out. |
-| `GET` | `/docs` | These pages; no key. `server.docs = false` leaves them out. |
-| `HEAD` | `/` | Whether an Ollama server is here: yes. |
-| WebSocket | `/v1/responses` | [Responses over one connection](responses.md#over-a-websocket). |
-| `POST` | `/v1/encode` | LMDeploy's [token ids of texts](dialects.md). |
-| `POST` | `/v2/rerank` | Cohere's place of `/v1/rerank`. |
-| `POST` | `/api/create`, `/api/copy`, `/api/push`, `/api/blobs/{digest}` | [Refused](ollama.md): models come from the configuration. |
-| `POST` | `/v1/{endpoint}/invocations` | Below a dialect's place: Databricks' way to [a model by its path](dialects.md#databricks). |
-| `GET` | `/api/2.0/serving-endpoints`, `/api/2.0/serving-endpoints/{name}` | The models as [Databricks' endpoints](dialects.md#databricks). |
-"""
+OTHERS = (
+    ("GET", "`/openapi.json`", "The description that this page is made from."),
+    (
+        "GET",
+        "`/metrics`",
+        "[Metrics](operations.md#metrics-and-traces) in Prometheus' form; the key needs the scope `admin`.",
+    ),
+    ("GET", "`/`, `/playground`", "The [playground](playground.md), for browsers, unless `server.playground = false`."),
+    ("GET", "`/docs`", "These pages, unless `server.docs = false`."),
+    ("HEAD", "`/`", "Whether an Ollama server is here: yes."),
+    ("WebSocket", "`/v1/responses`", "[Responses over one connection](responses.md#over-a-websocket)."),
+    ("POST", "`/v1/encode`", "LMDeploy's [token ids of texts](dialects.md)."),
+    ("POST", "`/v2/rerank`", "Cohere's place of `/v1/rerank`."),
+    ("POST", "`/api/create`, `/api/copy`, `/api/push`, `/api/blobs/{digest}`", "[Refused](ollama.md)."),
+    (
+        "POST",
+        "`/v1/{endpoint}/invocations`",
+        "Below a dialect's place: Databricks' [model by its path](dialects.md#databricks).",
+    ),
+    ("GET", "`/api/2.0/serving-endpoints`", "The models as [Databricks' endpoints](dialects.md#databricks)."),
+    ("GET", "`/api/2.0/serving-endpoints/{name}`", "One of them."),
+)
+"""What /openapi.json does not describe: pages, refusals, and other places of what it does."""
 MANY = 16
 """Fields of one body that are listed."""
 TABLES = {path: title.replace("'", "") for title, path, *_ in ROUTES}
@@ -65,7 +75,8 @@ def routes_page() -> str:
         lines += [f"## {title}\n", "| method | path | | body |\n|---|---|---|---|"]
         lines += [row for path in paths for row in rows(path, rest.pop(path), described["components"]["schemas"])]
         lines.append("")
-    return "\n".join([*lines, OTHERS])
+    lines += ["## Pages, descriptions, other places\n", "| method | path | |\n|---|---|---|"]
+    return "\n".join([*lines, *(f"| {method} | {path} | {said} |" for method, path, said in OTHERS)]) + "\n"
 
 
 def rows(path: str, item: dict[str, Any], schemas: dict[str, Any]) -> Iterator[str]:
@@ -74,7 +85,9 @@ def rows(path: str, item: dict[str, Any], schemas: dict[str, Any]) -> Iterator[s
             queries = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
             asked = f" [{', '.join(f'`{name}`' for name in queries)}]" if queries else ""
             said = cell(operation["summary"])
-            yield f"| `{method.upper()}` | `{path}` | {said}{asked} | {fields(path, operation, schemas)} |".replace("|  |", "| |")
+            yield f"| `{method.upper()}` | `{path}` | {said}{asked} | {fields(path, operation, schemas)} |".replace(
+                "|  |", "| |"
+            )
 
 
 def fields(path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:

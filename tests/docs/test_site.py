@@ -116,7 +116,9 @@ def test_every_file_of_the_archive_is_served(base: str, packed: Path) -> None:
     assert [name for name in names if get(base, f"/docs/{name}").status != 200] == []
 
 
-@pytest.mark.parametrize("path", ["/docs/nothing.html", "/docs/../pyproject.toml", "/docs/%2e%2e/x", "/docs//etc/passwd"])
+@pytest.mark.parametrize(
+    "path", ["/docs/nothing.html", "/docs/../pyproject.toml", "/docs/%2e%2e/x", "/docs//etc/passwd"]
+)
 def test_what_is_no_page_is_not_there(base: str, path: str) -> None:
     assert get(base, path).status in (401, 404)
 

@@ -21,7 +21,7 @@ def code(value: object) -> str:
 
 
 def docstring(thing: Any) -> str:
-    """The docstring as paragraphs of Markdown: code in single backticks, examples in fences. Empty where it has none."""
+    """The docstring as paragraphs of Markdown: code in single backticks, examples in fences. Empty: none."""
     text = (inspect.getdoc(thing) or "").replace("``", "`")
     text = DOCTEST.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text)
     return sections(text).strip()
