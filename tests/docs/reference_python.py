@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Any, is_typeddict
 
 import antiphon
-from docs.test_public_names import ROOMS, ROOT, module_of
+from docs.rooms import ROOMS, ROOT, module_of
 from docs.text import code, docstring
 
 HEAD = """\
 # The public names of `antiphon`
 
 Written by `python tests/docs/reference.py` from signatures and docstrings. [Antiphon in Python](python.md) shows how
-they are used; [the packages below](reference-packages.md) have the parts. A name that goes is a decision, in the changelog.
+they are used; [the packages below](reference-packages.md) have the parts. What goes is in the changelog.
 """
 PACKAGES = """\
 # The public names of the packages

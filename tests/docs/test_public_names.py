@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import antiphon
+from docs.rooms import ROOMS, ROOT, module_of
 
 LIST = Path(__file__).with_name("public_names.txt")
-"""``room: name name …``. New names are added by `python tests/docs/test_public_names.py`; one that goes is a decision,
+"""``room: name name …``. New names are added by `PYTHONPATH=tests python tests/docs/test_public_names.py`; one that goes is a decision,
 written in the changelog."""
-
-ROOT = "antiphon"
-"""The room of `import antiphon` itself."""
-ROOMS = (
-    ROOT, "api", "catalog", "config", "conversation", "conversion", "engines", "engines.grpc", "engines.llama_cpp",
-    "formats", "formats.harmony", "formats.openchatml", "formats.openchatml.lint", "formats.template",
-    "formats.template.reply", "generation", "generation.reader", "grammar", "grammar.schema", "models", "observe",
-    "store", "tokens", "tools", "tools.browser", "tools.mcp", "tools.python", "wire.dialects",
-)  # fmt: skip
-
-
-def module_of(room: str) -> ModuleType:
-    return import_module(ROOT if room == ROOT else f"{ROOT}.{room}")
 
 
 def public_names(room: str) -> list[str]:
