@@ -10,8 +10,8 @@ import antiphon
 from docs.rooms import ROOMS, ROOT, module_of
 
 LIST = Path(__file__).with_name("public_names.txt")
-"""``room: name name …``. New names are added by `PYTHONPATH=tests python tests/docs/test_public_names.py`; one that goes is a decision,
-written in the changelog."""
+"""``room: name name …``. `PYTHONPATH=tests python tests/docs/test_public_names.py` adds new names; one that goes is a
+decision, written in the changelog."""
 
 
 def public_names(room: str) -> list[str]:
