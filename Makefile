@@ -146,9 +146,9 @@ test-editors:    ## the TextMate grammar of OpenChatML, by the engine that VS Co
 docs: setup      ## the documentation as a site in site/, without a network; a server then has it at /docs
 	@$(BIN)/python tests/docs/build_site.py
 
-docs-check: docs tests/browser/node_modules ## each page of the site in a real browser: axe, the policy, 360 pixels; screenshots in .playground/docs
+docs-check: docs tests/browser/node_modules ## each page of the site in a real browser: axe, the policy, 360 pixels; screenshots in .playground/docs (PAGES=python,index)
 	@[ -x "$(CHROMIUM)" ] || apt-get install --yes --quiet --no-install-recommends chromium
-	PYTHONPATH=tests $(BIN)/python tests/browser/check_site.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground/docs
+	PYTHONPATH=tests $(BIN)/python tests/browser/check_site.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground/docs $(PAGES)
 
 docs-pages: setup ## the pages of docs/ that are printed from the code: codes, fields, rules, commands, keys, routes, names
 	$(BIN)/python tests/docs/reference.py

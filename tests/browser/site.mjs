@@ -1,10 +1,10 @@
-// node site.mjs CHROMIUM FOLDER URL: every page of the documentation, light and dark, 360 px and wide.
+// node site.mjs CHROMIUM FOLDER URL [NAMES]: every page of the documentation, or those, light and dark, 360 px and wide.
 import { check, failures, open, state, visit } from "./kit.mjs";
 
-const [chromium, folder, url] = process.argv.slice(2);
+const [chromium, folder, url, only = ""] = process.argv.slice(2);
 const browser = await open(chromium, folder);
 const LOOKS = [
-  { colorScheme: "light", viewport: { width: 1180, height: 760 } },
+  { colorScheme: "light", viewport: { width: 1280, height: 800 } },
   { colorScheme: "dark", viewport: { width: 360, height: 700 } },
 ];
 
@@ -20,11 +20,11 @@ async function looked(look, names) {
 }
 
 async function searched() {
-  const seen = await visit(browser, url);
+  const seen = await visit(browser, url, { viewport: { width: 1280, height: 800 } });
   const { page } = seen;
   await page.getByRole("button", { name: "Search" }).first().click();
   await page.keyboard.type("constrained");
-  await page.locator('a[href*="structured-output"]').last().waitFor();
+  await page.getByText(/^[1-9]\d* results/).waitFor();
   await page.screenshot({ path: `${folder}/search.png` });
   await page.keyboard.press("Escape");
   await page.goto(`${url}api.html`);
@@ -38,7 +38,7 @@ const names = await (await fetch(`${url}llms.txt`)).text();
 const pages = [...names.matchAll(/\]\(([\w.-]+)\.md\)/g)].map((found) => `${found[1]}.html`);
 check("pages are listed", pages.length > 30, `${pages.length}`);
 await searched();
-for (const look of LOOKS) await looked(look, process.env.QUICK ? pages.slice(1, 12) : pages);
+for (const look of LOOKS) await looked(look, only ? only.split(",").map((name) => `${name}.html`) : pages);
 await browser.browser.close();
-console.log(failures.length ? `${failures.length} failures` : `${pages.length} pages, light and dark: no violation; screenshots in ${folder}`);
+console.log(failures.length ? `${failures.length} failures` : `${only || `${pages.length} pages`}, light and dark: no violation; screenshots in ${folder}`);
 process.exit(failures.length ? 1 : 0);
