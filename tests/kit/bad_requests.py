@@ -38,7 +38,10 @@ GOOD: Mapping[str, Fields] = {
     "/v1/detokenize": {"tokens": [1]},
     "/v1/render": {"messages": [USER]},
     "/v1/parse": {"text": "Hi"},
+    "/v1/convert": {"input": "<|start|>user<|message|>Hi<|end|>"},
+    "/v1/schemas/check": {"schema": {"type": "integer"}},
     "/v1/templates/check": {"template": "{{ messages[-1].content }}"},
+    "/v1/templates/try": {"messages": [USER]},
     VECTORS: {"input": "Hi", "model": "minilm"},
     RERANK: {"query": "Hi", "documents": ["Hi"], "model": "minilm"},
     SCORE: {"text_1": "Hi", "text_2": "Hi", "model": "minilm"},
@@ -47,6 +50,7 @@ GOOD: Mapping[str, Fields] = {
     OLLAMA_EMBED: {"input": "Hi", "model": "minilm"},
 }
 """The least body that each route takes."""
+WITHOUT_MODEL = frozenset(["/v1/convert", "/v1/schemas/check"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ def malformed() -> Iterator[Bad]:
         if not path.startswith("/api/"):  # Ollama's clients do not say what they send.
             yield Bad("text/plain", path, good, headers={"content_type": "text/plain"})
         yield Bad("gzip", path, good, headers={"content_type": "application/json", "content_encoding": "gzip"})
+        if path in WITHOUT_MODEL:
+            continue
         yield Bad(
             "a model by its path", path, json.dumps({**GOOD[path], "model": "../../etc/passwd"}).encode(), "model"
         )
@@ -136,9 +142,11 @@ def mistyped() -> Iterator[Bad]:
     for path, good in GOOD.items():
         for name in sorted(good.keys() - {"model"}):
             for value in others:
+                if name == "schema" and isinstance(value, bool | dict):
+                    continue
                 if value is not None or path not in (OLLAMA_CHAT, OLLAMA_GENERATE):  # there nothing loads the model
                     yield wrong(path, None, **{name: value})
-        for value in names:
+        for value in names if path not in WITHOUT_MODEL else ():
             yield wrong(path, "model", model=value)
 
 
@@ -269,6 +277,15 @@ def layer() -> Iterator[Bad]:
         ("/v1/render", {"chat_template_kwargs": {"tokenize": True, "chat_template": "{{ 1 }}"}}),
         ("/v1/parse", {"text": "a", "ids": [1]}), ("/v1/parse", {"text": None, "ids": [10**9]}),
         ("/v1/parse", {"text": "a", "prompt_ids": [-5]}), ("/v1/parse", {"text": None, "ids": [*huge, 10**9]}),
+        ("/v1/convert", {"input": 5}), ("/v1/convert", {"to": "nothing"}), ("/v1/convert", {"from": "chatml"}),
+        ("/v1/convert", {"input": "x" * 2_200_000}), ("/v1/convert", {"to": "../../etc/passwd"}),
+        ("/v1/schemas/check", {"text": "x" * 70_000}), ("/v1/schemas/check", {"text": 5}),
+        ("/v1/schemas/check", {"strict": "yes"}), ("/v1/templates/try", {"messages": []}),
+        ("/v1/templates/try", {"messages": [USER] * 300}), ("/v1/templates/try", {"reply": "x" * 40_000}),
+        ("/v1/templates/try", {"template": "{% for %}"}), ("/v1/templates/try", {"template": "{{ 1 / 0 }}"}),
+        ("/v1/templates/try", {"template": "{% for i in range(10**9) %}{% endfor %}"}),
+        ("/v1/templates/try", {"chat_template_kwargs": {"messages": []}}),
+        ("/v1/templates/try", {"controls": ["x"] * 5000}), ("/v1/templates/try", {"special_tokens": {"eos_token": 5}}),
     ]  # fmt: skip
     for path, fields in bad:
         yield wrong(path, None, **fields)

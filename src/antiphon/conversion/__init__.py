@@ -2,8 +2,9 @@
 
 from antiphon.conversation import Loss
 
-from .convert import SOURCES, TARGETS, Conversion
-from .detect import detect
+from .convert import SOURCES, TARGETS, Conversion, source_named, target_named
+from .detect import detect, form_of
+from .harmony_text import harmony_findings
 from .sidecar import Sidecar, SidecarWriter, read_sidecar
 
 __all__ = [
@@ -14,5 +15,9 @@ __all__ = [
     "Sidecar",
     "SidecarWriter",
     "detect",
+    "form_of",
+    "harmony_findings",
     "read_sidecar",
+    "source_named",
+    "target_named",
 ]

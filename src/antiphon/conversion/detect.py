@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 from antiphon.errors import ParseError, Position
 from antiphon.formats.openchatml import is_v01
 
-from .json_text import Entry
+from .json_text import Entry, entries
 
 ENOUGH = 65_536
 """So many bytes always suffice to detect the form."""
@@ -32,6 +33,12 @@ def detect(head: bytes) -> str:
     if _OPENCHATML.match(text) or "<|start|>" in text:
         return "openchatml"
     raise ParseError("this looks like no form of a conversation that is known here", code="unknown_form", hint=HINT)
+
+
+def form_of(data: bytes) -> str:
+    """The form that a whole input is in, by the name that reads it. Raises `ParseError`, also where JSON is none."""
+    form = detect(data)
+    return survey(entries(io.BytesIO(data))).form if form == "json" else form
 
 
 @dataclass(slots=True)

@@ -31,6 +31,8 @@ from .media import without_media
 HARMONY = Harmony(names=True)
 ENDS = {End.END: Control("<|end|>"), End.CALL: Control("<|call|>"), End.RETURN: Control("<|return|>")}
 MESSAGE = Control("<|message|>")
+LONGEST_ID = 10
+"""Digits of an id, and of what an error repeats of one."""
 SPELLED = re.compile("|".join(re.escape(control.spelling) for control in HARMONY.controls))
 
 
@@ -115,7 +117,7 @@ def text_pieces() -> Callable[[bytes, bool], list[Piece]]:
 
 def id_pieces(tokenizer: Tokenizer) -> Callable[[bytes, bool], list[Piece]]:
     """Reads decimal ids with blanks or commas between them, in brackets or not."""
-    decoder = PieceDecoder(tokenizer)
+    decoder, place = PieceDecoder(tokenizer), Place()
     buffered = b""
 
     def pieces(chunk: bytes, last: bool) -> list[Piece]:
@@ -123,12 +125,23 @@ def id_pieces(tokenizer: Tokenizer) -> Callable[[bytes, bool], list[Piece]]:
         text = buffered + chunk
         buffered = b"" if last else re.search(rb"\d*\Z", text).group()  # type: ignore[union-attr]  # matches nothing too
         text = text[: len(text) - len(buffered)]
-        if wrong := re.search(rb"[^\d\s,\[\]]", text):
-            raise ParseError(f"{wrong.group()!r} is among the ids, and is none", code="not_ids")
+        if wrong := next(_no_ids(text, tokenizer.size), None):
+            place.pass_over(text[: wrong.start()].decode("utf-8", "replace"))
+            what = f"{wrong.group()[:LONGEST_ID]!r} is among the ids, and is none"
+            raise ParseError(what, code="not_ids", position=place.position())
+        place.pass_over(text.decode("ascii"))
         found = decoder.feed([int(id) for id in re.findall(rb"\d+", text)])
         return [*found, *decoder.close()] if last else found
 
     return pieces
+
+
+def _no_ids(text: bytes, size: int) -> Iterator[re.Match[bytes]]:
+    """What is no id of a vocabulary of that size, in its order."""
+    for found in re.finditer(rb"\d+|[^\d\s,\[\]]", text):
+        id = found.group()
+        if not id.isdigit() or len(id) > LONGEST_ID or int(id) >= size:
+            yield found
 
 
 class HarmonyTarget:

@@ -16,6 +16,7 @@ from antiphon.wire.embeddings.schema import EmbeddingList, EmbeddingRequest
 from antiphon.wire.errors import ErrorBody
 from antiphon.wire.interactive.schema import InteractiveAnswer, InteractiveRequest
 from antiphon.wire.models import ModelCard, ModelList
+from antiphon.wire.native.convert_schema import ConversionForms, Converted, ConvertRequest
 from antiphon.wire.native.encoding import Encoded, EncodeRequest
 from antiphon.wire.native.schema import (
     Detokenized,
@@ -28,7 +29,9 @@ from antiphon.wire.native.schema import (
     TokenizerInfo,
     Tokens,
 )
+from antiphon.wire.native.schema_check_schema import SchemaChecked, SchemaCheckRequest
 from antiphon.wire.native.template_schema import CheckedTemplate, TemplateCheckRequest
+from antiphon.wire.native.template_try_schema import TemplateTryRequest, TriedTemplate
 from antiphon.wire.responses.item_schema import ItemList
 from antiphon.wire.responses.listing import MOST, USUAL
 from antiphon.wire.responses.schema import (
@@ -54,8 +57,9 @@ _KINDS = (
     TokenizerInfo,
     RenderRequest, Rendered, ParseRequest, Parsed, ResponsesRequest, Response, CompactedResponse, DeletedResponse,
     TokensRequest, TokenCount, Conversation, ConversationCreate, ConversationUpdate, DeletedConversation, ItemsCreate,
-    ItemList, TemplateCheckRequest, CheckedTemplate, EncodeRequest, Encoded, StoredChatCompletion, ChatCompletionList,
-    ChatCompletionUpdate, DeletedChatCompletion, TranscriptCancel, CancelledTranscript,
+    ItemList, TemplateCheckRequest, CheckedTemplate, TemplateTryRequest, TriedTemplate, ConvertRequest, Converted,
+    ConversionForms, SchemaCheckRequest, SchemaChecked, EncodeRequest, Encoded, StoredChatCompletion,
+    ChatCompletionList, ChatCompletionUpdate, DeletedChatCompletion, TranscriptCancel, CancelledTranscript,
 )  # fmt: skip
 
 
@@ -92,8 +96,18 @@ def openai_routes() -> Described:
             },
             "/v1/render": {"post": operation("The prompt of a chat request.", Rendered, body=RenderRequest)},
             "/v1/parse": {"post": operation("The messages of a reply.", Parsed, body=ParseRequest)},
+            "/v1/convert": {
+                "get": operation("The forms of conversations.", ConversionForms),
+                "post": operation("A conversation in another form.", Converted, body=ConvertRequest),
+            },
+            "/v1/schemas/check": {
+                "post": operation("What of a schema is enforced, and when.", SchemaChecked, body=SchemaCheckRequest)
+            },
             "/v1/templates/check": {
                 "post": operation("What is understood of a chat template.", CheckedTemplate, body=TemplateCheckRequest)
+            },
+            "/v1/templates/try": {
+                "post": operation("A prompt and a reply of a template.", TriedTemplate, body=TemplateTryRequest)
             },
             **_stored(),
             **{

@@ -5,7 +5,7 @@ from __future__ import annotations
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.native.encoding import EncodeRequest, encode_texts
 
-from .native import reading_of
+from .reading import reading_of
 
 
 class Encode(PostRoute):

@@ -1,4 +1,4 @@
-"""POST /v1/tokenize, /detokenize, /render, /parse, /templates/check; GET /v1/tokenizer_info.
+"""POST /v1/tokenize, /detokenize, /render, /parse, /convert, /schemas/check, /templates/…; GET /tokenizer_info.
 
 No engine works for these, so they wait for no slot.
 """
@@ -11,12 +11,14 @@ from starlette.routing import Route
 
 from antiphon.http.context import Context
 from antiphon.http.post import Post, PostRoute
-from antiphon.wire.chat.read import Reading
 from antiphon.wire.json import encode
 from antiphon.wire.native.schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
 from antiphon.wire.native.write import detokenize, parse, render, tokenize, tokenizer_info
 
-from .templates import CheckTemplate
+from .convert import Convert, forms
+from .reading import reading_of
+from .schemas import CheckSchema
+from .templates import CheckTemplate, TryTemplate
 
 
 def native_routes(context: Context, prefix: str) -> list[Route]:
@@ -26,7 +28,11 @@ def native_routes(context: Context, prefix: str) -> list[Route]:
         Route(f"{prefix}/tokenizer_info", TokenizerInfo(context).get, methods=["GET"]),
         Route(f"{prefix}/render", Render(context), methods=["POST"]),
         Route(f"{prefix}/parse", Parse(context), methods=["POST"]),
+        Route(f"{prefix}/convert", Convert(context), methods=["POST"]),
+        Route(f"{prefix}/convert", forms, methods=["GET"]),
+        Route(f"{prefix}/schemas/check", CheckSchema(context), methods=["POST"]),
         Route(f"{prefix}/templates/check", CheckTemplate(context), methods=["POST"]),
+        Route(f"{prefix}/templates/try", TryTemplate(context), methods=["POST"]),
     ]
 
 
@@ -69,8 +75,3 @@ class Parse(PostRoute):
         wire = await post.read(ParseRequest)
         model = await post.model(wire.model)
         await post.send_json(await post.off_loop(lambda: parse(wire, model)))
-
-
-def reading_of(post: Post, stream: bool | None = None) -> Reading:
-    context = post.context
-    return Reading(context.dialect, context.limits, context.today, stream=context.dialect.streams(stream))

@@ -17,5 +17,14 @@ Each module's docstring has an example, which a test runs. Its labels:
 from .compile import CompiledSchema, compile_schema
 from .controls import exclude_controls, refuse_markers
 from .exact import Relaxation
+from .keywords import Keywords, keywords
 
-__all__ = ["CompiledSchema", "Relaxation", "compile_schema", "exclude_controls", "refuse_markers"]
+__all__ = [
+    "CompiledSchema",
+    "Keywords",
+    "Relaxation",
+    "compile_schema",
+    "exclude_controls",
+    "keywords",
+    "refuse_markers",
+]

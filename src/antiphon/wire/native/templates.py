@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from antiphon.errors import Position, UnsupportedError
+from antiphon.errors import Position, TemplateError, UnsupportedError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.template import (
@@ -48,20 +48,36 @@ def checked_template(wire: TemplateCheckRequest, model: Model | None) -> Checked
 
     Takes seconds of work, and a bounded number of them.
     """
+    check_parts(wire)
     if wire.template is None and model is not None:
         own = template_of(model.name, model.format, model.tokenizer.controls, model.chat_template, model.special_tokens)
         return checked(check_template(own, model.tokenizer))
     if wire.template is None:
         raise refused("template", "either template or model must be there.", code="missing_required_parameter")
-    format = jinja_format(
-        wire.template,
-        _controls(wire, model),
-        wire.special_tokens,
-        name="template",
-        response_template=None if wire.response_template is None else from_response_template(wire.response_template),
-        cache=JinjaCache(capacity=1, limits=_LIMITS),
-    )
-    return checked(check_template(format, model.tokenizer if model is not None else None))
+    return checked(check_template(given_template(wire, model), model.tokenizer if model is not None else None))
+
+
+def check_parts(wire: TemplateCheckRequest) -> None:
+    """Raises `RequestError` for parts of a template that is not there: a model has its own."""
+    if wire.template is None:
+        for name in ("special_tokens", "controls", "response_template"):
+            if getattr(wire, name) is not None:
+                raise refused(name, "belongs to a template, and there is none.")
+
+
+def given_template(wire: TemplateCheckRequest, model: Model | None) -> JinjaFormat:
+    """The request's own template as a format, within limits. Raises `RequestError`, `TemplateError`."""
+    controls = _controls(wire, model)
+    own = None if wire.response_template is None else from_response_template(wire.response_template)
+    cache = JinjaCache(capacity=1, limits=_LIMITS)
+    try:
+        return jinja_format(
+            wire.template or "", controls, wire.special_tokens, name="template", response_template=own, cache=cache
+        )
+    except TemplateError as error:
+        if error.position is not None and error.position.line is not None:
+            error.message += f" (line {error.position.line} of the template)"
+        raise
 
 
 def checked(check: TemplateCheck) -> CheckedTemplate:

@@ -77,7 +77,7 @@ def render(wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
         format=model.format.name,
         text=spell(pieces),
         ids=ids_of(pieces, model, "messages"),
-        pieces=[_piece(piece, model.tokenizer if wire.return_piece_tokens else None) for piece in pieces],
+        pieces=[piece_with_tokens(piece, model.tokenizer if wire.return_piece_tokens else None) for piece in pieces],
         stop_token_ids=sorted(stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids),
         stop=[stop for stop in model.format.stops if isinstance(stop, str)],
     )
@@ -131,7 +131,7 @@ def _too_long(path: str, model: Model) -> ContextError:
     )
 
 
-def _piece(piece: Piece, tokenizer: Tokenizer | None) -> RenderedPiece:
+def piece_with_tokens(piece: Piece, tokenizer: Tokenizer | None) -> RenderedPiece:
     """The piece, with its tokens where there is a tokenizer: each piece is encoded by itself, in a prompt too."""
     tokens = None
     if tokenizer is not None:
