@@ -1,4 +1,5 @@
 // node run.mjs CHROMIUM FOLDER {"main": URL, "keyed": URL, "key": SECRET, "loading": URL}
+import * as benches from "./bench.mjs";
 import { check, failures, leaks, open, say, set, state, stored, visit } from "./kit.mjs";
 
 const [chromium, folder, given] = process.argv.slice(2);
@@ -197,16 +198,6 @@ async function views() {
   const newest = await page.locator(".timing").first().innerText();
   check("a prefix is explained", /40 of the 40 tokens before were kept/.test(newest), newest);
   await state(seen, "time");
-  await page.click('nav.views a[href="#template"]');
-  await page.getByLabel("Template (Jinja)").fill("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}");
-  await page.getByRole("button", { name: "Check" }).click();
-  await page.locator("details summary").first().waitFor();
-  await page.locator("details summary").first().click();
-  await state(seen, "template");
-  await page.getByLabel("Template (Jinja)").fill("{% for %}");
-  await page.getByRole("button", { name: "Check" }).click();
-  await page.locator("p.problem").waitFor();
-  await state(seen, "template-bad");
   await page.setViewportSize({ width: 360, height: 700 });
   await page.emulateMedia({ colorScheme: "dark" });
   for (const view of ["envelopes", "time", "wire"]) {
@@ -288,7 +279,8 @@ async function narrow() {
   await page.context().close();
 }
 
-const ALL = { conversation, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, keyboard, views, long, keyed, loading, narrow };
+const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
+const ALL = { conversation, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, keyboard, views, long, keyed, loading, narrow, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

@@ -3,15 +3,18 @@ import { html, render, batched, useEffect, useRef, useState } from "./ui.js";
 import { call, setKey } from "./api.js";
 import { Chat } from "./chat.js";
 import { ChatView } from "./chat_view.js";
+import { ConvertView } from "./convert_view.js";
 import { EnvelopesView } from "./envelopes.js";
 import { Rail } from "./rail.js";
+import { SchemaView } from "./schema_view.js";
 import { Settings } from "./settings.js";
 import { current, t } from "./strings.js";
 import { TemplateView } from "./template_view.js";
 import { TimeView } from "./time_view.js";
 import { WireView } from "./wire_view.js";
 
-const VIEWS = { chat: ChatView, envelopes: EnvelopesView, time: TimeView, template: TemplateView, wire: WireView };
+const VIEWS = { chat: ChatView, envelopes: EnvelopesView, time: TimeView, template: TemplateView, schema: SchemaView, convert: ConvertView, wire: WireView };
+const TITLES = { schema: "schemaView" };
 const POLL = 2000;
 
 const server = { state: "starting", models: [], wrong: false };
@@ -51,7 +54,7 @@ function Page() {
     <header class="bar">
       <button type="button" class="drawer" aria-expanded=${panel === "rail" ? "true" : "false"} onClick=${() => toggle("rail")}>${t("conversations")}</button>
       <h1>Antiphon</h1>
-      <nav class="views" aria-label=${t("views")}>${Object.keys(VIEWS).map((one) => html`<a key=${one} href=${`#${one}`} aria-current=${one === name ? "page" : "false"}>${t(one)}</a>`)}</nav>
+      <nav class="views" aria-label=${t("views")}>${Object.keys(VIEWS).map((one) => html`<a key=${one} href=${`#${one}`} aria-current=${one === name ? "page" : "false"}>${t(TITLES[one] ?? one)}</a>`)}</nav>
       <button type="button" class="gear" aria-expanded=${panel === "settings" ? "true" : "false"} onClick=${() => toggle("settings")}>${t("settings")}</button>
     </header>
     ${chat.debug && html`<p class="debug" role="status">${t("debugOn")}</p>`}

@@ -1,5 +1,8 @@
 // Every word of the page, in three languages; {name} is filled in.
+import { BENCH_WORDS } from "./bench_words.js";
+
 const WORDS = {
+  ...BENCH_WORDS,
   chat: ["Chat", "Чат", "对话"],
   prefix: ["Prefix", "Префикс", "前缀"],
   time: ["Time", "Время", "时间"],
@@ -29,7 +32,6 @@ const WORDS = {
   kept: ["{kept} of the {former} tokens before were kept.", "Сохранено {kept} из {former} прежних токенов.", "之前的 {former} 个令牌保留了 {kept} 个。"],
   lostAt: ["The first other token is {at}, in message {message}; the cause: {cause}.", "Первый отличный токен — {at}, в сообщении {message}; причина: {cause}.", "首个不同的令牌是 {at}，在消息 {message} 中；原因：{cause}。"],
   template: ["Template", "Шаблон", "模板"],
-  templateNote: ["What a chat template loses, and whether its replies are read back. Without a text: the template of the model.", "Что теряет шаблон чата и читаются ли его ответы обратно. Без текста — шаблон модели.", "聊天模板丢失什么，以及其回答能否读回。留空则为模型的模板。"],
   templateText: ["Template (Jinja)", "Шаблон (Jinja)", "模板（Jinja）"],
   check: ["Check", "Проверить", "检查"],
   templateGood: ["Nothing is lost: replies are read back as they were written.", "Ничего не теряется: ответы читаются так, как были записаны.", "没有丢失：回答按原样读回。"],

@@ -1,0 +1,41 @@
+// What a server makes of something that is typed: asked when the typing pauses, and only the last answer counts.
+import { useEffect, useRef, useState } from "./ui.js";
+import { call } from "./api.js";
+
+const PAUSE = 250;
+
+// `body` null asks nothing; another `again` asks anew. Gives {found, problem, busy}; `found` stays until the next answer comes.
+export function useLive(path, body, again) {
+  const [state, setState] = useState({ found: null, problem: null, busy: false });
+  const retry = useRef(0);
+  const spelled = body === null ? null : JSON.stringify(body);
+  useEffect(() => {
+    if (spelled === null) {
+      setState({ found: null, problem: null, busy: false });
+      return undefined;
+    }
+    const abort = new AbortController();
+    setState((former) => ({ ...former, busy: true }));
+    const ask = async () => {
+      try {
+        const found = await call(path, { body: JSON.parse(spelled), signal: abort.signal });
+        if (!abort.signal.aborted) setState({ found, problem: null, busy: false });
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        setState({ found: null, problem: error, busy: false });
+        if (error.retryAfter) retry.current = setTimeout(ask, error.retryAfter * 1000);
+      }
+    };
+    const timer = setTimeout(ask, PAUSE);
+    return () => { clearTimeout(timer); clearTimeout(retry.current); abort.abort(); };
+  }, [path, spelled, again]);
+  return state;
+}
+
+// A value that outlives the view, as long as the page is open.
+const kept = {};
+export function useKept(name, first) {
+  const [value, setValue] = useState(kept[name] ?? first);
+  kept[name] = value;
+  return [value, setValue];
+}
