@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -222,3 +223,27 @@ async def test_nothing_is_asked_of_a_server_after_the_end(subject: Engine) -> No
     await subject.aclose()
     with pytest.raises(EngineLostError, match="closed"):
         await steps_of(subject, [1], GREEDY)
+
+
+async def test_whole_replies_are_no_streams(subject: Engine, sglang: Sglang) -> None:
+    assert subject.info.whole
+    await steps_of(subject, [1], replace(GREEDY, whole=True))
+    await steps_of(subject, [1], GREEDY)
+    assert [body["stream"] for body in sglang.requests] == [False, True]
+
+
+async def test_who_leaves_before_a_whole_reply_comes_aborts_it(subject: Engine, sglang: Sglang) -> None:
+    sglang.waits_after = 0
+    waiting = asyncio.create_task(steps_of(subject, [1], replace(GREEDY, whole=True)))
+    await until(lambda: bool(sglang.requests))
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await until(lambda: bool(sglang.aborted))
+    assert sglang.aborted == [sglang.requests[0]["rid"]]
+
+
+async def test_a_whole_reply_that_never_comes_is_lost(subject: Engine, sglang: Sglang) -> None:
+    sglang.breaks_after = 1
+    with pytest.raises(EngineLostError):
+        await steps_of(subject, [1], replace(GREEDY, whole=True))

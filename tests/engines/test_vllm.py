@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
@@ -10,12 +11,15 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
-from antiphon.engines import Engine, EngineEnd, Sampling, Step
+from antiphon.engines import Engine, EngineEnd, Sampling, Step, remote
+from antiphon.engines.kind import ModelSpec
+from antiphon.engines.vllm import Vllm as VllmSettings
 from antiphon.engines.vllm import VllmEngine
 from antiphon.errors import EngineError, EngineLostError, OverloadedError, RequestError, UnsupportedError
 from antiphon.tokens import ByteTokenizer
 from kit.engine_contract import ANN, GREEDY, EngineContract, ids_of, steps_of
 from kit.vllm_server import CONTEXT, END, SAYS, Vllm
+from kit.waiting import until
 
 
 @pytest_asyncio.fixture
@@ -152,4 +156,55 @@ async def test_a_grammar_is_refused_where_it_was_not_declared(vllm: Vllm) -> Non
     engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset())
     with pytest.raises(UnsupportedError):
         await anext(engine.generate([1], GREEDY, grammar='%llguidance {}\nstart: "a"\n'))
+    await engine.aclose()
+
+
+async def test_whole_replies_are_no_streams_and_the_route_of_ids_streams_all_the_same(vllm: Vllm) -> None:
+    for vllm.native in (False, True):
+        engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}))
+        assert engine.info.whole is not vllm.native
+        await steps_of(engine, [1], replace(GREEDY, whole=True))
+        await engine.aclose()
+    (asked,), (native,) = vllm.requests, vllm.natives
+    assert (asked["stream"], asked["return_token_ids"], native["stream"]) == (False, True, True)
+
+
+async def test_whole_replies_need_a_server_that_is_not_cut_off(vllm: Vllm) -> None:
+    settings = VllmSettings(url=vllm.url, whole_replies=False, grammar=False)
+    engine = await settings.open(ModelSpec(name="m", tokenizer=ByteTokenizer(), end_ids=frozenset({END})))
+    assert not engine.info.whole
+    await engine.aclose()
+
+
+async def test_whole_log_probabilities_are_the_streamed_ones(subject: Engine) -> None:
+    sampling = replace(GREEDY, logprobs=2)
+    streamed = await steps_of(subject, [1], sampling)
+    (whole,) = await steps_of(subject, [1], replace(sampling, whole=True))
+    assert list(whole.logprobs) == [entry for step in streamed for entry in step.logprobs]
+
+
+async def test_a_whole_reply_that_never_comes_is_lost(subject: Engine, vllm: Vllm) -> None:
+    vllm.breaks_after = 3
+    with pytest.raises(EngineLostError):
+        await steps_of(subject, [1], replace(GREEDY, whole=True))
+
+
+async def test_who_leaves_before_a_whole_reply_comes_hangs_up(subject: Engine, vllm: Vllm) -> None:
+    vllm.waits = True
+    waiting = asyncio.create_task(steps_of(subject, [1], replace(GREEDY, whole=True)))
+    await until(lambda: vllm.open == 1)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await until(lambda: vllm.open == 0)
+
+
+async def test_a_long_whole_reply_is_read_in_parts(vllm: Vllm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_PART", 3)
+    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}))
+    vllm.cached = 2
+    steps = await steps_of(engine, [1], replace(GREEDY, whole=True, logprobs=1))
+    assert [len(step.ids) for step in steps] == [3, 3, 2]
+    assert [[entry.id for entry in step.logprobs] for step in steps] == [list(step.ids) for step in steps]
+    assert [(step.end, step.cached_tokens) for step in steps] == [(None, None)] * 2 + [(EngineEnd.LENGTH_OUTPUT, 2)]
     await engine.aclose()

@@ -46,6 +46,18 @@ class EngineContract:
     async def test_greedy_says_the_same_twice(self, subject: Engine, prompt: Sequence[int]) -> None:
         assert ids_of(await steps_of(subject, prompt, GREEDY)) == ids_of(await steps_of(subject, prompt, GREEDY))
 
+    @pytest.mark.parametrize("most", [3, 8])
+    async def test_whole_replies_are_the_streamed_ones(self, subject: Engine, prompt: Sequence[int], most: int) -> None:
+        streamed = await steps_of(subject, prompt, replace(GREEDY, max_tokens=most), n=2)
+        whole = await steps_of(subject, prompt, replace(GREEDY, max_tokens=most, whole=True), n=2)
+        assert len(whole) == 2 or not subject.info.whole
+        for choice in range(2):
+            assert ids_of(whole, choice) == ids_of(streamed, choice)
+        assert sorted((step.choice, step.end) for step in whole if step.end) == [
+            (step.choice, step.end) for step in sorted(streamed, key=lambda step: step.choice) if step.end
+        ]
+        assert [step.cached_tokens for step in whole][-1:] == [step.cached_tokens for step in streamed][-1:]
+
     async def test_a_stop_id_ends_the_reply_and_is_its_last_id(self, subject: Engine, prompt: Sequence[int]) -> None:
         ids = ids_of(await steps_of(subject, prompt, GREEDY))
         stop = ids[2]

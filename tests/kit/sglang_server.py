@@ -10,7 +10,7 @@ from typing import Any
 import pytest_asyncio
 from aiohttp import web
 
-from kit.vllm_server import CONTEXT, END, SAYS
+from kit.vllm_server import CONTEXT, END, SAYS, hang_up
 
 RESERVED = 2
 
@@ -62,14 +62,25 @@ class Sglang:
         self.requests.append(body)
         if body["input_ids"] == [13]:
             return web.json_response({"error": {"message": "no", "type": "BadRequest", "code": 400}}, status=400)
-        if not body.get("stream"):
+        if not body["sampling_params"]["max_new_tokens"]:
             return web.json_response({"text": "", "output_ids": [], "meta_info": self._scored(body)})
+        if not body["stream"]:
+            return await self._whole(request, body)
         reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await reply.prepare(request)
         async for event in self._events(body):
             await reply.write(b"data: " + json.dumps(event).encode() + b"\n\n")
         await reply.write(b"data: [DONE]\n\n")
         return reply
+
+    async def _whole(self, request: web.Request, body: dict[str, Any]) -> web.Response:
+        """What the last event of its stream would say, if that had all ids."""
+        if self.breaks_after is not None:
+            hang_up(request)
+        if self.waits_after is not None:
+            await asyncio.Event().wait()
+        ids, finish = reply_to(body["sampling_params"])
+        return web.json_response(self._event(body, ids, finish, new=0))
 
     def _scored(self, body: dict[str, Any]) -> dict[str, object]:
         ids, count = body["input_ids"], body["top_logprobs_num"]
@@ -91,8 +102,11 @@ class Sglang:
             yield self._event(body, ids[:end], finish if end == len(ids) else None)
             await asyncio.sleep(0)
 
-    def _event(self, body: dict[str, Any], ids: Sequence[int], finish: dict[str, object] | None) -> dict[str, object]:
-        new = (len(ids) - 1) // self.chunk * self.chunk if self.incremental else 0
+    def _event(
+        self, body: dict[str, Any], ids: Sequence[int], finish: dict[str, object] | None, new: int | None = None
+    ) -> dict[str, object]:
+        if new is None:
+            new = (len(ids) - 1) // self.chunk * self.chunk if self.incremental else 0
         meta: dict[str, object] = {
             "id": body["rid"], "finish_reason": finish, "completion_tokens": len(ids), "cached_tokens": 2,
         }  # fmt: skip

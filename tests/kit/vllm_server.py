@@ -18,7 +18,8 @@ class Vllm:
     """Says `SAYS`. ``requests`` are the bodies that came; ``open`` counts the replies that are being written.
 
     ``native``: it has the route that is about ids (`--enable-scale-out`), whose bodies come to ``natives``. ``cached``:
-    what it says of its cache (`--enable-prompt-tokens-details`). ``unlikely``: two ids are more probable than it says.
+    what it says of its cache (`--enable-prompt-tokens-details`). ``waits``: whole replies never come. ``unlikely``: two
+    ids are more probable than it says.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,7 @@ class Vllm:
         self.open = 0
         self.name = "toy"
         self.breaks_after: int | None = None
+        self.waits = False
         self.native = False
         self.natives: list[dict[str, Any]] = []
         self.cached: int | None = None
@@ -72,6 +74,8 @@ class Vllm:
         return web.json_response([{"request_id": "r", "token_ids": ids, "sampling_params": {}}])
 
     async def _reply(self, request: web.Request, body: dict[str, Any], how: dict[str, Any]) -> web.StreamResponse:
+        if not body["stream"]:
+            return await self._whole(request, body)
         reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await reply.prepare(request)
         self.open += 1
@@ -84,6 +88,32 @@ class Vllm:
         finally:
             self.open -= 1
         return reply
+
+    async def _whole(self, request: web.Request, body: dict[str, Any]) -> web.Response:
+        assert "stream_options" not in body, "the server refuses them without a stream"
+        self.open += 1
+        try:
+            if self.breaks_after is not None:
+                hang_up(request)
+            if self.waits:
+                await asyncio.Event().wait()
+            choices = [self._choice(body, choice) for choice in range(body["n"])]
+            return web.json_response({"choices": choices, "usage": self._usage()})
+        finally:
+            self.open -= 1
+
+    def _choice(self, how: dict[str, Any], choice: int) -> dict[str, object]:
+        said = SAYS[: how["max_tokens"]]
+        ends = [count for count, id in enumerate(said, 1) if id in (END, *how["stop_token_ids"])]
+        ids = said[: ends[0]] if ends else said
+        logprobs = None
+        if "logprobs" in how:
+            each = [spelled(id) for id in ids]
+            logprobs = {key: [value for one in each for value in one[key]] for key in each[0]}
+        return {
+            "index": choice, "text": "", "token_ids": ids, "logprobs": logprobs,
+            "finish_reason": "stop" if ends else "length",
+        }  # fmt: skip
 
     def _usage(self) -> dict[str, object]:
         counts: dict[str, object] = {"prompt_tokens": 3, "completion_tokens": 8, "total_tokens": 11}
@@ -115,7 +145,7 @@ class Vllm:
                 return
 
 
-def spelled(id: int) -> dict[str, object]:
+def spelled(id: int) -> dict[str, list[Any]]:
     """Log probabilities of completions, whose tokens are texts."""
     top = {f"token_id:{id}": -0.5, f"token_id:{id + 1}": -1.0, f"token_id:{id + 2}": -2.0}
     return {"tokens": [f"token_id:{id}"], "token_logprobs": [-0.5], "top_logprobs": [top]}
@@ -129,6 +159,11 @@ def entries(id: int, count: int, *, unlikely: bool) -> dict[str, object]:
     return {"content": [{**own, "top_logprobs": [own, *ranked][:count]}]}
 
 
+def hang_up(request: web.Request) -> None:
+    assert request.transport is not None
+    request.transport.close()
+
+
 async def write(reply: web.StreamResponse, event: dict[str, object]) -> None:
     await reply.write(b"data: " + json.dumps(event).encode() + b"\n\n")
 
@@ -136,7 +171,7 @@ async def write(reply: web.StreamResponse, event: dict[str, object]) -> None:
 @pytest_asyncio.fixture
 async def vllm() -> AsyncIterator[Vllm]:
     server = Vllm()
-    runner = web.AppRunner(server.app())
+    runner = web.AppRunner(server.app(), handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -15,7 +15,7 @@ from antiphon.errors import ContextError, EngineError, EngineLostError, Unsuppor
 from antiphon.tokens import Tokenizer
 
 from .engine import EngineInfo, Sampling, Step
-from .http import NO_LIMIT, RESTING, HttpClient, event_values, failed
+from .http import NO_LIMIT, RESTING, HttpClient, failed, values_of
 from .remote import RemoteEngine
 
 
@@ -96,7 +96,7 @@ class CompletionsEngine(RemoteEngine):
     def body(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
     ) -> dict[str, object]:
-        """The JSON of a streamed request, as for `steps`."""
+        """The JSON of a request, streamed or ``whole``, as for `steps`."""
 
     async def steps(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
@@ -105,7 +105,8 @@ class CompletionsEngine(RemoteEngine):
         body = self.body(prompt, sampling, n=n, grammar=grammar, domain=domain)
         room = self.room(prompt)
         open_choices, last, cached = n, None, None
-        async with self._client.open_reply("POST", self.path, body, refuse) as reply, event_values(reply) as values:
+        opened = self._client.open_reply("POST", self.path, body, refuse)
+        async with opened as reply, values_of(reply, whole=body["stream"] is False) as values:
             async for value in values:
                 chunk = msgspec.json.decode(value, type=Chunk)
                 cached = cached if chunk.cached_tokens is None else chunk.cached_tokens

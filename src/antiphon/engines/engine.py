@@ -25,7 +25,8 @@ class Sampling:
 
     ``temperature`` 0 is greedy. ``top_k`` 0 is off. ``seed`` None: the engine's choice; else 0 … 2^64 - 1.
     ``logprobs`` None: none; else how many alternatives to report for each id. ``stop_ids`` end the reply; the id
-    that ended it is part of what is returned.
+    that ended it is part of what is returned. ``whole``: nobody reads on the way, so that an engine whose `EngineInfo`
+    has ``whole`` gives each choice at its end; the others may go on to give it in parts.
     """
 
     max_tokens: int
@@ -41,6 +42,7 @@ class Sampling:
     logprobs: int | None = None
     stop_ids: frozenset[int] = frozenset()
     ignore_eos: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class EngineInfo:
     """It reports how probable a prompt is (`Engine.score`), with as many alternatives as ``logprobs`` says."""
     ranks: bool = False
     """It is a `Ranker`."""
+    whole: bool = False
+    """It can be asked for whole replies, which costs less than a stream of their tokens."""
     unsupported: frozenset[str] = frozenset()
 
 

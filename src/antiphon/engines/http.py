@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -30,6 +31,8 @@ MOST_LOGGED = 500
 SHORT = aiohttp.ClientTimeout(total=60)
 RESTING = 3.0
 """Seconds for which a connection waits for the next request: less than servers wait, whose usual is 5."""
+_AT_ONCE = 1.0
+"""Seconds in which a connection fails that the server had closed while it rested."""
 
 
 class HttpClient:
@@ -90,8 +93,10 @@ class HttpClient:
     async def _sent(self, method: str, path: str, content: bytes | None) -> aiohttp.ClientResponse:
         """Sent once more where the server hung up before it answered: it may have closed a connection that rested.
 
-        Where none rests, it is the request that ended the server, or its end.
+        Where none rests, or it took a while, it is the request that ended the server, or its end.
         """
+        clock = asyncio.get_running_loop().time
+        began = clock()
         send = partial(
             self._session.request, method, self._root + path, data=content, headers={"Content-Type": "application/json"}
         )
@@ -100,7 +105,7 @@ class HttpClient:
         except aiohttp.ClientConnectorError:  # Nobody is there, which is no connection that rested.
             raise
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            if not self._resting:
+            if not self._resting or clock() - began > _AT_ONCE:
                 raise
             return await send()
 
@@ -152,9 +157,16 @@ class EventLines:
         return [(field, value.removeprefix(b" ")) for field, _, value in parts if field]
 
 
-def event_values(reply: aiohttp.ClientResponse) -> aclosing[AsyncGenerator[bytes, None]]:
-    """The JSON of each event of a stream of chunks, up to ``data: [DONE]`` or the stream's end."""
-    return aclosing(_event_values(reply))
+def values_of(reply: aiohttp.ClientResponse, *, whole: bool) -> aclosing[AsyncGenerator[bytes, None]]:
+    """The JSON of each event of a stream of chunks, up to ``data: [DONE]`` or the stream's end.
+
+    ``whole``: there is no stream, and the reply's body is the only one.
+    """
+    return aclosing(_only_value(reply) if whole else _event_values(reply))
+
+
+async def _only_value(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    yield await reply.read()
 
 
 async def _event_values(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from antiphon.conversation import TokenLogprob
 from antiphon.errors import AntiphonError, EngineError, EngineLostError, Position, UnsupportedError
@@ -23,6 +24,8 @@ UNKNOWN_LOGPROB = -9999.0
 LEAST_BIAS = -100.0
 """What servers take for an id that is never to be chosen: JSON has no infinity."""
 _ABORT_SECONDS = 10.0
+_PART = 512
+"""Ids of a whole reply that are read before others have their turn on the event loop."""
 
 
 class RemoteEngine(ABC):
@@ -73,7 +76,10 @@ class RemoteEngine(ABC):
             async for step in steps:
                 if not 0 <= step.choice < n or min(step.ids, default=0) < 0:
                     raise EngineError("the engine's server answers with a choice or an id that there is not")
-                yield step
+                for part in _parts(step):
+                    yield part
+                    if part is not step:
+                        await asyncio.sleep(0)
 
     async def score(
         self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
@@ -120,6 +126,17 @@ class RemoteEngine(ABC):
         """The ``count`` most probable of (id, log probability): servers add the sampled id to them, or more."""
         chosen = sorted(top, key=lambda pair: -pair[1])[:count]
         return tuple(self.logprob(id, logprob) for id, logprob in chosen)
+
+
+def _parts(step: Step) -> Iterator[Step]:
+    """The step, or its parts where it has very many ids."""
+    if len(step.ids) <= _PART:
+        yield step
+        return
+    for first in range(0, len(step.ids), _PART):
+        last = first + _PART
+        part = replace(step, ids=step.ids[first:last], logprobs=step.logprobs[first:last], cached_tokens=None, end=None)
+        yield part if last < len(step.ids) else replace(part, cached_tokens=step.cached_tokens, end=step.end)
 
 
 class Aborts:

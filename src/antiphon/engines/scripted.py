@@ -31,7 +31,7 @@ class ScriptedEngine:
 
     ``delay`` seconds pass before each step; with 0 it only yields to the event loop. ``running`` counts open replies.
     With ``embedding`` it makes vectors too, of ``slots`` inputs in a step, and with ``scoring`` it ranks, a byte of a
-    text being a token; owners take turns.
+    text being a token; owners take turns. ``whole``: a reply that is asked for whole is one chunk.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class ScriptedEngine:
         grammar: bool = True,
         embedding: Embedding | None = None,
         scoring: Scoring | None = None,
+        whole: bool = False,
     ) -> None:
         self._script: Script = script if callable(script) else (lambda prompt, sampling, choice: script)
         self._chunk = chunk
@@ -56,6 +57,7 @@ class ScriptedEngine:
         self._info = EngineInfo(
             name="scripted", context=context, slots=slots, end_ids=end_ids, grammar=grammar, logprobs=20,
             unsupported=unsupported, embeddings=embedding is not None, scores=True, ranks=scoring is not None,
+            whole=whole,
         )  # fmt: skip
         self._embedding = embedding
         self._scoring = scoring
@@ -97,9 +99,9 @@ class ScriptedEngine:
         room = self._info.context - len(prompt)
         limit = min(sampling.max_tokens, room)
         ends = sampling.stop_ids | (frozenset() if sampling.ignore_eos else self._info.end_ids)
-        count = 0
+        count, chunk = 0, max(1, len(reply)) if sampling.whole and self._info.whole else self._chunk
         while count < min(len(reply), limit):
-            ids = tuple(reply[count : min(count + self._chunk, limit)])
+            ids = tuple(reply[count : min(count + chunk, limit)])
             stop = next((i for i, id in enumerate(ids) if id in ends), None)
             if stop is not None:
                 ids = ids[: stop + 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -19,7 +20,7 @@ from antiphon.tokens import Tokenizer
 from .choices import together
 from .completions import ErrorMessage, Tokens, open_client, refusal, refuse, served_model, unanswered
 from .engine import EngineInfo, Sampling, Step
-from .http import HttpClient, event_values
+from .http import HttpClient, values_of
 from .kind import CHAT, ModelSpec, Task
 from .probe import takes_grammars
 from .remote import LEAST_BIAS, Aborts, RemoteEngine
@@ -34,7 +35,10 @@ _GUIDANCE = "llguidance"
 
 
 class Sglang(ServerSettings, frozen=True, kw_only=True, tag="sglang"):
-    """An SGLang that runs already; it has one model."""
+    """An SGLang that runs already; it has one model. ``whole_replies``: it is asked for a whole reply where nobody
+    streams it; false where something between the two ends connections that are silent for a while."""
+
+    whole_replies: bool = True
 
     tasks: ClassVar[frozenset[Task]] = CHAT
 
@@ -47,6 +51,7 @@ class Sglang(ServerSettings, frozen=True, kw_only=True, tag="sglang"):
             grammar=self.grammar,
             streams=model.slots or STREAMS,
             share_cache=self.shares_cache(model),
+            whole=self.whole_replies,
         )
 
 
@@ -79,12 +84,13 @@ class SglangEngine(RemoteEngine):
         grammar: bool | None = False,
         streams: int = STREAMS,
         share_cache: bool = False,
+        whole: bool = True,
     ) -> SglangEngine:
         """``url`` is the server's root. ``tokenizer`` and ``end_ids`` are the model's own: SGLang reports neither.
 
         ``grammar``: it takes llguidance's grammars, as with ``--grammar-backend llguidance``; None tries. ``streams``
-        bounds the replies requested at once. Errors: `OverloadedError` when nobody answers there, `ModelError` for a
-        server that makes embeddings.
+        bounds the replies requested at once. ``whole``: as `Sglang.whole_replies`. Errors: `OverloadedError` when
+        nobody answers there, `ModelError` for a server that makes embeddings.
         """
         client, calls = open_client(url, key, streams=streams), open_client(url, key, streams=4)
         try:
@@ -101,7 +107,8 @@ class SglangEngine(RemoteEngine):
             await client.aclose()
             await calls.aclose()
             raise
-        return cls(client, calls, tokenizer, replace(info, grammar=bool(grammar)), share_cache=share_cache)
+        info = replace(info, grammar=bool(grammar), whole=whole)
+        return cls(client, calls, tokenizer, info, share_cache=share_cache)
 
     async def steps(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
@@ -115,19 +122,25 @@ class SglangEngine(RemoteEngine):
     async def _reply(
         self, prompt: Sequence[int], grammar: str | None, domain: str, sampling: Sampling
     ) -> AsyncGenerator[Step, None]:
-        room, request_id, count, ended = self.room(prompt), uuid4().hex, 0, False
-        body = {**self._body(prompt, sampling, grammar), **_apart(domain), "rid": request_id, "stream": True}
-        async with self._client.open_reply("POST", "/generate", body, refuse) as reply, event_values(reply) as values:
-            try:
+        room, request_id, count, begun, ended = self.room(prompt), uuid4().hex, 0, False, False
+        asked = {"rid": request_id, "stream": not sampling.whole}
+        body = {**self._body(prompt, sampling, grammar), **_apart(domain), **asked}
+        opened = self._client.open_reply("POST", "/generate", body, refuse)
+        try:
+            async with opened as reply, values_of(reply, whole=sampling.whole) as values:
+                begun = True
                 async for value in values:
                     step = self._step(msgspec.json.decode(value, type=_Event), count, sampling, room)
                     count, ended = count + len(step.ids), step.end is not None
                     yield step
                     if ended:
                         return
-            finally:
-                if not ended:
-                    self._aborts.send(request_id)
+        except asyncio.CancelledError:
+            begun = True  # Whoever leaves before a whole reply begins leaves it in the middle.
+            raise
+        finally:
+            if begun and not ended:
+                self._aborts.send(request_id)
         raise EngineLostError("the engine ended its stream in the middle of a reply")
 
     async def score(

@@ -27,9 +27,14 @@ _SEEDS = 2**63
 
 
 class Vllm(ServerSettings, frozen=True, kw_only=True, tag="vllm"):
-    """A vLLM that runs already. ``served_name`` is what it calls the model; empty: the first that it has."""
+    """A vLLM that runs already. ``served_name`` is what it calls the model; empty: the first that it has.
+
+    ``whole_replies``: it is asked for a whole reply where nobody streams it; false where something between the two
+    ends connections that are silent for a while.
+    """
 
     served_name: str = ""
+    whole_replies: bool = True
 
     tasks: ClassVar[frozenset[Task]] = frozenset({"chat", "rank"})
 
@@ -44,6 +49,7 @@ class Vllm(ServerSettings, frozen=True, kw_only=True, tag="vllm"):
             ranks=model.task == "rank",
             streams=model.slots or STREAMS,
             share_cache=self.shares_cache(model),
+            whole=self.whole_replies,
         )
 
 
@@ -51,6 +57,8 @@ class VllmEngine(CompletionsEngine):
     """Made by `connect`; over completions, which every such server has."""
 
     ids_hint = "vLLM 0.10.2 and later do."
+    whole: ClassVar[bool] = True
+    """Its route says of a whole reply all that it says of a streamed one."""
 
     @staticmethod
     async def connect(
@@ -64,13 +72,14 @@ class VllmEngine(CompletionsEngine):
         ranks: bool = False,
         streams: int = STREAMS,
         share_cache: bool = False,
+        whole: bool = True,
     ) -> VllmEngine:
         """``url`` is the server's root; ``model`` None takes the first that it serves.
 
         ``tokenizer`` and ``end_ids`` are the model's own: vLLM reports neither. ``grammar``: it takes llguidance's
         grammars, as its structured output backends `guidance` and `auto` do; None tries. ``ranks``: its model is a
-        cross-encoder, and does not generate. A server with the route of ids gets its requests there. Errors:
-        `OverloadedError` when nobody answers there.
+        cross-encoder, and does not generate. ``whole``: as `Vllm.whole_replies`. A server with the route of
+        ids gets its requests there. Errors: `OverloadedError` when nobody answers there.
         """
         client = open_client(url, key, streams=streams)
         try:
@@ -83,7 +92,8 @@ class VllmEngine(CompletionsEngine):
         except BaseException:
             await client.aclose()
             raise
-        return kind(client, name, tokenizer, replace(info, grammar=grammar), share_cache=share_cache)
+        info = replace(info, grammar=grammar, whole=whole and kind.whole)
+        return kind(client, name, tokenizer, info, share_cache=share_cache)
 
     async def score(
         self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
@@ -156,11 +166,12 @@ class VllmEngine(CompletionsEngine):
         body: dict[str, object] = {
             "model": self._name,
             "prompt": list(prompt),
-            "stream": True,
-            "stream_options": {"include_usage": True},
+            "stream": not sampling.whole,
             "return_token_ids": True,
             **self._sampling(prompt, sampling, n=n, grammar=grammar),
         }
+        if not sampling.whole:
+            body["stream_options"] = {"include_usage": True}
         if sampling.logprobs is not None:
             body |= {"logprobs": sampling.logprobs, "return_tokens_as_token_ids": True}
         if domain:
@@ -196,6 +207,7 @@ class NativeVllmEngine(VllmEngine):
     """Over the route that is about ids alone (`--enable-scale-out`): nothing of a reply becomes text on the way."""
 
     path = "/inference/v1/generate"
+    whole = False  # It would not say what its cache had of the prompt.
 
     def body(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str

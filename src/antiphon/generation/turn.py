@@ -6,10 +6,12 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
 from antiphon.conversation import Event, Incident, Message, MessageEnded, TextDelta, TurnEnded
+from antiphon.tokens import Control
 
 from .constrain import guard_of
 from .continuing import begun
@@ -88,11 +90,14 @@ async def steps(
     *,
     first_choice: int = 0,
     tape: Tape | None = None,
+    whole: bool = False,
 ) -> AsyncGenerator[StepEvents[Event], None]:
     """The events of a turn, step by step of its engine; its choices are numbered from ``first_choice`` on.
 
     ``tape``: what was recorded of the turn stands for what the engine would say, and the rest is recorded (n = 1).
+    ``whole``: nobody reads before the end, so that the engine may be asked for whole replies.
     """
+    plan = _asked(plan, whole=whole and tape is None)
     if tape is not None:
         plan = tape.planned(plan)
         meter = tape.metered(meter)
@@ -124,6 +129,24 @@ async def steps(
                 metering.tokens[choice] = reader.counts.completion
                 happened = StepEvents(choice, events, reader.counts.completion, (), None, reader.counts.cached)
                 yield happened if notes.nothing else notes.of(reader, happened)
+
+
+def _asked(plan: Plan, *, whole: bool) -> Plan:
+    """The plan, which asks the engine for whole replies where ``whole`` says so and they may be."""
+    if not whole or not may_be_whole(plan):
+        return plan
+    return replace(plan, sampling=replace(plan.sampling, whole=True))
+
+
+def may_be_whole(plan: Plan) -> bool:
+    """Whether the engine gives whole replies, and ends this one by itself where the reader would end it."""
+    request, format = plan.request, plan.format
+    if not plan.model.engine.info.whole or plan.constraint is not None or format.framed:
+        return False
+    if request.stop or request.one_call or plan.sampling.logprobs is not None:
+        return False
+    tokenizer = plan.model.tokenizer
+    return all(isinstance(stop, Control) and tokenizer.control_id(stop) is not None for stop in format.stops)
 
 
 async def _scored(plan: Plan) -> PromptLogprobs | None:
@@ -168,7 +191,8 @@ class Metering:
         self._meter = meter.begin(len(plan.prompt_ids))
         self._deadline = deadline or Deadline(UNLIMITED)
         self._deadline.begin()
-        self.between = self._meter.between
+        self._whole = plan.sampling.whole
+        self.between = UNMETERED.between if self._whole else self._meter.between
         self.tokens: dict[int, int] = {}
         """Of each choice that had any event."""
         self.last = 0.0
@@ -178,7 +202,8 @@ class Metering:
         """What is more than text, or the first of it."""
         if not self.last:
             self.last = time.perf_counter()
-            self._meter.first()
+            if not self._whole:  # Of a whole reply nobody knows when its first token was there.
+                self._meter.first()
             self._deadline.first()
         for event in events:
             if isinstance(event, Incident):

@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from antiphon.conversation import Event
 from antiphon.errors import AntiphonError, Position, RequestError
-from antiphon.generation import Draft, Model, StepEvents, TimeLimits, check_visible, constrain
+from antiphon.generation import Draft, Meter, Model, Plan, StepEvents, TimeLimits, check_visible, constrain
 from antiphon.generation.together import drive_all
 from antiphon.generation.turn import Keep, Source, in_order, steps
 from antiphon.generation.turn import Send as SendStep
@@ -159,7 +159,7 @@ class Post:
         plans = [await constrain(draft) for draft in drafts]
         meter = self.meter()
         n = plans[0].request.n
-        sources = [partial(steps, plan, meter, first_choice=i * n) for i, plan in enumerate(plans)]
+        sources = [self.turn(plan, meter, first_choice=i * n) for i, plan in enumerate(plans)]
         if tools is not None:
             sources = [partial(tools.steps, plans[0], meter)]
         slots = plans[0].model.engine.info.slots
@@ -168,6 +168,11 @@ class Post:
         work = session.work if session else Work()
         async with session.admitted(self.admitted()) if session else self.admitted():
             await self.deliver(run, writer, work)
+
+    def turn(self, plan: Plan, meter: Meter, *, first_choice: int = 0) -> Source[Event]:
+        """The one turn of ``plan``; its reply may be whole where nobody reads on the way, or limits its first token."""
+        whole = not self.exchange.stream and not self.context.limits.first_token_timeout
+        return partial(steps, plan, meter, first_choice=first_choice, whole=whole)
 
     def _check_prompts(self, drafts: Sequence[Draft]) -> None:
         """What is requested of the prompts' ids may be known to this client, and is not too much."""

@@ -11,7 +11,7 @@ from antiphon.conversation import FinishReason, Message
 from antiphon.generation import Plan, RoundEvent, StepEvents, prompt_read
 from antiphon.generation.meter import Deadline
 from antiphon.generation.rounds import Rounds
-from antiphon.generation.turn import Source, steps
+from antiphon.generation.turn import Source
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.wire.messages.read import RequestedMessage
@@ -50,7 +50,7 @@ class MessageMaker:
         if plan.sampling.max_tokens == 0:
             return partial(prompt_read, plan, meter, reason=FinishReason.LENGTH_OUTPUT)
         if server is None:
-            return partial(steps, plan, meter)
+            return self.post.turn(plan, meter)
         return partial(self._rounds, Rounds(plan, server.router, session=self.id, meter=meter))
 
     async def _rounds(self, rounds: Rounds, deadline: Deadline) -> AsyncGenerator[StepEvents[RoundEvent], None]:
