@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -67,6 +68,17 @@ class Parser(Protocol):
 
     def close(self) -> list[ParserEvent]:
         """The reply is over: buffered text, and the end of the open message."""
+
+
+class ForeseeingParser(ABC):
+    """The base of a `Parser` that tells of texts, before they are fed, how many are just more of the open message."""
+
+    @abstractmethod
+    def more_text(self, texts: Sequence[str | None], start: int) -> int:
+        """How many of the texts, from ``start`` on; whatever comes behind them changes nothing of it.
+
+        They may then be fed as one, which is one `TextDelta`. None ends them.
+        """
 
 
 @runtime_checkable

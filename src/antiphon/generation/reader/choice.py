@@ -22,13 +22,15 @@ from antiphon.conversation import (
 )
 from antiphon.engines import EngineEnd, Step
 from antiphon.errors import Position, UnsupportedError
+from antiphon.formats import ForeseeingParser
 from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
-from antiphon.generation.plan import Draft, stop_ids
+from antiphon.generation.plan import Draft
 from antiphon.tokens import Control
 
 from .channels import InferredChannels
 from .counts import Counts
+from .ends import foreign_ends, requested_ends
 from .ids import IdReader
 from .logprobs import PendingLogprobs
 from .stops import StopStrings
@@ -44,6 +46,7 @@ class ChoiceReader:
         self._guard = guard
         self._ids = IdReader(plan.model.tokenizer, plan.format)
         self._parser = plan.parser()
+        self._foresees = self._parser if isinstance(self._parser, ForeseeingParser) else None
         self._stops = StopStrings(plan.request.stop)
         self._call_ids = CallIds(plan.request, choice)
         self._logprobs = PendingLogprobs()
@@ -54,8 +57,8 @@ class ChoiceReader:
         self._collects_ids = plan.request.remembered
         self._returned = 0
         self._plain = not plan.request.stop
-        self._end_ids = _foreign_ends(plan)
-        self._stop_ids = _requested_ends(plan)
+        self._end_ids = foreign_ends(plan)
+        self._stop_ids = requested_ends(plan)
         self._stopped = self._finished = False
         self.messages: list[Message] = []
         """Those that ended."""
@@ -88,15 +91,43 @@ class ChoiceReader:
         if step.text is not None:
             events += self._pass(self._parser.feed(self._ids.feed_text(step.text)))
         ended = step.text is not None and self._ended
-        for i, id in enumerate(step.ids):
-            if ended:
-                break
+        ids, texts, i = step.ids, self._texts(step), 0
+        while i < len(ids) and not ended:
+            if texts is not None and (count := self._more_text(texts, i)):
+                events += self._run(ids[i : i + count], texts[i : i + count])
+                i += count
+                continue
             if step.logprobs:
-                self._logprobs.add(step.logprobs[i], control=self._ids.is_control(id))
-            read = self._feed(id)
+                self._logprobs.add(step.logprobs[i], control=self._ids.is_control(ids[i]))
+            read = self._feed(ids[i])
             events += read
             ended = not (len(read) == 1 and isinstance(read[0], TextDelta)) and self._ended
+            i += 1
         return events, ended
+
+    def _texts(self, step: Step) -> list[str | None] | None:
+        """The texts of a step whose ids need not all be read one by one."""
+        if len(step.ids) < 2 or step.logprobs or not self._plain or self._foresees is None:
+            return None
+        texts = self._ids.texts(step.ids)
+        for i, id in enumerate(step.ids if self._stop_ids or self._end_ids else ()):
+            if id in self._stop_ids or id in self._end_ids:
+                texts[i] = None
+        return texts
+
+    def _more_text(self, texts: Sequence[str | None], start: int) -> int:
+        """How many of them, from ``start`` on, are just more text of the open message."""
+        if self._foresees is None or not self._channels.passes or self._ids.buffering or self._logprobs.waiting:
+            return 0
+        return self._foresees.more_text(texts, start)
+
+    def _run(self, ids: Sequence[int], texts: Sequence[str | None]) -> Sequence[Event]:
+        """Many ids at once, of which nothing is to be said but their text. They count as if each came alone."""
+        self.counts.completion += len(ids)
+        if self._open is not None and self._open.channel == Channel.ANALYSIS:
+            self.counts.reasoning += len(ids)
+        self._ids.skip(ids)
+        return self._parser.feed(("".join(filter(None, texts)),))
 
     def take_ids(self) -> tuple[int, ...]:
         """The ids that were read since they were taken last, where the turn is remembered."""
@@ -258,24 +289,3 @@ def _merged(events: Sequence[Event]) -> list[Event]:
         else:
             merged.append(event)
     return merged
-
-
-def _requested_ends(plan: Draft) -> frozenset[int]:
-    """The request's own stop ids, without those that end a reply in any case."""
-    request = plan.request
-    if request.ignore_eos or not request.stop_token_ids:
-        return request.stop_token_ids
-    return request.stop_token_ids - stop_ids(plan.format, plan.model.tokenizer) - plan.model.engine.info.end_ids
-
-
-def _foreign_ends(plan: Draft) -> frozenset[int]:
-    """The model's end tokens that the format does not know: they end the reply and are no part of it.
-
-    ``ignore_eos``: the format's own ends too, which then end nothing.
-    """
-    tokenizer, format = plan.model.tokenizer, plan.format
-    if plan.request.ignore_eos:
-        return plan.model.engine.info.end_ids | stop_ids(format, tokenizer)
-    known = {tokenizer.control_id(control) for control in format.controls}
-    known |= {tokenizer.control_id(stop) for stop in format.stops if isinstance(stop, Control)}
-    return plan.model.engine.info.end_ids - known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from antiphon.formats import Format
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, SampledText, Tokenizer, utf8
@@ -14,7 +15,8 @@ class IdReader:
     def __init__(self, tokenizer: Tokenizer, format: Format) -> None:
         self._tokenizer = tokenizer
         self._decoder = PieceDecoder(tokenizer)
-        self._scanner = ControlScanner(format.controls)
+        self._controls = format.controls
+        self._scanner: ControlScanner | None = None
         self._run: list[int] = []
         self._before: deque[tuple[int, ...]] = deque(maxlen=2)  # a header that a message remembers has two controls
 
@@ -25,12 +27,27 @@ class IdReader:
             self._run.append(id)
         return pieces
 
+    def texts(self, ids: Sequence[int]) -> list[str | None]:
+        """The text of each id by itself; None for one that has none, or only a part of a character."""
+        return [_text(piece) for piece in map(self._tokenizer.piece, ids)]
+
+    @property
+    def buffering(self) -> bool:
+        """Whether half a character waits for the rest of it."""
+        return self._decoder.buffering
+
+    def skip(self, ids: Sequence[int]) -> None:
+        """Ids whose texts go on without being decoded here."""
+        self._run += ids
+
     def feed_text(self, text: str) -> list[Piece]:
+        if self._scanner is None:
+            self._scanner = ControlScanner(self._controls)
         return self._scanner.feed(text)
 
     def close(self) -> list[Piece]:
         """What was buffered and will not become more."""
-        return [*self._scanner.close(), *self._decoder.close()]
+        return [*(self._scanner.close() if self._scanner is not None else ()), *self._decoder.close()]
 
     def forget(self) -> None:
         """A control was read: the next text begins with the next id."""
@@ -68,3 +85,12 @@ class IdReader:
 
     def is_control(self, id: int) -> bool:
         return isinstance(self._tokenizer.piece(id), Control)
+
+
+def _text(piece: bytes | Control) -> str | None:
+    if isinstance(piece, Control):
+        return None
+    try:
+        return piece.decode() or None
+    except UnicodeDecodeError:
+        return None

@@ -215,7 +215,8 @@ class CallReader:
 
         def step() -> bool:
             end = scan.feed(source.text, source.at)
-            source.plain = scan.plain if end > source.at and put(source.take(end)) else None
+            goes_on = bool(end > source.at and put(source.take(end)))
+            source.plain, source.reach = (scan.plain, scan.reach) if goes_on else (None, None)
             return scan.done or scan.broken
 
         yield from source.read(step)

@@ -53,6 +53,14 @@ class JsonScan:
                 i = self._between(text, i)
         return i
 
+    def reach(self, text: str) -> int:
+        """How far the value, which has begun, is sure to go on in a text that is not fed yet."""
+        before = self.in_string, self._depth, self._escaped
+        end = self.feed(text, 0)
+        over, self.done, self.broken = self.done or self.broken, False, False
+        self.in_string, self._depth, self._escaped = before
+        return max(0, end - 1) if over else end
+
     def _begin(self, text: str, i: int) -> int:
         self._started = True
         if text[i] not in '"{[':

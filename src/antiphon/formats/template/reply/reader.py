@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 
 from antiphon.conversation import End, ParserEvent, ResponseFormat, ToolSpec
 from antiphon.errors import ParseError
+from antiphon.formats.format import ForeseeingParser
 from antiphon.tokens import Control, Piece
 
 from .calls import CallReader, Malformed, NotAllowed
@@ -18,7 +20,7 @@ from .source import Reading, Source
 from .typed import arguments_of
 
 
-class DescriptionParser:
+class DescriptionParser(ForeseeingParser):
     """One reply to ``prompt``: analysis between the reasoning marks, calls between theirs, the rest final.
 
     A mark that the vocabulary has as a control counts only as that control, never when the model spells it out; one
@@ -80,6 +82,19 @@ class DescriptionParser:
             raise
         events, messages.events = messages.events, []
         return events
+
+    def more_text(self, texts: Sequence[str | None], start: int) -> int:
+        """As `ForeseeingParser` has it: what is plain where the reply stands, and what a JSON value goes on with."""
+        plain, reach, place = self._source.plain, self._source.reach, start
+        if reach is not None:
+            left = reach("".join(_known(texts, start)))
+            while place < len(texts) and (text := texts[place]) and len(text) <= left:
+                left -= len(text)
+                place += 1
+        elif plain is not None:
+            while place < len(texts) and (text := texts[place]) and plain[text] is not None:
+                place += 1
+        return place - start
 
     def close(self) -> list[ParserEvent]:
         """The reply is over: what was held back, and the end of the open message."""
@@ -320,3 +335,11 @@ class DescriptionParser:
             self._messages.begin(FINAL)
         self._messages.delta(blanks)
         self._messages.end(end)
+
+
+def _known(texts: Sequence[str | None], start: int) -> Iterator[str]:
+    """The texts from ``start`` up to the first that is not known."""
+    for text in islice(texts, start, None):
+        if text is None:
+            return
+        yield text

@@ -35,6 +35,8 @@ class Source:
         """No more comes."""
         self.plain: PlainTexts | None = None
         """What need not be fed: a piece of these is more text of the open message."""
+        self.reach: Callable[[str], int] | None = None
+        """How much of a text, in characters, would just be more of the open message."""
         self._step: Callable[[], bool] | None = None
         self._over = False
         self._taken: list[str] | None = None
@@ -53,7 +55,7 @@ class Source:
 
     def let_go(self) -> None:
         """Nothing is read by a step any more. (What reads, and where text goes, hold the reader, and it them.)"""
-        self._step = self.plain = None
+        self._step = self.plain = self.reach = None
 
     def more(self) -> Reading[bool]:
         """Waits for more; False where the reply is over."""
