@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import TypeVar
 
 from starlette.datastructures import Headers
@@ -83,18 +84,28 @@ def _too_large(limits: Limits) -> RequestError:
 
 async def while_connected(receive: Receive, work: Coroutine[object, object, Result]) -> Result:
     """The work's result. A client that hangs up ends the work at once: `ClientGone`."""
-    worker = asyncio.ensure_future(work)
     watcher = asyncio.ensure_future(_gone(receive))
+    task = asyncio.current_task()
+    assert task is not None
+    hung_up = partial(_end, task)
+    watcher.add_done_callback(hung_up)
     try:
-        await asyncio.wait((worker, watcher), return_when=asyncio.FIRST_COMPLETED)
-        if worker.done():
-            return worker.result()
-        raise ClientGone
+        return await work
+    except asyncio.CancelledError:
+        if watcher.done() and not task.uncancel():
+            raise ClientGone from None
+        raise
     finally:
-        worker.cancel()
+        watcher.remove_done_callback(hung_up)
         watcher.cancel()
-        await asyncio.gather(worker, watcher, return_exceptions=True)
-        del worker, watcher  # an error has this frame, which would have the task, which has the error
+        del task, watcher, hung_up  # an error has this frame, which would have the task, which may have the error
+
+
+def _end(task: asyncio.Task[object], watcher: asyncio.Future[None]) -> None:
+    """Nobody waits for the task any more."""
+    if not watcher.cancelled():
+        watcher.exception()
+    task.cancel()
 
 
 async def _gone(receive: Receive) -> None:

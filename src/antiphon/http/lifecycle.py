@@ -23,15 +23,20 @@ class Work:
         if self._error is not None:
             work.close()
             raise self._error
-        self._task = asyncio.current_task()
+        self._task = task = asyncio.current_task()
+        assert task is not None
         try:
             return await work
         except asyncio.CancelledError:
-            if self._error is None:
+            if (error := self._stopped_by()) is None:
                 raise
-            raise self._error from None
+            task.uncancel()
+            raise error from None
         finally:
             self._task = None
+
+    def _stopped_by(self) -> AntiphonError | None:
+        return self._error
 
     def stop(self, error: AntiphonError) -> None:
         self._error = self._error or error

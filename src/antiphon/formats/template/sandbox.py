@@ -255,7 +255,7 @@ class CompiledTemplate:
         environment.budget = Budget(
             (self.limits.steps if steps is None else steps) + size, self.limits.output + 4 * size
         )
-        template = environment.template_class.from_code(environment, self._code, environment.make_globals(None))
+        template = environment.template_class.from_code(environment, self._code, dict(environment.globals))
         try:
             return "".join(template.root_render_func(template.new_context(dict(variables))))
         except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import signal
 import socket
@@ -30,6 +31,8 @@ UNSENT = 16 * 2**10
 """Bytes of one connection that the kernel may hold back for a slow reader."""
 SPARE_FILES = 256
 """For all that is no connection: models, stores, engines."""
+GARBAGE = (10_000, 20, 20)
+"""How seldom circles of objects are looked for (`gc.set_threshold`): requests make many objects, and no circles."""
 BACKLOG = 2048
 """Connections that wait to be accepted."""
 GRACE = 2
@@ -205,6 +208,7 @@ class Server(uvicorn.Server):
     async def serve_to_end(self) -> None:
         """Serves until it is stopped. Raises what kept the first model from being loaded."""
         allow_files(self._context.limits.max_connections + SPARE_FILES)
+        gc.set_threshold(*GARBAGE)
         await self.serve()
         if self.failure is not None:
             raise self.failure
