@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from antiphon.engines.http import event_values
+from antiphon.engines.http import values_of
 
 TEXTS = ("content", "reasoning_content", "reasoning", "tool_calls")
 """Fields of a delta that hold what a model wrote."""
@@ -132,7 +132,7 @@ class BenchClient:
         async with self._session.post(f"{self.url}/v1/chat/completions", data=content, headers=headers) as answer:
             if answer.status != 200:
                 return Reply(sent, error=str(answer.status), message=words_of(await answer.read(), answer.headers))
-            async with event_values(answer) as events:
+            async with values_of(answer, whole=False) as events:
                 async for value in events:
                     chunk = msgspec.json.decode(value, type=Chunk)
                     if chunk.error is not None:
