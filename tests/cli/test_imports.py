@@ -18,7 +18,8 @@ REPLY = "<|channel|>final<|message|>4<|return|>"
 FRONT = frozenset("annotated_doc shellingham typer typing_extensions".split())
 """Typer, and what it brings: no pydantic, which its 0.29 has and `pyproject.toml` keeps out."""
 HELP = frozenset("annotated_doc attr attrs markdown_it mdurl pygments rich shellingham typer".split())
-TEXT = FRONT | {"msgspec", "jsonschema_rs", "yaml", "cython_runtime"}
+MESSAGES = FRONT | {"msgspec"}
+TEXT = MESSAGES | {"jsonschema_rs", "yaml", "cython_runtime"}
 CORE = frozenset("cli conversation errors formats tokens version".split())
 CHATS = frozenset("config engines generation grammar plugins store tenancy tools wire".split())
 """What reading a chat request as the server reads it takes."""
@@ -37,9 +38,9 @@ class Run:
 RUNS = (
     Run(("--version",), "", frozenset({"cli", "version"}), frozenset()),
     Run(("--help",), "", frozenset({"cli", "errors", "version"}), HELP),
-    Run(("render", "-", "--to", "harmony"), '{"messages": [{"role": "user", "text": "Hi"}]}', CORE),
+    Run(("render", "-", "--to", "harmony"), '{"messages": [{"role": "user", "text": "Hi"}]}', CORE, MESSAGES),
     Run(("render", "-", "--to", "harmony"), CHAT, CORE | CHATS, TEXT | {"docstring_parser", "platformdirs"}),
-    Run(("parse", "-", "--from", "harmony"), REPLY, CORE),
+    Run(("parse", "-", "--from", "harmony"), REPLY, CORE, MESSAGES),
     Run(("convert", "-", "--to", "harmony"), TRANSCRIPT, CORE | {"conversion", "wire"}),
     Run(("validate", "-"), TRANSCRIPT, CORE),
 )

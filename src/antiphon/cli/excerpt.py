@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from antiphon.errors import AntiphonError, FormatError, Position
-from antiphon.formats.openchatml.finding import Place, end_of_word
+from antiphon.errors.place import Place, end_of_word
 from antiphon.tokens import Piece
 
 from .pretty import UNSAFE

@@ -13,7 +13,7 @@ import typer
 
 from antiphon.errors import NotFoundError, Position, RequestError, near
 from antiphon.errors.incidents import INCIDENTS
-from antiphon.formats.openchatml.finding import end_of_word
+from antiphon.errors.place import end_of_word
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Severity, findings, mended
 
 from .files import content_of, files_of, rewrite

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from antiphon.conversation import Conversation, Loss, Message
 from antiphon.errors import NotFoundError, ParseError, RenderError, near
-from antiphon.formats.openchatml.finding import Place
+from antiphon.errors.place import Place
 from antiphon.tokens import o200k_harmony
 
 from .compare import about_losses, message_losses

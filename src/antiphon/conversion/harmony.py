@@ -20,9 +20,9 @@ from antiphon.conversation import (
     Settings,
 )
 from antiphon.errors import ParseError, RenderError
+from antiphon.errors.place import Place
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import message_to_harmony
-from antiphon.formats.openchatml.finding import Place
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, spell, well_formed
 
 from .form import Written

@@ -8,7 +8,8 @@ from dataclasses import replace
 from antiphon.conversation import Incident, Message
 from antiphon.errors import Position, RenderError
 from antiphon.errors.codes import CODES
-from antiphon.formats.openchatml.finding import Finding, Place
+from antiphon.errors.place import Place
+from antiphon.formats.openchatml.finding import Finding
 
 from .harmony import HARMONY, HarmonySource, HarmonyTarget, text_pieces
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from antiphon.errors import ParseError
-from antiphon.formats.openchatml.finding import Place
+from antiphon.errors.place import Place
 
 LONG = ("messages", "input", "output")
 """The members whose lists are read element by element."""

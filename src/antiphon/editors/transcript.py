@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from antiphon.conversation import End
-from antiphon.formats.openchatml.finding import Place
+from antiphon.errors.place import Place
 from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.frame_reader import FrameReader
 from antiphon.formats.openchatml.head import ATTRIBUTES

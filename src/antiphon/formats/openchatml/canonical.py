@@ -10,9 +10,10 @@ import yaml
 
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import ParseError, RenderError
+from antiphon.errors.place import Place
 
 from .document import DocumentHeader
-from .finding import Finding, Place
+from .finding import Finding
 from .frame import Trivia
 from .header_writer import spell_header
 from .reader import TranscriptEnvelope, read

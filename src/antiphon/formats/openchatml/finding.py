@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -80,49 +79,3 @@ def did_you_mean(word: str, known: Collection[str], otherwise: str) -> str:
     """A hint that begins with the known word nearest to ``word``, if one is near."""
     close = nearest(word, known)
     return f"Did you mean {close}? {otherwise}" if close else otherwise
-
-
-class Place:
-    """A moving position in a text: offset from 0, line and column from 1; only ``\\n`` ends a line."""
-
-    __slots__ = ("column", "line", "offset")
-
-    def __init__(self, offset: int = 0, line: int = 1, column: int = 1) -> None:
-        self.offset = offset
-        self.line = line
-        self.column = column
-
-    def pass_over(self, text: str) -> None:
-        self.offset += len(text)
-        lines = text.count("\n")
-        if lines:
-            self.line += lines
-            self.column = len(text) - text.rfind("\n")
-        else:
-            self.column += len(text)
-
-    def pass_in_line(self, text: str) -> None:
-        """The same for a text without a line break."""
-        self.offset += len(text)
-        self.column += len(text)
-
-    def copy(self) -> Place:
-        return Place(self.offset, self.line, self.column)
-
-    def after(self, text: str) -> Place:
-        """The place that follows ``text``, which begins here."""
-        length, lines = len(text), text.count("\n")
-        column = length - text.rfind("\n") if lines else self.column + length
-        return Place(self.offset + length, self.line + lines, column)
-
-    def position(self) -> Position:
-        return Position(self.offset, self.line, self.column)
-
-
-_WORD = re.compile(r"<+\|\w+\|>|<|[^\s<]+")
-
-
-def end_of_word(text: str, at: int) -> int:
-    """Where the control or the word that begins at ``at`` ends; ``at`` itself at a blank or the text's end."""
-    found = _WORD.match(text, at)
-    return found.end() if found else at

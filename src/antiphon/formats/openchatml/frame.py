@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from antiphon.conversation import Channel, End, Message, MessageStarted, Role, TextDelta
+from antiphon.errors.place import Place
 from antiphon.tokens import Piece, spell
 
-from .finding import Finding, Place
+from .finding import Finding
 from .head import Head
 from .markers import MarkerScanner, first_marker
 from .spelling import BLANK, CALL, END, RETURN

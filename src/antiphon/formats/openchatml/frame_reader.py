@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from antiphon.conversation import End
+from antiphon.errors.place import Place
 from antiphon.tokens import Control, Piece
 
-from .finding import E_HEADER, E_TRUNCATED, Finding, Place
+from .finding import E_HEADER, E_TRUNCATED, Finding
 from .frame import FOOTERS, MAX_HEAD, OUTSIDE, Found, OpenFrame, OutsideText, Places, whole_frame
 from .head import Head, near_control
 from .head_reader import HeadReader

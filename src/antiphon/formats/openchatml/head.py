@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from antiphon.conversation import FUNCTIONS, Message, Role
+from antiphon.errors.place import Place
 from antiphon.tokens import Piece
 
-from .finding import Finding, Place, Problem, did_you_mean, nearest
+from .finding import Finding, Problem, did_you_mean, nearest
 from .spelling import BY_SPELLING, CHANNEL, CONSTRAIN, START, encode_value
 
 ATTRIBUTES = ("to", "call_id", "name", "intent", "content_type")

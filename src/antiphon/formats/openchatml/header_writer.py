@@ -10,9 +10,10 @@ from typing import Any
 import yaml
 
 from antiphon.errors import Position, RenderError
+from antiphon.errors.place import Place
 
 from .document import VERSION, DocumentHeader
-from .finding import E_HEADER, Finding, Place
+from .finding import E_HEADER, Finding
 from .spelling import START
 from .yaml_header import MAX_DEPTH, HeaderScanner, read_header
 

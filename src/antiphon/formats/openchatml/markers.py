@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .finding import E_VISIBILITY, Finding, Place
+from antiphon.errors.place import Place
+
+from .finding import E_VISIBILITY, Finding
 
 MARKER = re.compile(r"<\|(?:start|end)_(reflect|introspect|reason)\|>")
 """Those of version 2.2, and the ends that version 0.1 had (A-O35)."""

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from antiphon.conversation import Conversation, Message, Settings, ToolNamespace, ToolSpec
+from antiphon.errors.place import Place
 from antiphon.tokens import Control, Piece
 
 from .document import DocumentHeader
-from .finding import E_HEADER, Finding, Place
+from .finding import E_HEADER, Finding
 from .frame import Frame
 from .frame_reader import FrameReader
 from .other_form import other_form

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Self
 
 from antiphon.conversation import End, Incident, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
+from antiphon.errors.place import Place
 from antiphon.tokens import Control, Piece, spell
 
 from .body import constraint_problem
-from .finding import E_HEADER, E_TRUNCATED, Finding, Place
+from .finding import E_HEADER, E_TRUNCATED, Finding
 from .frame import Frame, OpenFrame
 from .frame_reader import FrameReader
 from .head import ATTRIBUTES, Head

@@ -6,8 +6,9 @@ import re
 
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import ParseError
+from antiphon.errors.place import Place
 
-from .finding import E_HEADER, E_TRUNCATED, Place
+from .finding import E_HEADER, E_TRUNCATED
 
 _TURN = re.compile(r"<\|im_start\|>(\S*)(?:[ \t]+name=(\S+))?[ \t]*\r?\n")
 _END = re.compile(r"\r?\n?<\|im_end\|>")

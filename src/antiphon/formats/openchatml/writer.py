@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from antiphon.conversation import Conversation, End, Message, OpaquePart, Role, Settings
 from antiphon.errors import Position, RenderError
+from antiphon.errors.place import Place
 from antiphon.tokens import spell
 
 from .document import DocumentHeader
-from .finding import E_HEADER, E_TRUNCATED, Place
+from .finding import E_HEADER, E_TRUNCATED
 from .frame import MAX_HEAD, Frame, Places, Trivia
 from .head import Head, head_pieces
 from .head_reader import MAX_CACHED, HeadReader

@@ -8,8 +8,10 @@ from typing import Any
 
 import yaml
 
+from antiphon.errors.place import Place
+
 from .document import DocumentHeader
-from .finding import E_HEADER, Finding, Place
+from .finding import E_HEADER, Finding
 from .spelling import BLANK, START
 from .yaml_words import yaml_problem
 

@@ -9,8 +9,9 @@ from functools import cached_property
 
 from antiphon.conversation import Message, Role
 from antiphon.errors import Position, RenderError
+from antiphon.errors.place import Place, end_of_word
 from antiphon.formats.openchatml.document import DocumentHeader
-from antiphon.formats.openchatml.finding import Finding, Place, end_of_word
+from antiphon.formats.openchatml.finding import Finding
 from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.frame_reader import FrameReader
 from antiphon.formats.openchatml.head import head_pieces
