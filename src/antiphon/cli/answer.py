@@ -10,7 +10,7 @@ from antiphon.conversation import FinishReason, Incident, TurnEnded, visible_to_
 from antiphon.conversation.json import MessageJson, message_json
 from antiphon.generation import RoundEvent
 
-from .talk import messages_of
+from .talking.talk import messages_of
 from .transcript import IncidentForm, incident_form
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.sampling import sampler
-from antiphon.catalog.toolbox import open_toolbox, tool_settings
-from antiphon.config import find_entry
+from antiphon.catalog.toolbox import tool_settings
+from antiphon.config import Config, find_entry
+from antiphon.conversation import ReasoningEffort
 
 from .mcp_host import at_terminal
 from .options import (
@@ -25,11 +28,18 @@ from .options import (
     ToolsOption,
     configure,
 )
+from .panels import ANSWERS, CONVERSATION, TOOLS
 from .pull import pull_missing
-from .talk import Answers, Partner, Talk
-from .terminal import ask_once, converse
+from .talking.commands import COMMANDS, SETTINGS, tool_words
+from .talking.converse import Input, Piped, ask_once, converse
+from .talking.files import schema_format
+from .talking.session import Session, ToolSource
+from .talking.talk import Answers, Partner, Talk
+from .waiting import waiting_for
 
 INTERRUPTED = 130
+READ_FILES = ("/file", "/load", "/save", "/schema", "/tools")
+"""The commands that take a file's name."""
 
 
 def command(
@@ -37,37 +47,109 @@ def command(
     model: ModelOption = None,
     format: FormatOption = None,
     chat_template: TemplateOption = None,
-    system: Annotated[str | None, typer.Option(help="The system message.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="0 is greedy; default: the model's own.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="The longest answer.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same answer.")] = None,
+    system: Annotated[str | None, typer.Option(help="The system message.", rich_help_panel=CONVERSATION)] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file", "-f", help="A text file that goes with the first question.", rich_help_panel=CONVERSATION
+        ),
+    ] = None,
+    load: Annotated[
+        Path | None, typer.Option("--load", help="Go on with this conversation.", rich_help_panel=CONVERSATION)
+    ] = None,
+    history: Annotated[
+        bool,
+        typer.Option(
+            "--history/--no-history", help="Remember what is typed for the next time.", rich_help_panel=CONVERSATION
+        ),
+    ] = True,
+    temperature: Annotated[
+        float | None, typer.Option(help="0 is greedy; default: the model's own.", rich_help_panel=ANSWERS)
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="The share of the likeliest tokens.", rich_help_panel=ANSWERS)
+    ] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="The longest answer.", rich_help_panel=ANSWERS)] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The same seed gives the same answer.", rich_help_panel=ANSWERS)
+    ] = None,
+    effort: Annotated[
+        ReasoningEffort | None, typer.Option(help="How much a model that reasons is to.", rich_help_panel=ANSWERS)
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="Answers are JSON of this JSON Schema (a file).", rich_help_panel=ANSWERS)
+    ] = None,
+    expose_reasoning: Annotated[
+        bool | None, typer.Option("--expose-reasoning", help="Show the model's reasoning.", rich_help_panel=ANSWERS)
+    ] = None,
     tools: ToolsOption = None,
     mcp: McpOption = None,
     tool_choice: Annotated[
-        str | None, typer.Option(help="auto, none, required, or the tool to call once, by its qualified name.")
+        str | None,
+        typer.Option(
+            help="auto, none, required, or the tool to call once, by its qualified name.", rich_help_panel=TOOLS
+        ),
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Talk to a model. In a conversation /help lists the commands; Ctrl-C stops an answer and Ctrl-D leaves."""
     loaded = configure(
-        config, model=model, format=format, chat_template=chat_template, tools__names=tools, tools__mcp=mcp
-    )
-    pull_missing(loaded.config)
-    settings = Answers(temperature=temperature, max_tokens=max_tokens, seed=seed, tool_choice=tool_choice)
-    talk = Talk(answers=settings).with_system(system or "")
+        config, model=model, format=format, chat_template=chat_template, tools__names=tools, tools__mcp=mcp,
+        server__expose_reasoning=expose_reasoning,
+    ).config  # fmt: skip
+    pull_missing(loaded)
+    settings = Answers(temperature=temperature, top_p=top_p, max_tokens=max_tokens, seed=seed, tool_choice=tool_choice)
+    talk = Talk(answers=settings).with_system(system or "").with_effort(effort)
+    if schema is not None:
+        talk = talk.with_format(schema_format(schema))
 
     async def run() -> None:
         async with AsyncExitStack() as stack:
-            catalog = await stack.enter_async_context(aclosing(open_catalog(loaded.config)))
-            tool_setup, host = at_terminal(tool_settings(loaded.config.tools))
-            host = replace(host, sample=sampler(catalog.get, loaded.config.model))
-            toolbox = await stack.enter_async_context(open_toolbox(tool_setup, host=host))
-            name, _ = find_entry(loaded.config.model, loaded.config.entries)  # a path is known by its file's name
-            partner = Partner(await catalog.get(name), toolbox if toolbox.sets else None)
+            session = await opened(loaded, talk, stack, as_json=json)
+            if load is not None:
+                await COMMANDS["/load"].run(session, str(load))
+            for path in file or ():
+                session.attach(path)
             if question is None:
-                await converse(partner, talk, as_json=json)
-            elif not await ask_once(partner, talk, question, as_json=json):
+                await converse(session, source_of(session, history=history))
+            elif not await ask_once(session, question):
                 raise typer.Exit(INTERRUPTED)
 
     asyncio.run(run())
+
+
+async def opened(config: Config, talk: Talk, stack: AsyncExitStack, *, as_json: bool) -> Session:
+    """The model and the tools of ``config``, open until ``stack`` is left."""
+    catalog = await stack.enter_async_context(aclosing(open_catalog(config)))
+    tool_setup, host = at_terminal(tool_settings(config.tools))
+    tools = ToolSource(tool_setup, replace(host, sample=sampler(catalog.get, config.model)), stack)
+    toolbox = await tools.open(tool_setup)
+    name, _ = find_entry(config.model, config.entries)  # a path is known by its file's name
+    with waiting_for(f"loading {name}"):
+        model = await catalog.get(name)
+    return Session(
+        catalog,
+        Partner(model, toolbox if toolbox.sets else None),
+        talk,
+        tools,
+        as_json=as_json,
+        reasoning=config.server.expose_reasoning,
+    )
+
+
+def source_of(session: Session, *, history: bool) -> Input:
+    """What is typed, with an editor's keys on a terminal; else the lines of standard input."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return Piped()
+    # Only a terminal needs an editor, and it is slow to import.
+    from .talking.editor import ChatCompleter, Editor, history_file
+
+    words = {
+        "/model": lambda: session.catalog.names,
+        "/effort": lambda: [*ReasoningEffort, "default"],
+        "/set": lambda: [*SETTINGS, "reasoning"],
+        "/help": lambda: list(COMMANDS),
+        "/tools": lambda: tool_words(session),
+    }
+    return Editor(ChatCompleter(COMMANDS, words, READ_FILES), history=history_file() if history else None)

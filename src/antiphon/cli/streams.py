@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -14,6 +16,8 @@ from .progress import progress_bar
 
 CHUNK = 1 << 18
 """Bytes that are read at once."""
+MOST_NAMES = 2_000
+"""Names of a folder that are looked through for one like a name that is not there."""
 
 
 def chunks(file: Path) -> Iterator[bytes]:
@@ -26,7 +30,19 @@ def chunks(file: Path) -> Iterator[bytes]:
                 done += len(chunk)
                 progress(done, None)
     except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}", code="unreadable_input") from None
+        raise ConfigError(
+            f"cannot read {file}: {error.strerror}", code="unreadable_input", hint=near_file(file)
+        ) from None
+
+
+def near_file(file: Path) -> str | None:
+    """A hint with the names in the folder that are most like that of a file that is not there; None: no hint."""
+    try:
+        names = [] if file.exists() else [other.name for other in islice(file.parent.iterdir(), MOST_NAMES)]
+    except OSError:
+        return None
+    close = get_close_matches(file.name, names, n=3, cutoff=0.6)
+    return f"Did you mean {', '.join(str(file.with_name(name)) for name in close)}?" if close else None
 
 
 @contextmanager

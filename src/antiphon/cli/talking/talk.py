@@ -16,13 +16,16 @@ from antiphon.conversation import (
     Message,
     MessageEnded,
     MessageStarted,
+    ReasoningEffort,
+    ResponseFormat,
     Role,
     TextDelta,
     ToolChoice,
     TurnEnded,
 )
-from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, run_rounds
-from antiphon.tools import Toolbox, ToolCancelled, ToolEnded, ToolStarted
+from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, turns_of
+from antiphon.generation.meter import UNLIMITED, Deadline
+from antiphon.tools import Offer, Toolbox, ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.choosing import chosen_tools
 
 
@@ -31,10 +34,13 @@ class Answers:
     """How answers are made; None: as the model's defaults say."""
 
     temperature: float | None = None
+    top_p: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
     tool_choice: str | None = None
     """A mode, or the name of a tool, which is called once."""
+    tools: tuple[str, ...] | None = None
+    """The names of the tools that are offered; None: all that are open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,19 @@ class Talk:
         others = tuple(message for message in self.conversation.messages if message.role is not Role.SYSTEM)
         first = (Message(role=Role.SYSTEM, text=system),) if system else ()
         return replace(self, conversation=replace(self.conversation, messages=first + others))
+
+    @property
+    def system(self) -> str:
+        """The system message's text; empty where there is none."""
+        return next((one.text for one in self.conversation.messages if one.role is Role.SYSTEM), "")
+
+    def with_effort(self, effort: ReasoningEffort | None) -> Talk:
+        settings = replace(self.conversation.settings, reasoning_effort=effort)
+        return replace(self, conversation=replace(self.conversation, settings=settings))
+
+    def with_format(self, form: ResponseFormat | None) -> Talk:
+        """With a form that the next answers are constrained to, or none."""
+        return replace(self, conversation=replace(self.conversation, response_format=form))
 
     def with_question(self, question: str) -> Talk:
         return replace(self, conversation=self.conversation.add(Message(role=Role.USER, text=question)))
@@ -68,7 +87,8 @@ class Talk:
         return replace(self, conversation=replace(self.conversation, messages=messages[:last]))
 
 
-Show = Callable[[RoundEvent], None]
+Show = Callable[[RoundEvent, int], None]
+"""Takes each event, with the number of tokens that were sampled until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +97,13 @@ class Partner:
 
     model: Model
     toolbox: Toolbox | None = None
+
+    def offer(self, chosen: tuple[str, ...] | None) -> Offer | None:
+        """The tools that go by the names, all for None; None where there are none."""
+        if self.toolbox is None or chosen == ():
+            return None
+        offer = self.toolbox.offered(builtins=self.model.format.framed)
+        return offer if chosen is None else offer.only(chosen)
 
 
 async def hear(partner: Partner, talk: Talk, show: Show) -> tuple[Talk, list[RoundEvent]]:
@@ -95,27 +122,30 @@ async def hear(partner: Partner, talk: Talk, show: Show) -> tuple[Talk, list[Rou
 
 async def listen(partner: Partner, talk: Talk, heard: list[RoundEvent], show: Show) -> None:
     async with aclosing(answering(partner, talk)) as events:
-        async for event in events:
+        async for event, tokens in events:
             heard.append(event)
-            show(event)
+            show(event, tokens)
 
 
-async def answering(partner: Partner, talk: Talk) -> AsyncGenerator[RoundEvent, None]:
-    """The events of an answer, with those of the tools that it needs."""
-    model, conversation, how, router = partner.model, talk.conversation, talk.answers, None
-    if partner.toolbox is not None:
-        offer = partner.toolbox.offered(builtins=model.format.framed)
-        conversation, router = replace(conversation, tools=offer.specs, builtins=offer.builtins), offer.router
+async def answering(partner: Partner, talk: Talk) -> AsyncGenerator[tuple[RoundEvent, int], None]:
+    """The events of an answer, with those of the tools that it needs; and how many tokens were sampled until each."""
+    conversation, how = talk.conversation, talk.answers
+    offer = partner.offer(how.tools)
+    conversation = replace(conversation, tools=offer.specs if offer else (), builtins=offer.builtins if offer else ())
     request = TurnRequest(
         conversation=conversation,
         temperature=how.temperature,
+        top_p=how.top_p,
         max_tokens=how.max_tokens,
         seed=how.seed,
         tool_choice=_choice(how.tool_choice, conversation),
     )
-    async with aclosing(run_rounds(await prepare_turn(model, request), router, session="chat")) as events:
-        async for event in events:
-            yield event
+    plan = await prepare_turn(partner.model, request)
+    turns = turns_of(plan, offer.router if offer else None, session="chat")
+    async with aclosing(turns(Deadline(UNLIMITED))) as steps:
+        async for step in steps:
+            for event in step.events:
+                yield event, step.completion_tokens
 
 
 def _choice(given: str | None, conversation: Conversation) -> ToolChoice:

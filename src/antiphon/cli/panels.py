@@ -1,0 +1,11 @@
+"""The headings under which `--help` lists options."""
+
+MODEL = "Model"
+CONVERSATION = "Conversation"
+ANSWERS = "Answers"
+TOOLS = "Tools"
+NETWORK = "Network"
+ACCESS = "Access and keys"
+ENGINE = "Engine"
+DIALECT = "Dialect"
+OUTPUT = "Output and configuration"

@@ -1,0 +1,273 @@
+"""The commands of a conversation: a table of what each takes and does. Whoever adds one adds its row."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
+
+import msgspec
+
+from antiphon.catalog.toolbox import BUILTINS
+from antiphon.cli.options import print_table
+from antiphon.conversation import ReasoningEffort
+from antiphon.errors import RequestError, near
+from antiphon.generation import reasons
+from antiphon.tokens import encode_pieces, spell
+
+from .files import load, path_of, save, schema_format
+from .screen import safe
+from .session import Session
+from .talk import Answers
+
+MOST_EDITED = 8_192
+"""Characters of a question that can be edited at the prompt."""
+DEFAULT = ("", "default", "off")
+
+
+class Leave(Exception):
+    """No error: the conversation is over."""
+
+
+class Edit(Exception):
+    """No error: the question in ``args`` is to be edited, and asked in the place of the last one."""
+
+
+Run = Callable[[Session, str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCommand:
+    """``takes`` is what follows the name, ``does`` a line for `/help`, ``run`` gets what followed."""
+
+    takes: str
+    does: str
+    run: Run
+
+
+def note(text: str) -> None:
+    """A line about the conversation, on stderr."""
+    print(safe(text), file=sys.stderr, flush=True)
+
+
+async def help_(session: Session, rest: str) -> None:
+    """All commands, or those that are named."""
+    chosen = {f"/{word.lstrip('/')}" for word in rest.split()}
+    rows = {f"{name} {row.takes}".rstrip(): row.does for name, row in COMMANDS.items() if not chosen or name in chosen}
+    print("\n".join(f"{usage:24} {does}" for usage, does in rows.items()))
+    if not chosen:
+        print(KEYS)
+
+
+async def system(session: Session, rest: str) -> None:
+    session.talk = session.talk.with_system(rest)
+
+
+async def tools(session: Session, rest: str) -> None:
+    match rest.split():
+        case []:
+            show_tools(session)
+        case ["off"]:
+            session.offer(())
+        case ["on"]:
+            session.offer(None)
+        case names:
+            await session.choose_tools(tuple(names))
+
+
+def show_tools(session: Session) -> None:
+    """Each tool that is open, and whether it is offered."""
+    toolbox = session.partner.toolbox
+    if toolbox is None:
+        note("no tools are open: /tools browser, /tools python, or the path of a Python file")
+        return
+    offer = session.partner.offer(session.talk.answers.tools)
+    offered = offer.router.recipients if offer else ()
+    everything = toolbox.offered(builtins=session.partner.model.format.framed).router.recipients
+    print_table(("tool", "offered"), [(safe(name), "on" if name in offered else "off") for name in everything])
+
+
+def tool_words(session: Session) -> list[str]:
+    """What `/tools` takes, beside paths of Python files."""
+    toolbox = session.partner.toolbox
+    return [*(toolbox.offer.router.recipients if toolbox else ()), *BUILTINS, "on", "off"]
+
+
+async def effort(session: Session, rest: str) -> None:
+    level = rest.lower()
+    if level not in (*DEFAULT, *ReasoningEffort):
+        raise RequestError(f"there is no effort {rest!r}", hint=f"One of {', '.join(ReasoningEffort)}, or default.")
+    session.talk = session.talk.with_effort(None if level in DEFAULT else ReasoningEffort(level))
+    if not reasons(session.partner.model.format):
+        note(f"{session.model} is not known to reason: this changes nothing")
+
+
+async def schema(session: Session, rest: str) -> None:
+    form = None if rest in DEFAULT else schema_format(rest)
+    if form is not None and not session.partner.model.engine.info.grammar:
+        raise RequestError(f"the engine of {session.model} takes no grammars, so answers cannot be constrained")
+    session.talk = session.talk.with_format(form)
+    note("answers are free" if form is None else "answers are JSON of this schema until /schema off")
+
+
+async def raw(session: Session, rest: str) -> None:
+    print(spell(tuple(session.partner.model.format.render(session.talk.conversation, reply_as=None))))
+
+
+async def save_(session: Session, rest: str) -> None:
+    if not rest:
+        raise RequestError("/save needs a file's name")
+    save(session.talk.conversation, path_of(rest))
+    note(f"saved {rest}")
+
+
+async def load_(session: Session, rest: str) -> None:
+    if not rest:
+        raise RequestError("/load needs a file's name")
+    found = load(path_of(rest))
+    before = session.talk.conversation
+    settings = replace(before.settings, reasoning_effort=found.settings.reasoning_effort)
+    found = replace(before, messages=found.messages, settings=settings)
+    session.talk = replace(session.talk, conversation=found)
+    open_question = found.messages[-1].role == "user"
+    note(f"loaded {len(found.messages)} messages" + ("; /retry answers the last one" if open_question else ""))
+
+
+async def retry(session: Session, rest: str) -> None:
+    await session.again()
+
+
+async def undo(session: Session, rest: str) -> None:
+    question = session.last_question()
+    session.talk = session.talk.before_last_question()
+    note(f"without {' '.join(session.typed.get(question, question).split())[:60]!r} and what answered it")
+
+
+async def edit(session: Session, rest: str) -> None:
+    """With a text, asks that in the place of the last question; else the last question is to be edited."""
+    last = session.last_question()
+    if rest:
+        await session.again(rest)
+        return
+    if len(last) > MOST_EDITED:
+        raise RequestError("the last question is too long to be edited here", hint="/undo it, and ask another.")
+    raise Edit(last)
+
+
+async def clear(session: Session, rest: str) -> None:
+    session.talk = replace(session.talk, conversation=replace(session.talk.conversation, messages=())).with_system(
+        session.talk.system
+    )
+
+
+async def model(session: Session, rest: str) -> None:
+    if not rest:
+        note(f"{session.model}; others: {', '.join(session.catalog.names)}")
+        return
+    await session.choose_model(rest)
+    note(f"now {session.model}")
+
+
+def with_setting(answers: Answers, name: str, text: str) -> Answers:
+    """Raises `RequestError` for what is no value of the setting."""
+    fields = {one.name: getattr(answers, one.name) for one in dataclass_fields(answers)}
+    try:
+        return msgspec.convert({**fields, name: None if text in DEFAULT else text}, Answers, strict=False)
+    except msgspec.ValidationError:
+        raise RequestError(f"{name} cannot be {text!r}", hint="Without a value it is the model's default.") from None
+
+
+async def set_(session: Session, rest: str) -> None:
+    name, _, text = rest.partition(" ")
+    text = text.strip()
+    if name == "reasoning":
+        if text not in ("on", "off"):
+            raise RequestError("/set reasoning on, or off")
+        session.reasoning = text == "on"
+    elif name in SETTINGS:
+        session.talk = replace(session.talk, answers=with_setting(session.talk.answers, name, text))
+    elif name:
+        raise RequestError(f"there is no setting {name!r}", hint=near(name, (*SETTINGS, "reasoning")))
+    else:
+        print_table(("setting", "value"), settings_of(session))
+
+
+def settings_of(session: Session) -> list[tuple[str, str]]:
+    answers = session.talk.answers
+    values = {name: getattr(answers, name) for name in SETTINGS}
+    rows = [(name, "the model's default" if value is None else str(value)) for name, value in values.items()]
+    return [*rows, ("reasoning", "shown" if session.reasoning else "hidden")]
+
+
+async def show(session: Session, rest: str) -> None:
+    talk, partner = session.talk, session.partner
+    conversation = talk.conversation
+    prompt = encode_pieces(list(partner.model.format.render(conversation, reply_as=None)), partner.model.tokenizer)
+    offer = partner.offer(talk.answers.tools)
+    form = conversation.response_format
+    rows = [
+        ("model", partner.model.name),
+        ("format", partner.model.format.name),
+        ("engine", partner.model.engine.info.name),
+        ("messages", str(len(conversation.messages))),
+        ("context", f"{len(prompt)} of {partner.model.context} tokens"),
+        ("system", " ".join(talk.system.split())[:80] or "none"),
+        ("tools", ", ".join(offer.router.recipients) if offer else "none"),
+        ("effort", str(conversation.settings.reasoning_effort or "the model's default")),
+        ("answers", "free" if form is None else "JSON of a schema"),
+        ("files", ", ".join(file.name for file in session.files) or "none"),
+    ]
+    print_table(("what", "value"), [(name, safe(value)) for name, value in [*rows, *settings_of(session)]])
+
+
+async def file(session: Session, rest: str) -> None:
+    if rest == "off":
+        session.files.clear()
+    elif rest:
+        session.attach(rest)
+    names = ", ".join(f"{one.name} ({len(one.text)} characters)" for one in session.files)
+    note(f"with the next question: {names or 'no file'}")
+
+
+async def quit_(session: Session, rest: str) -> None:
+    raise Leave
+
+
+SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "tool_choice")
+"""What `/set` sets, beside ``reasoning``."""
+COMMANDS = {
+    "/help": ChatCommand("[NAME]", "these commands", help_),
+    "/system": ChatCommand("TEXT", "the system message (without a text: none)", system),
+    "/file": ChatCommand("PATH", "a text file that goes with the next question (off: none)", file),
+    "/tools": ChatCommand("[NAME…|on|off]", "the tools that the model may call; without a name: lists them", tools),
+    "/schema": ChatCommand("FILE|off", "answers are JSON of this JSON Schema", schema),
+    "/effort": ChatCommand("LEVEL", "how much a model that reasons is to: low, medium, high … or default", effort),
+    "/set": ChatCommand("[NAME VALUE]", f"{', '.join(SETTINGS)}; reasoning on|off", set_),
+    "/model": ChatCommand("NAME", "goes on with another model", model),
+    "/retry": ChatCommand("", "another answer to the last question", retry),
+    "/edit": ChatCommand("[TEXT]", "another question in the place of the last one", edit),
+    "/undo": ChatCommand("", "forgets the last question and its answer", undo),
+    "/clear": ChatCommand("", "forgets all but the system message", clear),
+    "/raw": ChatCommand("", "the conversation as the model reads it", raw),
+    "/show": ChatCommand("", "the model, the settings, and how full the context is", show),
+    "/save": ChatCommand("FILE", "the conversation as OpenChatML, or as JSON where the name ends so", save_),
+    "/load": ChatCommand("FILE", "goes on with a saved conversation, or one in another form", load_),
+    "/quit": ChatCommand("", "leaves (so does Ctrl-D)", quit_),
+}
+KEYS = '''
+A question of several lines stands between """ and """, or Alt-Enter begins a line. Ctrl-C stops an answer,
+Ctrl-R searches what you typed before, Tab completes commands and names of files, Ctrl-X Ctrl-E opens an editor.'''
+
+
+def command_named(word: str) -> ChatCommand:
+    """Raises `RequestError` with the nearest name."""
+    if word in COMMANDS:
+        return COMMANDS[word]
+    raise RequestError(
+        f"unknown command {word}; /help lists them", hint=near(word, list(COMMANDS)) if near_one(word) else None
+    )
+
+
+def near_one(word: str) -> bool:
+    return near(word, list(COMMANDS)).startswith("Did you mean")

@@ -1,0 +1,90 @@
+"""One question, or turn after turn until the input ends."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Protocol
+
+import msgspec
+
+from antiphon.cli.answer import answer_form
+from antiphon.cli.app import print_error
+from antiphon.conversation import TurnEnded
+from antiphon.errors import AntiphonError
+
+from .blocks import command_of, joined, question_of
+from .commands import Edit, Leave, command_named
+from .files import with_files
+from .screen import Screen, quiet
+from .session import Session
+from .talk import hear
+
+
+class Input(Protocol):
+    """What is typed: `texts`, one command or question after the other; ``edited`` stands at the next prompt."""
+
+    edited: str
+
+    def texts(self) -> AsyncGenerator[str, None]: ...
+
+
+class Piped:
+    """Standard input that is no terminal: a line is a turn."""
+
+    def __init__(self) -> None:
+        self.edited = ""
+
+    async def texts(self) -> AsyncGenerator[str, None]:
+        async for text in joined(piped_lines()):
+            yield text
+
+
+async def piped_lines() -> AsyncGenerator[str, None]:
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        yield line
+
+
+async def ask_once(session: Session, question: str) -> bool:
+    """One question and its answer; False when it was stopped before its end."""
+    talk = session.talk.with_question(with_files(question, tuple(session.files)))
+    screen = None if session.as_json else Screen(reasoning=session.reasoning)
+    try:
+        _, events = await hear(session.partner, talk, screen.show if screen else quiet)
+    finally:
+        if screen:
+            screen.finish()
+    if session.as_json:
+        print(msgspec.json.format(msgspec.json.encode(answer_form(events))).decode())
+    return any(isinstance(event, TurnEnded) for event in events)
+
+
+async def converse(session: Session, source: Input) -> None:
+    """Turn after turn until the input ends or /quit. An answer that fails does not end the conversation."""
+    replaces = False
+    async with aclosing(source.texts()) as texts:
+        async for text in texts:
+            try:
+                if replaces and command_of(text) is None:
+                    await session.again(question_of(text))
+                else:
+                    await act(session, text)
+                replaces = False
+            except Edit as edit:
+                source.edited, replaces = str(edit), True
+            except Leave:
+                return
+            except AntiphonError as error:
+                print_error(error, as_json=session.as_json)
+
+
+async def act(session: Session, text: str) -> None:
+    """A command, or a question to the model; nothing for an empty line."""
+    command = command_of(text)
+    if command is not None:
+        word, rest = command
+        await command_named(word).run(session, rest)
+    elif question := question_of(text):
+        await session.ask(question)
