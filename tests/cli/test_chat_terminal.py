@@ -225,9 +225,9 @@ REFUSED = {
     "/load": "needs a file's name",
     "/load {home}/gone.json": "No such file",
     "/load {home}/confi.toml": "config.toml",
-    "/load {home}/config.toml": "no form of a conversation",
+    "/load {home}/prose.txt": "no form of a conversation",
     "/load {home}/broken.json": "broken.json",
-    "/load {home}/picture.json": "text only",
+    "/load {home}/picture.json": "image_url",
     "/load {home}": "Is a directory",
     "/save": "needs a file's name",
     "/save {home}/x.json": "nothing to save",
@@ -252,25 +252,40 @@ REFUSED = {
 def test_what_cannot_be_done_is_said_in_words_and_the_conversation_goes_on(home: Path) -> None:
     (home / "broken.json").write_text('{"messages": [')
     (home / "list.json").write_text("[]")
+    (home / "prose.txt").write_text("Once upon a time.")
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     (home / "picture.json").write_text(json.dumps([{"role": "user", "content": [picture]}]))
     (home / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
     (home / "latin.txt").write_bytes("Größe".encode("latin-1"))
     (home / "long.txt").write_bytes(b"x" * (2**20 + 1))
-    for line, words in REFUSED.items():
-        out, errors = piped(home, line.format(home=home), "Hello")
-        assert out == "Bonjour.\n", line
-        assert words in errors, (line, errors)
-        assert "Traceback" not in errors, line
+    out, errors = piped(home, *(line.format(home=home) for line in REFUSED), "Hello")
+    assert out == "Bonjour.\n"
+    assert errors.count("error: ") == len(REFUSED)
+    reports = errors.split("error: ")[1:]
+    for (line, words), report in zip(REFUSED.items(), reports, strict=True):
+        assert words in report, line
+    assert "Traceback" not in errors
 
 
 def test_a_question_is_undone_edited_and_asked_with_other_settings(home: Path) -> None:
-    lines = ("One", "Two", "/undo", "/edit Three", "/set max_tokens 5", "/model other", "Four", "/raw")
+    saved = home / "talk.ocml"
+    lines = (
+        "One",
+        "Two",
+        "/undo",
+        "/edit Three",
+        "/set max_tokens 5",
+        "/model other",
+        "Four",
+        f"/save {saved}",
+        "/raw",
+    )
     out, errors = piped(home, *lines)
     assert "without 'Two'" in errors
     assert "One" not in out
     assert "<|im_start|>user\nThree<|im_end|>" in out
     assert out.rstrip().endswith("<|im_start|>user\nFour<|im_end|>\n<|im_start|>assistant\nGuten<|im_end|>")
+    assert [one.text for one in read(saved.read_bytes()).messages if one.role == "user"] == ["Three", "Four"]
 
 
 def test_files_go_with_one_question_and_none_of_them_closes_its_fence(home: Path) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from antiphon.cli.streams import near_file, output
 from antiphon.cli.transcript import is_chat_request, read_transcript, transcript_json
-from antiphon.conversation import Conversation, End, Message, OpaquePart, ResponseFormat
+from antiphon.conversation import Conversation, OpaquePart, ResponseFormat
 from antiphon.conversion.convert import source_named
 from antiphon.conversion.detect import detect
 from antiphon.conversion.transcripts import TranscriptTarget
 from antiphon.errors import ConfigError, ParseError, RequestError
 from antiphon.grammar import check_schema
+
+from .talk import ended
 
 MOST_TEXT = 1 << 20
 """Bytes of a file that goes with a question."""
@@ -152,11 +154,6 @@ def is_own_or_chat(content: bytes) -> bool:
     messages = source if isinstance(source, list) else source.get("messages") if isinstance(source, dict) else None
     own = isinstance(messages, list) and any(isinstance(one, dict) and "text" in one for one in messages)
     return own or is_chat_request({"messages": messages})
-
-
-def ended(message: Message) -> Message:
-    """A message that was cut ends where it was cut: a question follows it."""
-    return replace(message, end=End.END) if message.end is End.NONE else message
 
 
 def schema_format(text: str) -> ResponseFormat:

@@ -117,7 +117,12 @@ async def hear(partner: Partner, talk: Talk, show: Show) -> tuple[Talk, list[Rou
         await asyncio.wait([listening])
     if not listening.cancelled():
         listening.result()
-    return talk.answered(*messages_of(heard)), heard
+    return talk.answered(*map(ended, messages_of(heard))), heard
+
+
+def ended(message: Message) -> Message:
+    """A message that was cut ends where it was cut: a question follows it."""
+    return replace(message, end=End.END) if message.end is End.NONE else message
 
 
 async def listen(partner: Partner, talk: Talk, heard: list[RoundEvent], show: Show) -> None:
