@@ -14,6 +14,7 @@ from typer._completion_classes import completion_init
 from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, RequestError
 
 from .completions import line_to_complete
+from .flags import PlainCommand, PlainGroup
 
 COMMANDS = {
     "serve": "Serve models over an OpenAI-compatible HTTP API.",
@@ -58,6 +59,9 @@ def run(arguments: Sequence[str]) -> int:
     completing = line_to_complete()
     requested = next((word for word in completing or arguments if not word.startswith("-")), None)
     try:
+        if not arguments and completing is None:
+            import_module("antiphon.cli.next_steps").print_next_steps()
+            return OK
         app = build_app(requested)
         gc.enable()
         if completing is not None:
@@ -80,14 +84,17 @@ def build_app(requested: str | None) -> typer.Typer:
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        cls=PlainGroup,
     )
     app.callback()(version_option)
     for name, summary in COMMANDS.items():
         command = import_module(f"antiphon.cli.{name}").command if name == requested else unloaded
         if isinstance(command, typer.Typer):
+            for action in command.registered_commands:
+                action.cls = PlainCommand
             app.add_typer(command, name=name, help=summary)
         else:
-            app.command(name, help=summary)(command)
+            app.command(name, help=summary, cls=PlainCommand)(command)
     return app
 
 
@@ -117,7 +124,7 @@ def unloaded() -> None:
     """A placeholder for a command that is not the one called."""
 
 
-def version_option(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+def version_option(version: bool = typer.Option(False, "--version", help="Show version and exit.")) -> None:
     """`antiphon --version` alone never comes here; this is for the help, and for a version among other words."""
 
 

@@ -17,11 +17,14 @@ from antiphon.library.app import assembled
 
 from .options import (
     ConfigOption,
+    ContextOption,
     FormatOption,
     JsonOption,
     McpOption,
     ModelOption,
+    SlotsOption,
     TemplateOption,
+    ThreadsOption,
     ToolsOption,
     actions,
     configure,
@@ -41,9 +44,9 @@ def run_batch(
     model: ModelOption = None,
     format: FormatOption = None,
     chat_template: TemplateOption = None,
-    context: Annotated[int | None, typer.Option(help="Tokens that prompt and answer may have together.")] = None,
-    slots: Annotated[int | None, typer.Option(help="Answers that are made at once.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Of the engine; 0: as many as help.")] = None,
+    context: ContextOption = None,
+    slots: SlotsOption = None,
+    threads: ThreadsOption = None,
     tools: ToolsOption = None,
     mcp: McpOption = None,
     in_file_order: Annotated[

@@ -6,7 +6,6 @@ import asyncio
 import sys
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +16,20 @@ from antiphon.catalog.toolbox import tool_settings
 from antiphon.config import Config, find_entry
 from antiphon.conversation import ReasoningEffort
 
+from .chat_options import (
+    EffortOption,
+    ExposeReasoningOption,
+    FileOption,
+    HistoryOption,
+    LoadOption,
+    MaxTokensOption,
+    SchemaOption,
+    SeedOption,
+    SystemOption,
+    TemperatureOption,
+    ToolChoiceOption,
+    TopPOption,
+)
 from .mcp_host import at_terminal
 from .options import (
     ConfigOption,
@@ -28,7 +41,6 @@ from .options import (
     ToolsOption,
     configure,
 )
-from .panels import ANSWERS, CONVERSATION, TOOLS
 from .pull import pull_missing
 from .talking.commands import COMMANDS, SETTINGS, tool_words
 from .talking.converse import Input, Piped, ask_once, converse
@@ -47,49 +59,20 @@ def command(
     model: ModelOption = None,
     format: FormatOption = None,
     chat_template: TemplateOption = None,
-    system: Annotated[str | None, typer.Option(help="The system message.", rich_help_panel=CONVERSATION)] = None,
-    file: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--file", "-f", help="A text file that goes with the first question.", rich_help_panel=CONVERSATION
-        ),
-    ] = None,
-    load: Annotated[
-        Path | None, typer.Option("--load", help="Go on with this conversation.", rich_help_panel=CONVERSATION)
-    ] = None,
-    history: Annotated[
-        bool,
-        typer.Option(
-            "--history/--no-history", help="Remember what is typed for the next time.", rich_help_panel=CONVERSATION
-        ),
-    ] = True,
-    temperature: Annotated[
-        float | None, typer.Option(help="0 is greedy; default: the model's own.", rich_help_panel=ANSWERS)
-    ] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="The share of the likeliest tokens.", rich_help_panel=ANSWERS)
-    ] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="The longest answer.", rich_help_panel=ANSWERS)] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="The same seed gives the same answer.", rich_help_panel=ANSWERS)
-    ] = None,
-    effort: Annotated[
-        ReasoningEffort | None, typer.Option(help="How much a model that reasons is to.", rich_help_panel=ANSWERS)
-    ] = None,
-    schema: Annotated[
-        str | None, typer.Option(help="Answers are JSON of this JSON Schema (a file).", rich_help_panel=ANSWERS)
-    ] = None,
-    expose_reasoning: Annotated[
-        bool | None, typer.Option("--expose-reasoning", help="Show the model's reasoning.", rich_help_panel=ANSWERS)
-    ] = None,
+    system: SystemOption = None,
+    file: FileOption = None,
+    load: LoadOption = None,
+    history: HistoryOption = True,
+    temperature: TemperatureOption = None,
+    top_p: TopPOption = None,
+    max_tokens: MaxTokensOption = None,
+    seed: SeedOption = None,
+    effort: EffortOption = None,
+    schema: SchemaOption = None,
+    expose_reasoning: ExposeReasoningOption = None,
     tools: ToolsOption = None,
     mcp: McpOption = None,
-    tool_choice: Annotated[
-        str | None,
-        typer.Option(
-            help="auto, none, required, or the tool to call once, by its qualified name.", rich_help_panel=TOOLS
-        ),
-    ] = None,
+    tool_choice: ToolChoiceOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -10,39 +10,103 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from . import panels
 from .choices import Dialect, Types
 from .completions import format_names, model_names
 
 if TYPE_CHECKING:
     from antiphon.config import LoadedConfig
 
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="Another configuration file.", dir_okay=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="Another configuration file.", dir_okay=False, rich_help_panel=panels.OUTPUT),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=panels.OUTPUT)]
 ModelOption = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="A model's name, alias, GGUF path or hf: source.", autocompletion=model_names),
+    typer.Option(
+        "--model",
+        "-m",
+        help="A model's name, alias, GGUF path or hf: source.",
+        show_default="the configuration's: smollm2",
+        autocompletion=model_names,
+        rich_help_panel=panels.MODEL,
+    ),
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", help="The format to speak, instead of the model's own.", autocompletion=format_names),
+    typer.Option(
+        "--format",
+        help="The format to speak, instead of the model's own.",
+        autocompletion=format_names,
+        rich_help_panel=panels.MODEL,
+    ),
 ]
 TemplateOption = Annotated[
-    str | None, typer.Option("--chat-template", help="A chat template of your own: a .py, .json or .jinja file.")
+    str | None,
+    typer.Option(
+        "--chat-template",
+        help="A chat template of your own: a .py, .json or .jinja file.",
+        rich_help_panel=panels.MODEL,
+    ),
 ]
-DialectOption = Annotated[Dialect | None, typer.Option(help="Harmony's dialect; a when none is named.")]
-TypesOption = Annotated[Types | None, typer.Option(help="How Harmony writes the types of tools.")]
+DialectOption = Annotated[Dialect | None, typer.Option(help="Harmony's dialect.", show_default="a")]
+TypesOption = Annotated[
+    Types | None, typer.Option(help="How Harmony writes the types of tools.", show_default="reference")
+]
 
 PlaygroundOption = Annotated[
-    bool | None, typer.Option("--playground/--no-playground", help="A page for browsers, at / and /playground.")
+    bool | None,
+    typer.Option(
+        "--playground/--no-playground",
+        help="A page for browsers, at / and /playground.",
+        show_default="--playground",
+        rich_help_panel=panels.NETWORK,
+    ),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option(help="Processes that answer at the one port, over one engine.", min=1)
+    int | None,
+    typer.Option(
+        help="Processes that answer at the one port, over one engine.",
+        min=1,
+        show_default="1",
+        rich_help_panel=panels.ENGINE,
+    ),
 ]
 ToolsOption = Annotated[
-    str | None, typer.Option("--tools", help="Tools that run here: browser, python, or Python files; with commas.")
+    str | None,
+    typer.Option(
+        "--tools",
+        help="Tools that run here: browser, python, or Python files; with commas.",
+        show_default="none",
+        rich_help_panel=panels.TOOLS,
+    ),
 ]
 McpOption = Annotated[
-    str | None, typer.Option("--mcp", help="MCP servers whose tools run here: the JSON file that MCP clients share.")
+    str | None,
+    typer.Option(
+        "--mcp",
+        help="MCP servers whose tools run here: the JSON file that MCP clients share.",
+        rich_help_panel=panels.TOOLS,
+    ),
+]
+ContextOption = Annotated[
+    int | None,
+    typer.Option(
+        "--context",
+        "--ctx-size",
+        help="Tokens that prompt and answer may have together.",
+        show_default="the model's own, 4096 where nobody says",
+        rich_help_panel=panels.ENGINE,
+    ),
+]
+SlotsOption = Annotated[
+    int | None,
+    typer.Option("--slots", "--parallel", help="Answers that are made at once.", rich_help_panel=panels.ENGINE),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(help="Threads of the engine; 0: as many as help.", show_default="0", rich_help_panel=panels.ENGINE),
 ]
 
 

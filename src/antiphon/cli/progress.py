@@ -1,28 +1,84 @@
-"""A bar on a terminal for whatever takes its time: bytes done, of how many, how fast."""
+"""A bar on a terminal for whatever takes its time: bytes done, of how many, how fast, and how long it will take."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
     from antiphon.models.sources import Progress
+
+PATIENCE = 1.0
+"""Seconds that work may take without a bar."""
+
+
+class LazyBar:
+    """A bar that is there once the work has taken ``patience`` seconds; ``name`` is what is worked on.
+
+    ``stages``: what is done with it, one after the other. The next has begun when the bytes that are done are fewer
+    than before.
+    """
+
+    def __init__(self, name: str, size: int | None, patience: float, stages: tuple[str, ...]) -> None:
+        self._name, self._size, self._stages = name, size, stages
+        self._due = time.monotonic() + patience
+        self._done, self._stage = 0, 0
+        self._bar: Bar | None = None
+
+    def update(self, done: int, total: int | None) -> None:
+        if done < self._done and self._stage + 1 < len(self._stages):
+            self._stage += 1
+            self._size = None
+        self._done = done
+        if self._bar is None and time.monotonic() >= self._due:
+            self._bar = opened_bar()
+            self._bar.start()
+            self._bar.add_task("")
+        if self._bar is not None:
+            words = f"{self._stages[self._stage]} {self._name}".strip()
+            self._bar.update(self._bar.task_ids[0], description=words, completed=done, total=total or self._size)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
 
 
 @contextmanager
-def progress_bar(name: str, size: int | None) -> Iterator[Progress]:
-    """A bar on a terminal, nothing elsewhere."""
+def progress_bar(
+    name: str, size: int | None, *, patience: float = PATIENCE, stages: tuple[str, ...] = ("",)
+) -> Iterator[Progress]:
+    """A bar on a terminal for work that takes longer than ``patience`` seconds; nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
-    # Rich takes longer to import than a pull that finds its model takes.
+    bar = LazyBar(name, size, patience, stages)
+    try:
+        yield bar.update
+    finally:
+        bar.close()
+
+
+def opened_bar() -> Bar:
+    """What is printed to a terminal meanwhile stands above it; what goes to a file or a pipe goes there."""
+    # Rich takes longer to import than most commands take to run.
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
     from rich.progress import Progress as Bar
 
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=size)
-        yield lambda done, total: bar.update(task, completed=done, total=total or size)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn(),
+        TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    return Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,11 +10,14 @@ from typing import Annotated
 import typer
 
 from antiphon.config import Config, ModelEntry, find_entry
+from antiphon.errors import ModelError, NotFoundError
+from antiphon.models.sources import FileSource, parse_source
 from antiphon.models.store import InstalledModel, ModelStore
 
 from .completions import model_names
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
 from .progress import progress_bar
+from .streams import near_file
 
 
 def command(
@@ -38,16 +42,41 @@ def command(
 
 def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:
     """Fetches one model and shows how far it is, on stderr."""
-    with progress_bar(name, entry.size) as progress:
+    stages = ("copy",) if entry.source and isinstance(parse_source(entry.source), FileSource) else ("download", "copy")
+    with progress_bar(name, entry.size, patience=0.0, stages=stages) as progress:
         return store.pull(
             name, entry, progress, waiting=lambda: print(f"waiting: another process pulls {name}", file=sys.stderr)
         )
 
 
 def pull_missing(config: Config) -> None:
-    """Fetches the default model when the catalog knows where from and it is not here."""
-    name, entry = find_entry(config.model, config.entries)
+    """Fetches the default model when the catalog knows where from and it is not here.
+
+    Raises `NotFoundError` for an unknown name, `ModelError` for a path of no GGUF file, and what `pull` raises.
+    """
+    try:
+        name, entry = find_entry(config.model, config.entries)
+    except NotFoundError:
+        if os.sep in config.model:
+            check_file(Path(config.model).expanduser())
+        raise
     store = ModelStore(Path(config.store.folder))
     if entry.engine.needs_file and entry.source and store.path(name, entry) is None:
+        source = parse_source(entry.source)
+        if isinstance(source, FileSource):
+            check_file(source.path)
         print(f"fetching {name} ({megabytes(entry.size) or entry.source}) once", file=sys.stderr)
         pull(store, name, entry)
+
+
+def check_file(path: Path) -> None:
+    """Raises `ModelError` for a path of no GGUF file, with the names beside it."""
+    if path.is_dir():
+        files = sorted(str(file) for file in path.glob("*.gguf"))[:5]
+        hint = f"Name a GGUF file in it: {', '.join(files)}." if files else "There is no GGUF file in it."
+        raise ModelError(f"{path} is a folder", code="not_gguf", hint=hint)
+    if not path.exists():
+        hint = near_file(path) or "`antiphon models` lists the names of models; hf:OWNER/REPO/FILE.gguf is fetched."
+        raise ModelError(f"there is no file {path}", code="model_not_fetched", hint=hint)
+    if path.suffix != ".gguf":
+        raise ModelError(f"{path} is not called *.gguf", code="not_gguf", hint="A model is one GGUF file, or a name.")

@@ -12,6 +12,9 @@ from antiphon.errors import ConfigError, ParseError, Position
 from antiphon.formats import Format
 from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer
 
+from .progress import progress_bar
+from .streams import length, near_file
+
 CHUNK = 1 << 16
 HEAD = 24
 """So many characters of the input decide whether it is ids, and whether it is a transcript."""
@@ -30,10 +33,19 @@ def texts(file: Path) -> Iterator[str]:
 
 def _chunks(file: Path) -> Iterator[bytes]:
     try:
-        with open(0, "rb", closefd=False) if str(file) == "-" else file.open("rb") as source:
-            yield from iter(lambda: source.read1(CHUNK), b"")  # as much as is there
+        with (
+            open(0, "rb", closefd=False) if str(file) == "-" else file.open("rb") as source,
+            progress_bar(file.name, length(file)) as progress,
+        ):
+            done = 0
+            while chunk := source.read1(CHUNK):  # as much as is there
+                yield chunk
+                done += len(chunk)
+                progress(done, None)
     except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}", code="unreadable_input") from None
+        raise ConfigError(
+            f"cannot read {file}: {error.strerror}", code="unreadable_input", hint=near_file(file)
+        ) from None
 
 
 def holds_ids(source: Iterator[str]) -> tuple[bool, Iterator[str]]:

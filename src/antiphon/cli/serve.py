@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Annotated
-
-import typer
+from pathlib import Path
 
 from antiphon.config import Config, find_entry
-from antiphon.http.server.server import bound, on_loop, serving
+from antiphon.http.gate.keys import KeyFile
+from antiphon.http.server.server import bound, is_loopback, on_loop, serving
 from antiphon.http.tls import certificate
 from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up
@@ -19,58 +18,62 @@ from antiphon.workers.supervisor import Announce, supervise
 
 from .options import (
     ConfigOption,
+    ContextOption,
     FormatOption,
     JsonOption,
     McpOption,
     ModelOption,
     PlaygroundOption,
+    SlotsOption,
     TemplateOption,
+    ThreadsOption,
     ToolsOption,
     WorkersOption,
     configure,
     print_json,
 )
+from .ports import check_free
 from .pull import pull_missing
 from .running import registered
+from .serve_options import (
+    AccessLogOption,
+    DialectOption,
+    ExposeReasoningOption,
+    HostOption,
+    LogFormOption,
+    OllamaOption,
+    OriginsOption,
+    PortOption,
+    StrictSeedOption,
+    TlsCertOption,
+    TlsKeyOption,
+    WithoutKeysOption,
+)
 
 
 def command(
     model: ModelOption = None,
-    host: Annotated[str | None, typer.Option(help="Where to listen; loopback by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="0 takes a free one.")] = None,
+    host: HostOption = None,
+    port: PortOption = None,
     format: FormatOption = None,
     chat_template: TemplateOption = None,
-    context: Annotated[int | None, typer.Option(help="Tokens that prompt and answer may have together.")] = None,
-    slots: Annotated[int | None, typer.Option(help="Answers that are made at once.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Of the engine; 0: as many as help.")] = None,
-    without_keys: Annotated[
-        bool | None, typer.Option("--without-keys", help="Listen beyond this machine though there are no API keys.")
-    ] = None,
-    tls_cert: Annotated[str | None, typer.Option(help="Serve HTTPS with this certificate (PEM).")] = None,
-    tls_key: Annotated[str | None, typer.Option(help="The certificate's key (PEM).")] = None,
-    origins: Annotated[
-        str | None, typer.Option(help="Web pages that may call from a browser, between commas; * is all.")
-    ] = None,
-    expose_reasoning: Annotated[
-        bool | None, typer.Option("--expose-reasoning", help="Clients see the model's reasoning.")
-    ] = None,
-    ollama: Annotated[
-        bool | None, typer.Option("--ollama", help="Listen at 127.0.0.1:11434 too, where Ollama's clients look.")
-    ] = None,
+    context: ContextOption = None,
+    slots: SlotsOption = None,
+    threads: ThreadsOption = None,
+    without_keys: WithoutKeysOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
+    origins: OriginsOption = None,
+    expose_reasoning: ExposeReasoningOption = None,
+    ollama: OllamaOption = None,
     workers: WorkersOption = None,
     playground: PlaygroundOption = None,
     tools: ToolsOption = None,
     mcp: McpOption = None,
-    dialect: Annotated[
-        str | None, typer.Option(help="What the plain routes speak: openai, databricks, mindie or lmdeploy.")
-    ] = None,
-    strict_seed: Annotated[
-        bool | None, typer.Option("--strict-seed", help="Restrict every dialect to the letter of its document.")
-    ] = None,
-    access_log: Annotated[
-        bool | None, typer.Option("--access-log/--no-access-log", help="A line a request, without content.")
-    ] = None,
-    log_form: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    dialect: DialectOption = None,
+    strict_seed: StrictSeedOption = None,
+    access_log: AccessLogOption = None,
+    log_form: LogFormOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -86,6 +89,8 @@ def command(
         log__access=access_log, log__form=log_form,
     )  # fmt: skip
     loaded = read()
+    if loaded.config.server.port:
+        check_free(loaded.config.server.host, loaded.config.server.port)  # before a model is fetched and loaded
     pull_missing(loaded.config)
     set_up(loaded.config)
     with registered(loaded.config, partial(announce_to, loaded.config, as_json=json)) as announce:
@@ -117,29 +122,39 @@ async def run(config: Config, read: Callable[[], Config], announce: Announce) ->
 
 def announce_to(config: Config, url: str, also: str | None, described: Sequence[str], *, as_json: bool) -> None:
     """Says where the server listens, to people or to programs."""
-    name, _ = find_entry(config.model, config.entries)
+    name, entry = find_entry(config.model, config.entries)
     if as_json:
         print_json({"url": url, "model": name} | ({"ollama": also} if also else {}))
-    else:
-        greet(url, name, described, also, page=config.server.playground)
-
-
-def greet(url: str, model: str, described: Sequence[str], also: str | None = None, *, page: bool = False) -> None:
-    """What to do with a server that listens, ``also`` for Ollama's clients, and what its model got from where."""
-    print(f"antiphon {__version__} serves {model} at {url}/v1  (Ctrl-C stops)\n\nTry:\n{curl_line(url, model)}\n")
-    if page:
-        print(f"In a browser: {url}\n")
-    if also is not None:
-        print(f"For Ollama's clients: {also}\n")
+        return
+    keys = bool(KeyFile(Path(config.server.keys)).read())
+    print(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
+    print(f"Try:\n{curl_line(url, name, keys=keys)}\n")
+    print("\n".join(places(config, url, also, keys=keys)) + "\n")
     if described:
-        print(f"{model} (antiphon config --explain KEY says more):")
+        print(f"{name}, by the engine {entry.engine.kind} (antiphon config --explain KEY says more):")
         print("".join(f"  {line}\n" for line in described))
     sys.stdout.flush()
 
 
-def curl_line(url: str, model: str) -> str:
+def places(config: Config, url: str, also: str | None, *, keys: bool) -> Iterator[str]:
+    """What answers where, and who may ask: a line each."""
+    if config.server.playground:
+        yield f"playground  {url}"
+    yield f"API         {url}/v1, described in {url}/openapi.json"
+    yield f"health      {url}/health, metrics {url}/metrics"
+    if also is not None:
+        yield f"Ollama      {also}, for its clients"
+    tools = [*filter(None, [config.tools.names, config.tools.mcp])]
+    yield f"tools       {', '.join(tools)}" if tools else "tools       none (--tools browser, --mcp FILE)"
+    open_to = "this machine" if is_loopback(config.server.host) else "everybody who reaches it"
+    yield "keys        needed: antiphon keys list" if keys else f"keys        none: open to {open_to}"
+
+
+def curl_line(url: str, model: str, *, keys: bool) -> str:
+    """A request that works as it stands, but for the key where one is needed."""
     question = '{"role": "user", "content": "What is the capital of France?"}'
+    key = "    -H 'authorization: Bearer YOUR_KEY' \\\n" if keys else ""
     return (
-        f"  curl {url}/v1/chat/completions -H 'content-type: application/json' \\\n"
+        f"  curl {url}/v1/chat/completions -H 'content-type: application/json' \\\n{key}"
         f'    -d \'{{"model": "{model}", "messages": [{question}]}}\''
     )

@@ -254,7 +254,7 @@ CONFIGURATION = {
     "keys_missing": error(500, "Other machines can reach the server's address, and it has no API keys.", ConfigError),
     "server_unreachable": error(500, "Nothing answers at the address of the server to be measured.", EngineError),
     "client_settings": error(500, "A client's settings file cannot be read, or the client has none.", ConfigError),
-    "port_taken": error(500, "The port for Ollama's clients is taken, or may not be used.", ConfigError),
+    "port_taken": error(500, "A port is taken, or may not be used.", ConfigError),
     "log_file": error(500, "The file of the log cannot be written.", ConfigError),
     "format_exists": error(500, "A format that was handed in has the name of a built-in one.", ConfigError),
     "plugin_ambiguous": error(500, "Two installed packages publish a plugin of one name.", ConfigError),

@@ -75,9 +75,7 @@ class Screen:
                 self._status.end()
                 self._part = self._begun(message)
             case TextDelta(text):
-                self._first = self._first or time.perf_counter()
-                if self._part is not None:
-                    self._part.write(text)
+                self._write(text)
             case MessageEnded():
                 self._close()
             case ToolStarted(call):
@@ -88,10 +86,9 @@ class Screen:
             case TurnEnded():
                 self._status.end()
                 self._ended(event)
-            case Incident(code):
-                if code == "tool_rounds_exceeded":
-                    self._note("stopped: the model went on calling tools")
-            case ToolCancelled():
+            case Incident("tool_rounds_exceeded"):
+                self._note("stopped: the model went on calling tools")
+            case Incident() | ToolCancelled():
                 pass
             case _:
                 assert_never(event)
@@ -120,6 +117,11 @@ class Screen:
         self._status.end()
         if self._terminal:
             aside(f"thinking {seconds:.1f} s, {tokens} tokens (hidden)")
+
+    def _write(self, text: str) -> None:
+        self._first = self._first or time.perf_counter()
+        if self._part is not None:
+            self._part.write(text)
 
     def _close(self) -> None:
         if self._part is not None:

@@ -1,0 +1,74 @@
+"""What `antiphon` alone prints: what to do next on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+from antiphon.config import Config, find_entry
+from antiphon.errors import AntiphonError
+from antiphon.models.store import ModelStore
+
+from .options import configure, megabytes
+
+PATIENCE = 0.5
+"""Seconds for a server of this machine to answer."""
+QUESTION = 'antiphon chat "What is the capital of France?"'
+WIDTH = 50
+"""Characters of a command, before what it does."""
+
+
+def print_next_steps() -> None:
+    """A few lines, by what is here and what runs; a configuration that cannot be used is said in words as well."""
+    print("Antiphon: the conversation layer for language models.\n")
+    try:
+        steps = list(steps_of(configure().config))
+    except AntiphonError as error:
+        steps = [("antiphon doctor", f"the configuration cannot be used: {error}")]
+    for command, does in [*steps, ("antiphon --help", "all commands")]:
+        print(f"  {command:{WIDTH}} {does}")
+
+
+def steps_of(config: Config) -> Iterator[tuple[str, str]]:
+    """Commands, and what each does."""
+    name, entry = find_entry(config.model, config.entries)
+    here = not entry.engine.needs_file or ModelStore(Path(config.store.folder)).path(name, entry) is not None
+    if not here:
+        yield QUESTION, f"the first answer; fetches {name} ({megabytes(entry.size) or entry.source}) once"
+        return
+    url = running(config)
+    if url is not None:
+        yield f"curl {url}/v1/models", "a server runs here already: its models"
+        if config.server.playground:
+            yield f"open {url}", "its playground, in a browser"
+    yield QUESTION, f"one answer of {name}"
+    yield "antiphon chat", "a conversation in the terminal"
+    if url is None:
+        yield "antiphon serve", f"the API and the playground at {address(config)}"
+    yield "antiphon doctor", "checks this machine"
+
+
+def address(config: Config) -> str:
+    """Where the server of this configuration listens."""
+    server = config.server
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(server.host, server.host)  # noqa: S104 - compared
+    return f"http{'s' if server.tls_cert else ''}://{host}:{server.port}"
+
+
+def running(config: Config) -> str | None:
+    """The URL of a server of ours at the usual port; None where there is none. One with TLS is not asked."""
+    url = address(config)
+    if url.startswith("https"):
+        return None
+    connection = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
+    try:
+        connection.request("GET", "/version")
+        answer = connection.getresponse()
+        known = json.loads(answer.read(4096)) if answer.status == 200 else None
+    except (OSError, HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+    return url if isinstance(known, dict) and set(known) == {"version"} else None
