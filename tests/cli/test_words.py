@@ -1,0 +1,157 @@
+"""What a newcomer gets wrong is said in one line with a hint, and ends with the exit code that the manual gives."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from kit.program import antiphon, environment, in_process, serving
+from kit.terminal import at_terminal, typed
+
+CONFIG = """
+model = "demo"
+[models.demo]
+engine = "scripted"
+format = "chatml"
+reply = "Paris."
+"""
+ENGINE = """
+[models.odd]
+engine = "vlm"
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "config.toml").write_text(CONFIG)
+    (tmp_path / "story.gguf").write_bytes(b"no model at all" * 10)
+    (tmp_path / "note.txt").write_text("Once upon a time.")
+    return tmp_path
+
+
+WRONG = {
+    "chat -m {home}/stroy.gguf Hi": (3, "there is no file {home}/stroy.gguf", "Did you mean {home}/story.gguf?"),
+    "serve --port 0 -m {home}/gone/gone.gguf": (3, "there is no file", "antiphon models"),
+    "chat -m {home}/story.gguf Hi": (3, "is not a GGUF file", "first bytes"),
+    "chat -m {home}/note.txt Hi": (3, "is not called *.gguf", "one GGUF file"),
+    "chat -m {home} Hi": (3, "is a folder", "story.gguf"),
+    "chat -m demon Hi": (2, "unknown model 'demon'", "Did you mean demo"),
+    "chat --format chatm Hi": (2, "chatm", "chatml"),
+    "chat --file {home}/not.txt Hi": (2, "cannot read", "note.txt"),
+    "chat --load {home}/note.txt Hi": (1, "no form of a conversation", "note.txt"),
+    "chat --schema {home}/note.txt Hi": (2, "not JSON", ""),
+    "chat --tools brwser Hi": (2, "unknown tool 'brwser'", "browser"),
+    "chat --effort hgh Hi": (2, "hgh", "high"),
+    "chat --max-tokens 100000 Hi": (0, "", ""),
+    "serve --host 10.255.255.1 --without-keys": (2, "no address of this machine", "--host"),
+    "parse {home}/not.txt --from chatml": (2, "cannot read", "note.txt"),
+    "validate {home}/not.txt": (2, "cannot read", "note.txt"),
+    "convert {home}/note.txt --to harmony": (1, "no form of a conversation", "--from"),
+    "--config {home}/config.toml": (2, "No such option", "--help"),
+    "chatt": (2, "No such command 'chatt'", "chat"),
+    "serve --prot 1": (2, "--prot", "--port"),
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_mistake_is_said_in_words(line: str, home: Path) -> None:
+    code, message, hint = WRONG[line]
+    done = in_process(*line.format(home=home).split(), home=home)
+    assert done.returncode == code, done.stderr
+    assert message.format(home=home) in done.stderr
+    assert hint.format(home=home) in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("error: ") <= 1
+
+
+def test_an_engine_that_there_is_not_is_named_with_its_model_and_the_near_ones(home: Path) -> None:
+    (home / "config.toml").write_text(CONFIG + ENGINE)
+    done = in_process("chat", "Hi", home=home)
+    assert done.returncode == 2
+    assert all(word in done.stderr for word in ("odd", "'vlm'", "Did you mean vllm", "llama_cpp"))
+
+
+def test_a_port_that_is_taken_is_said_before_a_model_is_loaded_with_who_has_it_and_a_free_one(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = in_process("serve", "--port", str(port), home=home)
+    assert done.returncode == 2
+    assert f"port {port} of 127.0.0.1 is taken by " in done.stderr
+    assert "--port" in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_program_alone_says_what_to_do_next(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    new = antiphon(home=tmp_path_factory.mktemp("new"))
+    assert new.returncode == 0
+    assert "antiphon chat" in new.stdout
+    assert "fetches smollm2" in new.stdout
+    assert "antiphon serve" not in new.stdout
+    with serving(home) as (_, url):
+        port = url.rpartition(":")[2]
+        there = in_process(home=home, ANTIPHON_SERVER_PORT=port)
+    assert (there.returncode, url in there.stdout, "antiphon serve" in there.stdout) == (0, True, False)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = str(silent.getsockname()[1])
+        gone = in_process(home=home, ANTIPHON_SERVER_PORT=port)
+    assert (gone.returncode, "antiphon serve" in gone.stdout) == (0, True)
+    broken = in_process(home=home, ANTIPHON_SERVER_PORT="x")
+    assert (broken.returncode, "server.port" in broken.stdout) == (0, True)
+
+
+def test_the_line_that_a_server_with_keys_prints_has_a_place_for_one(home: Path) -> None:
+    assert in_process("keys", "add", "ada", home=home).returncode == 0
+    command = ("serve", "--port", "0")
+    with at_terminal(*command, environ=environment(home)) as terminal:
+        terminal.until("authorization: Bearer YOUR_KEY")
+        terminal.until("playground  http://127.0.0.1:")
+        terminal.until("keys        needed")
+
+
+@pytest.mark.parametrize(
+    ("alias", "value"),
+    [("--parallel", "2"), ("--ctx-size", "512"), ("--log-format", "json"), ("--cors-origins", "*"),
+     ("--strict-dialect", "")],
+)  # fmt: skip
+def test_other_programs_names_of_options_are_taken(alias: str, value: str, home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = in_process("serve", "--port", port, alias, *filter(None, [value]), home=home)
+    assert "is taken" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "chat", "parse", "pull", "models", "batch"])
+def test_help_shows_no_type_behind_a_flag(command: str, home: Path) -> None:
+    done = in_process(command, "--help", home=home, COLUMNS="200")
+    assert done.returncode == 0
+    assert "<bool>" not in done.stdout
+
+
+def test_a_file_that_is_pulled_has_a_labelled_bar_on_a_terminal_and_nothing_elsewhere(home: Path) -> None:
+    big = home / "big.gguf"
+    with big.open("wb") as file:
+        file.truncate(50_000_000)
+    with at_terminal("pull", str(big), environ=environment(home)) as terminal:
+        terminal.until("copy big")
+        assert terminal.ended() == 0
+    quiet = in_process("pull", str(big), "--json", home=home)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+
+
+def test_what_goes_to_a_file_goes_there_though_a_bar_is_on_the_terminal(home: Path) -> None:
+    out = home / "out.txt"
+    program = (
+        "from antiphon.cli.progress import progress_bar\n"
+        "with progress_bar('work', 10, patience=0) as bar:\n"
+        "    bar(1, None); print('to the file', flush=True); bar(2, None)\n"
+    )
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(program)} > {shlex.quote(str(out))}"
+    shown = typed(("sh", "-c", command), environment(home))
+    assert shown.returncode == 0
+    assert "work" in shown.screen
+    assert "to the file" not in shown.screen
+    assert out.read_text() == "to the file\n"
