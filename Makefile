@@ -28,9 +28,15 @@ setup: $(READY)  ## .venv with everything in it, pinned and checked by hash
 
 $(READY): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Antiphon needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make PYTHON=python3.12")'
-	$(PYTHON) -m venv .venv
-	$(INSTALL) --require-hashes -r requirements/dev.lock
-	$(INSTALL) --no-deps --no-build-isolation -e .
+	@echo "1 of 4: a virtual environment in .venv"
+	@$(PYTHON) -m venv .venv
+	@echo "2 of 4: $$(grep -c '==' requirements/dev.lock) packages, pinned and checked by hash; this takes about a minute"
+	@$(INSTALL) --require-hashes -r requirements/dev.lock
+	@echo "3 of 4: antiphon itself"
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@echo "4 of 4: what this machine can do (antiphon doctor)"
+	@$(BIN)/antiphon doctor || true
+	@echo "Next: make serve, or $(BIN)/antiphon"
 	@touch $@
 
 serve: setup     ## the default model behind an OpenAI-compatible API on 127.0.0.1:8080
