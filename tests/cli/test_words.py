@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import socket
 import sys
@@ -155,3 +156,15 @@ def test_what_goes_to_a_file_goes_there_though_a_bar_is_on_the_terminal(home: Pa
     assert "work" in shown.screen
     assert "to the file" not in shown.screen
     assert out.read_text() == "to the file\n"
+
+
+def test_a_batch_says_on_a_terminal_how_far_it_is(home: Path) -> None:
+    slow = '[models.slow]\nengine = "scripted"\nformat = "chatml"\nreply = "one two three four"\ndelay = 0.05\n'
+    (home / "config.toml").write_text(CONFIG + slow)
+    body = {"model": "slow", "messages": [{"role": "user", "content": "Hi"}]}
+    line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}
+    (home / "in.jsonl").write_text(json.dumps(line))
+    with at_terminal("batch", "run", f"{home}/in.jsonl", "-o", f"{home}/o.jsonl", environ=environment(home)) as shown:
+        shown.until("0 of 1 lines, 0 failed")
+        shown.until("completed 1")
+        assert shown.ended() == 0

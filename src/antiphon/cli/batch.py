@@ -31,6 +31,7 @@ from .options import (
     print_json,
 )
 from .pull import pull_missing
+from .waiting import waiting_for
 
 command = actions()
 
@@ -65,11 +66,18 @@ def run_batch(
     ).config  # fmt: skip
     pull_missing(loaded)
     tally = Tally()
-    on_loop(run(loaded, source, out, tally, by_prompt=not in_file_order))
+    with waiting_for(lambda: progress_of(tally)):
+        on_loop(run(loaded, source, out, tally, by_prompt=not in_file_order))
     report = msgspec.to_builtins(tally)
     print_json(report) if json else print(", ".join(f"{name} {count}" for name, count in report.items()))
     if tally.failed:
         raise typer.Exit(1)
+
+
+def progress_of(tally: Tally) -> str:
+    """How far the batch is, for people."""
+    done = tally.earlier + tally.completed + tally.failed
+    return f"{done} of {tally.total} lines, {tally.failed} failed" if tally.total else "loading"
 
 
 async def run(config: Config, source: Path, out: Path, tally: Tally, *, by_prompt: bool) -> None:

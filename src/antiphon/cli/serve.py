@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -93,7 +94,8 @@ def command(
         check_free(loaded.config.server.host, loaded.config.server.port)  # before a model is fetched and loaded
     pull_missing(loaded.config)
     set_up(loaded.config)
-    with registered(loaded.config, partial(announce_to, loaded.config, as_json=json)) as announce:
+    announced = partial(announce_to, loaded.config, as_json=json, began=time.monotonic())
+    with registered(loaded.config, announced) as announce:
         if loaded.config.server.workers > 1:
             on_loop(supervise(loaded, read, announce))
         else:
@@ -120,7 +122,9 @@ async def run(config: Config, read: Callable[[], Config], announce: Announce) ->
         )
 
 
-def announce_to(config: Config, url: str, also: str | None, described: Sequence[str], *, as_json: bool) -> None:
+def announce_to(
+    config: Config, url: str, also: str | None, described: Sequence[str], *, as_json: bool, began: float
+) -> None:
     """Says where the server listens, to people or to programs."""
     name, entry = find_entry(config.model, config.entries)
     if as_json:
@@ -130,6 +134,7 @@ def announce_to(config: Config, url: str, also: str | None, described: Sequence[
     print(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
     print(f"Try:\n{curl_line(url, name, keys=keys)}\n")
     print("\n".join(places(config, url, also, keys=keys)) + "\n")
+    print(f"Ready in {time.monotonic() - began:.1f} s.\n")
     if described:
         print(f"{name}, by the engine {entry.engine.kind} (antiphon config --explain KEY says more):")
         print("".join(f"  {line}\n" for line in described))

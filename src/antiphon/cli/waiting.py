@@ -6,7 +6,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -26,8 +26,8 @@ class StatusLine:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def begin(self, words: str, *, after: float = 0.3) -> None:
-        """Shows ``words`` once ``after`` seconds have passed, in place of what was shown before."""
+    def begin(self, words: str | Callable[[], str], *, after: float = 0.3) -> None:
+        """Shows ``words``, which may be others each time, once ``after`` seconds have passed; ends what was shown."""
         self.end()
         if self._visible:
             self._over.clear()
@@ -41,14 +41,15 @@ class StatusLine:
             self._thread.join()
             self._thread = None
 
-    def _draw(self, words: str, began: float, after: float) -> None:
+    def _draw(self, words: str | Callable[[], str], began: float, after: float) -> None:
         drawn = False
         wait = after
         while not self._over.wait(wait):
             seconds = time.monotonic() - began
             frame = FRAMES[int(seconds / PERIOD) % len(FRAMES)]
+            shown = words if isinstance(words, str) else words()
             room = max(1, shutil.get_terminal_size().columns - 12)
-            sys.stderr.write(f"{ERASE}\x1b[2m{frame} {words[:room]} {seconds:.1f} s\x1b[0m")
+            sys.stderr.write(f"{ERASE}\x1b[2m{frame} {shown[:room]} {seconds:.1f} s\x1b[0m")
             sys.stderr.flush()
             drawn, wait = True, PERIOD
         if drawn:
@@ -57,7 +58,7 @@ class StatusLine:
 
 
 @contextmanager
-def waiting_for(words: str) -> Iterator[None]:
+def waiting_for(words: str | Callable[[], str]) -> Iterator[None]:
     """Shows on a terminal that ``words`` are waited for while the block runs."""
     status = StatusLine()
     status.begin(words)
