@@ -222,3 +222,8 @@ def test_what_is_json_is_what_the_standard_library_says(text: str) -> None:
         assert not is_json(text)
     else:
         assert is_json(text)
+
+
+def test_a_role_that_is_misspelt_is_the_one_thing_that_is_wrong() -> None:
+    [finding] = validate(f"{HEADER}{USER}<|start|>assitant<|channel|>final<|message|>a<|return|>\n")
+    assert (finding.warning, "assitant" in finding.message) == (False, True)

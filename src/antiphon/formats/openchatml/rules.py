@@ -288,7 +288,7 @@ def _footer_findings(frame: Frame, is_call: bool) -> Iterable[Finding]:
     if is_call and end in (End.END, End.RETURN):
         hint = f"A call ends with {CALL} (§6)."
         return [Finding(E_HEADER, f"the call ends with <|{end}|>", footer.position(), hint)]
-    if end is End.RETURN and not _is_final(frame):
+    if end is End.RETURN and not _is_final(frame) and not frame.head.is_unknown:  # whose role is an error already
         return [Finding(E_HEADER, "<|return|> ends a message that is no final answer", footer.position(), warning=True)]
     return ()
 
