@@ -139,7 +139,12 @@ def test_a_file_that_is_pulled_has_a_labelled_bar_on_a_terminal_and_nothing_else
     with at_terminal("pull", str(big), environ=environment(home)) as terminal:
         terminal.until("copy big")
         assert terminal.ended() == 0
-    quiet = in_process("pull", str(big), "--json", home=home)
+        assert "left" in terminal.text
+    assert in_process("rm", "big", home=home).returncode == 0
+    with at_terminal("pull", str(big), "--json", environ=environment(home)) as terminal:
+        assert terminal.ended() == 0
+        assert "copy" not in terminal.text
+    quiet = in_process("pull", str(big), home=home)
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 

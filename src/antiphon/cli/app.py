@@ -15,6 +15,7 @@ from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError,
 
 from .completions import line_to_complete
 from .flags import PlainCommand, PlainGroup
+from .progress import QUIET
 
 COMMANDS = {
     "serve": "Serve models over an OpenAI-compatible HTTP API.",
@@ -56,6 +57,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Garbage is collected from where the command begins: `main` stops it for the imports.
     """
+    QUIET.set("--json" in arguments)
     completing = line_to_complete()
     requested = next((word for word in completing or arguments if not word.startswith("-")), None)
     try:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,8 +14,15 @@ if TYPE_CHECKING:
 
     from antiphon.models.sources import Progress
 
+QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+"""Whether a program reads what this one prints (``--json``), which then shows nobody how far it is."""
 PATIENCE = 1.0
 """Seconds that work may take without a bar."""
+
+
+def is_watched() -> bool:
+    """Whether a person sees how far the work is: on a terminal, and not where a program reads the results."""
+    return sys.stderr.isatty() and not QUIET.get()
 
 
 class LazyBar:
@@ -53,7 +61,7 @@ def progress_bar(
     name: str, size: int | None, *, patience: float = PATIENCE, stages: tuple[str, ...] = ("",)
 ) -> Iterator[Progress]:
     """A bar on a terminal for work that takes longer than ``patience`` seconds; nothing elsewhere."""
-    if not sys.stderr.isatty():
+    if not is_watched():
         yield lambda done, total: None
         return
     bar = LazyBar(name, size, patience, stages)

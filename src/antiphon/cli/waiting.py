@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from .progress import is_watched
+
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 PERIOD = 0.1
 ERASE = "\r\x1b[K"
@@ -22,7 +24,7 @@ class StatusLine:
     """
 
     def __init__(self) -> None:
-        self._visible = sys.stderr.isatty()
+        self._visible = is_watched()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
