@@ -20,11 +20,14 @@ from antiphon.http.gate.keys import Keyring
 from antiphon.http.gate.rates import Rates
 from antiphon.http.gate.shared_rates import SharedRates
 from antiphon.http.rules import Rules
-from antiphon.store import Key, Leases, MemoryStore, Record, SessionLimits, SqliteStore, Store
+from antiphon.store import Key, Leases, MemoryStore, Record, RunLimits, SessionLimits, SqliteStore, Store
 from antiphon.store.files import PART
 from kit.api import END, Got, app, exchange_bytes, ids, post_in_process, scripted
 from kit.batches import begin, ended, get, jsonl, line, outcome, upload
+from kit.responses import events_of
 from kit.waiting import until
+
+pytestmark = pytest.mark.one_process("has two servers of its own")
 
 SAY = ids(*["word "] * 30, END)
 SHORT = SessionLimits(lease=1.0)
@@ -197,6 +200,25 @@ async def test_pairs_of_a_completion_that_are_changed_at_both_servers_are_one_of
     found = [(await get(server, f"/v1/chat/completions/{id}")).json["metadata"] for server in servers]
     assert found[0] == found[1]
     assert found[0] in pairs
+
+
+async def test_a_background_response_that_is_not_recorded_is_known_at_the_other_server(stores: Sequence[Store]) -> None:
+    limits = SessionLimits(lease=1.0, runs=RunLimits("none"))
+    reply = scripted(ids(*["word "] * 60, END), delay=0.004)
+    one, other = (app(reply, store=store, session_limits=limits) for store in stores)
+    async with alive(one):
+        first = (await post_in_process(one, "/v1/responses", input="Hi", background=True)).json
+        assert (await get(other, f"/v1/responses/{first['id']}")).json["status"] in ("queued", "in_progress")
+        made = await exchange_bytes(other, f"/v1/responses/{first['id']}", b"", [], method="GET", query=b"stream=true")
+        assert events_of(made)[-1]["response"]["status"] == "completed"
+        second = (await post_in_process(one, "/v1/responses", input="Hi", background=True)).json
+        cancelled = await get(other, f"/v1/responses/{second['id']}/cancel", method="POST")
+        assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
+        third = (await post_in_process(one, "/v1/responses", input="Hi", background=True)).json
+        gone = await get(other, f"/v1/responses/{third['id']}", method="DELETE")
+        assert (gone.status, reply.running) == (200, 0)
+        assert (await get(one, f"/v1/responses/{third['id']}")).status == 404
+    await stores[1].aclose()
 
 
 # Files and batches

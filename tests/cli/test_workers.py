@@ -6,8 +6,9 @@ import json
 import signal
 import ssl
 from collections.abc import Iterator
-from http.client import IncompleteRead
+from http.client import HTTPResponse, IncompleteRead
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import psutil
@@ -176,6 +177,83 @@ def test_what_one_worker_stores_in_memory_another_finds(server: Workers) -> None
     assert found["output"] == made["output"]
     again = json.loads(other.send("/v1/responses", input="And?", previous_response_id=made["id"]).read())
     assert again["status"] == "completed"
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_response_of_a_worker_that_is_killed_goes_on_at_another_at_the_next_event(
+    tmp_path: Path, background: bool
+) -> None:
+    config = CONFIG.replace("delay = 0.04", "delay = 0.01").replace("it takes.", f"it takes. {'And on. ' * 20}")
+    with workers(tmp_path, f"{config}lease = 1.0\n") as server:
+        one, other = server.connect_to_each()
+        undisturbed = events_of(other.send("/v1/responses", input="Hi", stream=True))
+        made = one.send("/v1/responses", input="Hi", stream=True, background=background)
+        seen = [event_of(made) for _ in range(30)]
+        killed = server.worker_of(one)
+        killed.kill()
+        with pytest.raises(IncompleteRead):
+            add_all(made, seen)
+        id, last = seen[0]["response"]["id"], seen[-1]["sequence_number"]
+        rest = events_of(other.request("GET", f"/v1/responses/{id}?stream=true&starting_after={last}"))
+        assert [event["sequence_number"] for event in (*seen, *rest)] == list(range(len(seen) + len(rest)))
+        text, whole = deltas(seen) + deltas(rest), deltas(undisturbed)
+        seam = len(text) - len(whole)  # To whatever prompt this model says all of its reply: so the seam shows.
+        assert (len(deltas(seen)) <= seam, text[:seam], text[seam:]) == (True, whole[:seam], whole)
+        assert rest[-1]["type"] == "response.completed"
+        server.wait_for_workers(without=killed.pid)
+        assert json.loads(server.connect().get(f"/v1/responses/{id}"))["status"] == "completed"
+
+
+def test_a_background_response_of_a_worker_that_is_killed_is_made_to_its_end_by_another(tmp_path: Path) -> None:
+    config = CONFIG.replace("delay = 0.04", "delay = 0.01").replace("it takes.", f"it takes. {'And on. ' * 20}")
+    with workers(tmp_path, f"{config}lease = 1.0\n") as server:
+        one, other = server.connect_to_each()
+        made = json.loads(one.send("/v1/responses", input="Hi", background=True).read())
+        server.worker_of(one).kill()
+
+        def answered() -> bool:
+            found = json.loads(other.get(f"/v1/responses/{made['id']}"))
+            assert found["status"] in ("queued", "in_progress", "completed"), found
+            return bool(found["status"] == "completed")
+
+        wait_until(answered)
+        (message,) = json.loads(other.get(f"/v1/responses/{made['id']}"))["output"]
+        assert message["content"][0]["text"].endswith("And on. " * 20)
+
+
+def test_an_answer_to_a_transcript_is_cancelled_at_any_worker(tmp_path: Path) -> None:
+    with workers(tmp_path, ENDLESS) as server:
+        one, other = server.connect_to_each()
+        stream = one.events("/v1/openchatml", 'version: "2.2"\n<|start|>user<|message|>Hi<|end|>\n')
+        id = event_of(stream)["message_id"].partition(".")[0]
+        cancelled = other.request("POST", f"/v1/openchatml/{id}/cancel")
+        assert (cancelled.status, json.loads(cancelled.read())) == (200, {"id": id, "cancelled": True})
+        assert "response.cancel" in stream.read().decode()
+        assert json.loads(other.request("POST", f"/v1/openchatml/{id}/cancel").read())["error"]["code"]
+
+
+def event_of(stream: HTTPResponse) -> Any:
+    """The next event."""
+    while not (line := stream.readline()).startswith(b"data: "):
+        if not line:
+            raise IncompleteRead(b"")
+    return json.loads(line.removeprefix(b"data: "))
+
+
+def add_all(stream: HTTPResponse, events: list[Any]) -> None:
+    """Adds what is still on its way."""
+    while True:
+        events.append(event_of(stream))
+
+
+def events_of(stream: HTTPResponse) -> list[Any]:
+    """All events."""
+    lines = [line for line in stream.read().decode().split("\n") if line.startswith("data: {")]
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+def deltas(events: list[Any]) -> str:
+    return "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
 
 
 def test_a_model_that_one_worker_deletes_is_gone_for_all(smollm2_path: Path, tmp_path: Path) -> None:

@@ -124,6 +124,11 @@ class Connection:
         self._http.request(method, path, None if fields is None else json.dumps(fields), headers)
         return self._http.getresponse()
 
+    def events(self, path: str, text: str) -> http.client.HTTPResponse:
+        """A stream of events for a body of text."""
+        self._http.request("POST", path, text, {"accept": "text/event-stream", "content-type": "text/plain"})
+        return self._http.getresponse()
+
     def send(self, path: str, **fields: Any) -> http.client.HTTPResponse:
         return self.request("POST", path, fields)
 

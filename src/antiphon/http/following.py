@@ -9,12 +9,13 @@ from contextlib import aclosing
 from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, OverloadedError
+from antiphon.store import Key
 from antiphon.store.runs import published
 from antiphon.wire.responses.schema import Response
 
 from .context import Context
 from .journal import run_key
-from .runs import CANCEL
+from .runs import CANCEL, replayed
 
 LOOKS = 0.05
 """Seconds between two looks at what another server has published."""
@@ -33,19 +34,38 @@ async def latest(context: Context, owner: str, id: str) -> Response:
     state = None
     if response.status in ("queued", "in_progress"):
         state = await context.stored_runs.state(run_key(owner, id))
-    if state is None or state.status == "over":
-        return await context.archive.finished(owner, id)
-    return replace(response, status=state.status)
+    if state is not None and state.status != "over":
+        return replace(response, status=state.status)
+    if state is None and await context.archive.store.lease(making_key(owner, id)) is not None:
+        return response
+    return await context.archive.finished(owner, id)
 
 
 async def events_after(context: Context, owner: str, id: str, after: int = -1) -> AsyncGenerator[bytes, None] | None:
-    """The events of a response that is being made, or whose events are stored; None where there is no such."""
+    """The events of a response that is being made, or whose events are stored; None where there is no such.
+
+    Of one that another server makes and does not record, ``after`` none: they come once it is made.
+    """
     run = context.runs.followed(owner, id)
     if run is not None and not run.recorded:
         return run.follow(after)
-    if await context.stored_runs.state(run_key(owner, id)) is None:
-        return None
-    return events_of(context, owner, id, after)
+    if await context.stored_runs.state(run_key(owner, id)) is not None:
+        return events_of(context, owner, id, after)
+    if after < 0 and await context.archive.store.lease(making_key(owner, id)) is not None:
+        return _once_made(context, owner, id)
+    return None
+
+
+async def _once_made(context: Context, owner: str, id: str) -> AsyncGenerator[bytes, None]:
+    await context.leases.until_free(making_key(owner, id))
+    async with aclosing(replayed(await context.archive.finished(owner, id))) as events:
+        async for event in events:
+            yield event
+
+
+def making_key(owner: str, id: str) -> Key:
+    """What the server has a lease of that makes a response in the background which is not recorded."""
+    return Key("response", owner, id)
 
 
 async def events_of(context: Context, owner: str, id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
@@ -97,6 +117,9 @@ async def stop(context: Context, owner: str, id: str) -> None:
             await run.cancel()
             return
         state = await context.stored_runs.state(key)
+        if state is None and await context.leases.signal(making_key(owner, id), CANCEL):
+            await asyncio.sleep(LOOKS)
+            continue
         if state is None or state.status == "over":
             return
         if not await context.leases.signal(key, CANCEL):

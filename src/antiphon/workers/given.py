@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.config import Config, Layered, LoadedConfig, configuration
+from antiphon.config import Config, Layered, Limits, LoadedConfig, configuration
 from antiphon.engines.registry import NO_KINDS
 from antiphon.store.opening import MEMORY
 
@@ -33,14 +33,18 @@ class Given:
         The engines are the supervisor's, and so are the times and the memory that they have.
         """
         whole = configuration({key: Layered(value, origin) for key, value, origin in self.values}, NO_KINDS)
-        workers, limits = self.workers, whole.limits
-        part = msgspec.structs.replace(
-            limits,
-            max_connections=max(1, limits.max_connections // workers),
-            max_bodies=max(limits.max_body, limits.max_bodies // workers),
-        )
+        part = part_of(whole.limits, self.workers)
         engine = msgspec.structs.replace(whole.engine, idle_unload=0.0, memory_mib=0)
         return msgspec.structs.replace(whole, limits=part, engine=engine)
+
+
+def part_of(limits: Limits, workers: int) -> Limits:
+    """What one of so many workers has of the limits."""
+    return msgspec.structs.replace(
+        limits,
+        max_connections=max(1, limits.max_connections // workers),
+        max_bodies=max(limits.max_body, limits.max_bodies // workers),
+    )
 
 
 class Memory:

@@ -16,6 +16,7 @@ from antiphon.engines.llama_cpp.host import Places, Seat
 from antiphon.http.gate.admission import Admission
 from antiphon.http.rules import Rules
 from antiphon.tenancy import Tenant
+from antiphon.wire.transcript.schema import TranscriptCancel
 
 from .engines import Made, Opened, Placed, Turn
 from .peer import Peer, Stay
@@ -32,6 +33,10 @@ class RemoteShares:
 
     def model_changed(self, name: str) -> None:
         self._peer.tell("model_changed", name)
+
+    async def cancel(self, owner: str, id: str, request: TranscriptCancel) -> bool:
+        found: bool = await self._peer.call("cancel", owner, id, request)
+        return found
 
     async def metrics(self) -> bytes:
         text: bytes = await self._peer.call("metrics")
@@ -63,6 +68,9 @@ class RemoteAdmission(Admission):
 
     def check(self, owner: str) -> None:
         """Nothing: only the supervisor knows whether the queue is full."""
+
+    async def check_all(self, owner: str) -> None:
+        await self._peer.call("check", owner)
 
     @asynccontextmanager
     async def slot(self, owner: str) -> AsyncIterator[None]:

@@ -24,6 +24,7 @@ class Shared:
     @property
     def offers(self) -> Mapping[str, Offer]:
         return {
+            "check": self._check,
             "slot": self._slot,
             "background": self._background,
             **self.engines.offers,
@@ -33,6 +34,11 @@ class Shared:
         """From now on these hold."""
         self._rules.limits = limits
         self._admission.let_in()
+
+    @asynccontextmanager
+    async def _check(self, owner: str) -> AsyncGenerator[Share, None]:
+        self._admission.check(owner)
+        yield Share()
 
     @asynccontextmanager
     async def _slot(self, owner: str) -> AsyncGenerator[Share, None]:

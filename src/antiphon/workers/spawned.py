@@ -7,8 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Protocol
 
 import msgspec
 
@@ -25,6 +26,32 @@ _RELOAD_SECONDS = 60.0
 """A worker that begins only now takes this long at most."""
 
 
+class Process(Protocol):
+    """A process that was started here, as asyncio has them."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def send_signal(self, signal: int, /) -> None: ...
+
+    async def wait(self) -> int:
+        """Its end: its status, or less than 0 for the signal that ended it."""
+
+
+Start = Callable[[int, int], Awaitable[Process]]
+"""Starts a process that has these two sockets open: the one that it talks over, and that of its connections."""
+
+
+async def program(talk: int, conduit: int) -> Process:
+    """A worker of this program."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", "antiphon.workers.worker", str(talk), str(conduit),
+        pass_fds=(talk, conduit),
+        stdin=subprocess.PIPE,  # Its end means that this process is gone, and then the worker goes too.
+        start_new_session=True,  # Ctrl-C in a terminal is for the supervisor.
+    )  # fmt: skip
+
+
 class WorkerProcess:
     """Made by `start`. ``ready`` is done when it serves, with lines that describe its model, or has why it cannot.
 
@@ -33,7 +60,7 @@ class WorkerProcess:
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: Process,
         conduit: socket.socket,
         on_listening: Callable[[WorkerProcess], object],
     ) -> None:
@@ -48,7 +75,11 @@ class WorkerProcess:
 
     @classmethod
     async def start(
-        cls, offers: Mapping[str, Offer], ears: Mapping[str, Ear], on_listening: Callable[[WorkerProcess], object]
+        cls,
+        offers: Mapping[str, Offer],
+        ears: Mapping[str, Ear],
+        on_listening: Callable[[WorkerProcess], object],
+        start: Start = program,
     ) -> WorkerProcess:
         """Its end of the two sockets is open in the process alone: when it dies, they end.
 
@@ -58,13 +89,7 @@ class WorkerProcess:
         conduit, its_conduit = socket.socketpair()
         with talk, its_talk, its_conduit:
             conduit.setblocking(False)
-            ends = (its_talk.fileno(), its_conduit.fileno())
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-m", "antiphon.workers.worker", *map(str, ends),
-                pass_fds=ends,
-                stdin=subprocess.PIPE,  # Its end means that this process is gone, and then the worker goes too.
-                start_new_session=True,  # Ctrl-C in a terminal is for the supervisor.
-            )  # fmt: skip
+            process = await start(its_talk.fileno(), its_conduit.fileno())
             worker = cls(process, conduit, on_listening)
             worker._peer = await Peer.over(
                 talk.dup(),
@@ -112,6 +137,13 @@ class WorkerProcess:
         """It is to look for the files of a model anew."""
         with suppress(EngineError):
             await self._peer.call("refresh", name)
+
+    async def cancel(self, owner: str, id: str, request: object) -> bool:
+        """Whether it makes that answer to a transcript, and cancelled what was requested."""
+        with suppress(EngineError):
+            found: bool = await self._peer.call("cancel", owner, id, request)
+            return found
+        return False
 
     def signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):

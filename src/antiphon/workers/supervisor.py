@@ -108,7 +108,10 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._counts = Counts(lambda: len(acceptor.open))
         self._ears: dict[str, Ear] = {"model_changed": self._refresh}
-        self._offers: dict[str, Offer] = {**self._shared.offers, "start": self._start, "metrics": self._metrics}
+        self._offers: dict[str, Offer] = {
+            **self._shared.offers, "start": self._start, "metrics": self._metrics,
+            "cancel": self._cancel,
+        }  # fmt: skip
 
     async def run(self, on_ready: Callable[[Sequence[str]], None]) -> None:
         """Until it is stopped; ``on_ready`` gets lines that describe the model, once all workers serve."""
@@ -229,6 +232,10 @@ class Supervisor:
     async def _start(self) -> AsyncGenerator[Share, None]:
         given: Given = self._given
         yield Share(given)
+
+    @asynccontextmanager
+    async def _cancel(self, owner: str, id: str, request: object) -> AsyncGenerator[Share, None]:
+        yield Share(any(await asyncio.gather(*(worker.cancel(owner, id, request) for worker in self._serving))))
 
     @asynccontextmanager
     async def _metrics(self) -> AsyncGenerator[Share, None]:

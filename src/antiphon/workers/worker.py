@@ -18,13 +18,14 @@ import msgspec
 
 from antiphon.catalog import Catalog
 from antiphon.config import Config
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, NotFoundError
 from antiphon.http.context import Context
 from antiphon.http.server.handed import Handed
 from antiphon.http.server.server import Server, on_loop
 from antiphon.http.tls import certificate
 from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up
+from antiphon.wire.transcript.schema import TranscriptCancel
 
 from .faults import Fault
 from .given import Given
@@ -42,6 +43,15 @@ def main() -> None:
     on_loop(work(talk, conduit, folders))
 
 
+def cancelled_here(context: Context, owner: str, id: str, request: object) -> bool:
+    """Whether this worker makes that answer to a transcript, and cancelled what was requested."""
+    try:
+        context.transcripts.cancel(owner, id, msgspec.convert(request, TranscriptCancel))
+    except NotFoundError:
+        return False
+    return True
+
+
 def leave_with_supervisor(folders: list[str]) -> None:
     while os.read(0, 4096):
         pass
@@ -53,7 +63,10 @@ def leave_with_supervisor(folders: list[str]) -> None:
 async def work(talk: socket.socket, conduit: socket.socket, folders: list[str]) -> None:
     """Serves until the supervisor stops it."""
     worker = Worker()
-    offers: dict[str, Offer] = {"scrape": worker.scrape, "reload": worker.reload, "refresh": worker.refresh}
+    offers: dict[str, Offer] = {
+        "scrape": worker.scrape, "reload": worker.reload, "refresh": worker.refresh,
+        "cancel": worker.cancel,
+    }  # fmt: skip
     peer = await Peer.over(talk, offers, {})
     try:
         given = msgspec.convert(await peer.call("start"), Given)
@@ -95,6 +108,11 @@ class Worker:
     async def scrape(self) -> AsyncGenerator[Share, None]:
         await self._built.wait()
         yield Share(self._context.metrics.families())
+
+    @asynccontextmanager
+    async def cancel(self, owner: str, id: str, request: Any) -> AsyncGenerator[Share, None]:
+        await self._built.wait()
+        yield Share(cancelled_here(self._context, owner, id, request))
 
     @asynccontextmanager
     async def refresh(self, name: str) -> AsyncGenerator[Share, None]:

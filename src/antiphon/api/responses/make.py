@@ -15,6 +15,7 @@ from antiphon.errors import AntiphonError, OverloadedError
 from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
 from antiphon.generation.turn import Send, Source, Written
 from antiphon.http.exchange import FAULTS
+from antiphon.http.following import making_key
 from antiphon.http.journal import Journal, Left
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
@@ -126,8 +127,11 @@ class ResponseMaker:
         """
         run = self._run
         async with resources:
+            await self._post.context.admission.check_all(run.owner)
             self._own(resources)
             if self._journal is None:
+                leases, key = self._post.context.leases, making_key(run.owner, run.id)
+                await resources.enter_async_context(leases.hold(key, signalled=run.signalled))
                 await self._record.store()
                 self._publish(self._writer.queued())
             else:

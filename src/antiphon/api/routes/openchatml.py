@@ -12,6 +12,7 @@ from starlette.routing import Route
 from starlette.types import Receive
 
 from antiphon.conversation import DebugCapability, FinishReason, Message
+from antiphon.errors import NotFoundError
 from antiphon.formats.openchatml import EventStream
 from antiphon.generation import Rounds, constrain, plan_turn
 from antiphon.generation.cancel import CancellableRounds
@@ -23,7 +24,7 @@ from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.dialect import OPENAI_FINISH
 from antiphon.wire.transcript.read import is_streamed, read_transcript
-from antiphon.wire.transcript.schema import TranscriptCancel
+from antiphon.wire.transcript.schema import CancelledTranscript, TranscriptCancel
 from antiphon.wire.transcript.unfinished import TranscriptMemory
 from antiphon.wire.transcript.write import TranscriptWriter
 
@@ -47,9 +48,16 @@ class CancelTurn(PostRoute):
         """Cancelling makes room: it is possible while none is left."""
 
     async def answer(self, post: Post) -> None:
-        id = post.scope["path_params"]["id"]
+        id, owner = post.scope["path_params"]["id"], post.exchange.owner
         request = await post.read(TranscriptCancel) if post.body.strip() else TranscriptCancel()
-        await post.send_json(self._context.transcripts.cancel(post.exchange.owner, id, request))
+        try:
+            cancelled = self._context.transcripts.cancel(owner, id, request)
+        except NotFoundError:
+            shares = self._context.shares
+            if shares is None or not await shares.cancel(owner, id, request):
+                raise
+            cancelled = CancelledTranscript(id=id.partition(".")[0], cancelled=True, call_id=request.call_id)
+        await post.send_json(cancelled)
 
 
 class OpenChatMLTurns(PostRoute):

@@ -32,6 +32,10 @@ class Admission:
         if self._room.full and self.waiting >= self._rules.limits.max_queue and not self._room.may_displace(owner):
             raise self._queue_full()
 
+    async def check_all(self, owner: str) -> None:
+        """`check`, also where other processes wait in the same queue: before work that nobody waits for is accepted."""
+        self.check(owner)
+
     @asynccontextmanager
     async def slot(self, owner: str) -> AsyncIterator[None]:
         """Runs the body in the room. Raises `OverloadedError`: ``queue_full`` at once, ``queue_timeout`` later.

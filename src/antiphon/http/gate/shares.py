@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from antiphon.http.rules import Rules
+from antiphon.wire.transcript.schema import TranscriptCancel
 
 from .admission import Admission
 
@@ -16,6 +17,9 @@ class Shares(Protocol):
 
     def model_changed(self, name: str) -> None:
         """A model was fetched or deleted here."""
+
+    async def cancel(self, owner: str, id: str, request: TranscriptCancel) -> bool:
+        """Whether another process makes the answer ``id`` to a transcript, and cancels what is requested of it."""
 
     async def metrics(self) -> bytes:
         """The text of a scrape, summed over all."""
