@@ -132,3 +132,11 @@ async def test_a_request_that_meets_a_closing_connection_is_sent_once_more_and_n
         with pytest.raises(EngineLostError):
             await said(engine)
         assert raw.requests - before == 2
+
+
+async def test_the_context_that_ray_s_own_ingress_reports_is_taken() -> None:
+    card = b'{"data":[{"id":"m","metadata":{"model_id":"m","max_request_context_length":48}}],"object":"list"}'
+    async with running(Raw(models=card)) as raw:
+        engine = await VllmEngine.connect(raw.url, tokenizer=ByteTokenizer(), end_ids=frozenset({7}))
+        assert engine.info.context == 48
+        await engine.aclose()

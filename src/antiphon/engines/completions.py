@@ -156,9 +156,22 @@ def open_client(url: str, key: str | None, *, streams: int) -> HttpClient:
     return HttpClient(url, aiohttp.TCPConnector(limit=streams, keepalive_timeout=RESTING), key=key, timeout=NO_LIMIT)
 
 
+class _CardMetadata(msgspec.Struct):
+    """What the ingress of ``ray.serve.llm`` says of a model."""
+
+    max_request_context_length: int | None = None
+
+
 class _Card(msgspec.Struct):
     id: str
     max_model_len: int | None = None
+    metadata: _CardMetadata | None = None
+
+    @property
+    def context(self) -> int | None:
+        if self.max_model_len is not None or self.metadata is None:
+            return self.max_model_len
+        return self.metadata.max_request_context_length
 
 
 class _Cards(msgspec.Struct):
@@ -173,10 +186,10 @@ async def served_model(client: HttpClient, name: str | None) -> tuple[str, int]:
     async with client.open_reply("GET", "/v1/models", None, refuse) as reply:
         cards = msgspec.json.decode(await reply.read(), type=_Cards).data
     card = next((card for card in cards if name in (None, card.id)), None)
-    if card is None or card.max_model_len is None:
+    if card is None or card.context is None:
         names = ", ".join(card.id for card in cards)
         raise EngineError(f"the server has no model {name!r} with a known context", hint=f"It serves: {names}")
-    return card.id, card.max_model_len
+    return card.id, card.context
 
 
 class _Refusal(msgspec.Struct):
