@@ -54,7 +54,8 @@ postgres:        ## PostgreSQL and pgbouncer, which tests of the store start; in
 
 .PHONY: test-workers
 # What looks at the one process of a server, its files and its memory, is not for several.
-test-workers: model ## the tests that start the program's server, each with two workers
+test-workers: model postgres ## the tests of the API, and those that start the program's server, each with two workers
+	TEST_WORKERS=2 $(BIN)/pytest -q -n $(WORKERS) tests/api
 	TEST_WORKERS=2 $(BIN)/pytest -q -n $(WORKERS) -k "not many_open_files and not no_more_files" tests/cli/test_workers.py tests/cli/test_serve*.py \
 	  tests/cli/test_reload.py tests/cli/test_engine_killed.py tests/cli/test_faults.py
 	TEST_WORKERS=2 $(BIN)/python tests/clients/bad_requests.py
@@ -140,6 +141,10 @@ mcp-conformance: setup ## the public MCP conformance suite against us as a clien
 
 check-ray: setup ## a real Ray Serve (an environment of 0.5 GB in .ray) with antiphon.ray, asked by the official client
 	$(BIN)/python tests/clients/check_ray.py $(RAY)
+
+.PHONY: check-ray-vllm
+check-ray-vllm: model ## the same in front of a real vLLM on the CPU, both environments: RAY and VLLM name their folders
+	PYTHONPATH=tests $(BIN)/python tests/clients/check_ray_vllm.py $(or $(RAY),.ray) $(or $(VLLM),.vllm)
 
 check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) behind antiphon serve, asked by the official client
 	PYTHONPATH=tests $(BIN)/python tests/clients/check_vllm.py $(VLLM)

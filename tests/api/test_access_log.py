@@ -92,6 +92,7 @@ def test_an_error_is_reported_by_its_code_in_mid_stream_too(log: Path, stream: b
     assert line["completion_tokens"] == 3
 
 
+@pytest.mark.one_process("looks for the engine's own frames in the report")
 def test_a_fault_of_the_server_is_reported_without_what_it_says(log: Path) -> None:
     with running(app(Breaking([], ZeroDivisionError("private words")))) as base:
         chat(base, x_request_id="x")
@@ -123,6 +124,7 @@ def test_a_scrape_and_a_look_at_tokens_have_their_lines(log: Path) -> None:
     assert [(line["method"], line["route"]) for line in lines(log)] == [("POST", "/tokenize"), ("GET", "/metrics")]
 
 
+@pytest.mark.one_process("a line says how long it waited, and here the queue is another process's")
 def test_lines_for_people_are_one_line_each_and_without_colour(tmp_path: Path, log: Path) -> None:
     set_up_log(file=str(tmp_path / "text"))
     logging.getLogger("antiphon.test").warning("two\nlines \x1b[31m%s", START.spelling)

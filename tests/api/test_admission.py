@@ -34,6 +34,7 @@ async def started(application: object, count: int) -> None:
     await until(lambda: admission.running + admission.waiting >= count)
 
 
+@pytest.mark.one_process("requests at two workers come to the queue in either order")
 async def test_with_the_room_and_the_queue_full_the_next_is_refused_and_the_queue_is_served_in_order() -> None:
     engine = scripted(ids("ok", END), delay=0.01)
     application = app(engine, limits=Limits(max_concurrent=1, max_queue=2))
@@ -104,9 +105,10 @@ async def test_a_request_that_waited_too_long_is_a_408_and_leaves_no_trace() -> 
     assert application.state.context.admission.waiting == 0
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    assert (application.state.context.admission.running, engine.running) == (0, 0)
+    await until(lambda: (application.state.context.admission.running, engine.running) == (0, 0))
 
 
+@pytest.mark.one_process("stops its process from within")
 async def test_a_server_that_drains_takes_nothing_new() -> None:
     application = app(ids("ok", END))
     application.state.context.lifecycle.drain()
@@ -115,6 +117,7 @@ async def test_a_server_that_drains_takes_nothing_new() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.one_process("stops its process from within")
 async def test_at_the_deadline_what_still_runs_ends_with_an_error_that_can_be_read(stream: bool) -> None:
     engine = scripted(SLOW, delay=0.01)
     application = app(engine)
@@ -169,6 +172,7 @@ async def test_a_model_that_cannot_be_loaded_is_an_error_with_a_body_and_no_wish
     assert (got.status, got.error["code"], got.headers["x-should-retry"]) == (500, "model_error", "false")
 
 
+@pytest.mark.one_process("looks at what its process loads")
 async def test_a_model_that_is_slow_to_load_is_a_503_and_goes_on_loading() -> None:
     source = Unloadable(model_of(scripted(ids("ok", END))))
     source.may_come.clear()
@@ -195,6 +199,7 @@ class Late(Unloadable):
         return await super().get(name)
 
 
+@pytest.mark.one_process("looks at what its process loads")
 async def test_a_default_model_whose_server_is_not_up_yet_is_asked_for_until_it_is() -> None:
     source = Late(model_of(scripted(ids("ok", END))))
     application = create_app(source, preload=True)
@@ -206,6 +211,7 @@ async def test_a_default_model_whose_server_is_not_up_yet_is_asked_for_until_it_
         assert source.requested == 3
 
 
+@pytest.mark.one_process("changes the limits of its process; a signal does so for all workers")
 async def test_those_who_wait_enter_when_the_room_grows() -> None:
     engine = scripted(SLOW, delay=0.01)
     application = app(engine, limits=Limits(max_concurrent=1))

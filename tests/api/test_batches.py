@@ -202,7 +202,7 @@ async def test_a_cancelled_batch_has_what_was_answered_and_says_so_of_the_rest()
         batch = await begin(application, jsonl(line(str(i)) for i in range(500)))
         await until(lambda: len(engine.requests) > 3)
         cancelled = (await get(application, f"/v1/batches/{batch['id']}/cancel", method="POST")).json
-        assert cancelled["status"] == "cancelling"
+        assert cancelled["status"] in ("cancelling", "cancelled"), "another worker may have ended it by then"
         assert cancelled["cancelling_at"]
         batch = await ended(application, batch["id"])
         written = await outcome(application, batch)
@@ -251,6 +251,7 @@ async def test_output_files_expire_when_the_batch_said() -> None:
     assert gone.status == 404
 
 
+@pytest.mark.one_process("sweeps the store of its process")
 async def test_a_batch_outlives_the_file_that_it_was_made_of() -> None:
     now, engine = [1_800_000_000.0], scripted(script, delay=0.002)
     async with alive(app(engine, clock=lambda: now[0], limits=Limits(max_concurrent=2))) as application:
@@ -299,6 +300,7 @@ async def test_the_batches_of_one_key_are_not_there_for_another() -> None:
         assert len((await get(application, "/v1/files", key=ann)).json["data"]) == 2
 
 
+@pytest.mark.one_process("changes the keys of its process; a signal does so for all workers")
 async def test_a_key_that_was_removed_runs_no_more_lines() -> None:
     (secret, ann), (_, bob) = new_key("ann"), new_key("bob")
     engine = scripted(script, delay=0.005)

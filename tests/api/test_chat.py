@@ -187,6 +187,7 @@ def test_null_means_absent() -> None:
         assert chat(base, **nulls).status == 200
 
 
+@pytest.mark.one_process("reads what its process has counted")
 def test_unknown_fields_are_ignored_counted_and_named_in_a_header() -> None:
     odd = {"frobnicate": 1, "line\r\nbreak": {"deep": [1, 2]}}
     application = app(HELLO)

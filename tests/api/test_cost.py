@@ -90,6 +90,7 @@ async def streamed(name: str, tokens: int) -> Counted:
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.one_process("counts the calls of its process")
 async def test_a_token_costs_few_calls_and_passes_few_doors(name: str) -> None:
     few, many = await streamed(name, FEW), await streamed(name, MANY)
     more = MANY - FEW

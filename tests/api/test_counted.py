@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from antiphon.api import Limits, create_app
 from antiphon.catalog.static import StaticCatalog
 from kit.api import post, request, running
@@ -16,6 +18,7 @@ def test_tokens_of_embeddings_are_counted_by_their_model() -> None:
     assert f'antiphon_prompt_tokens_total{{model="count"}} {float(used)}' in metrics
 
 
+@pytest.mark.one_process("of what a key used the workers tell each other once a second")
 def test_tokens_of_embeddings_are_charged_to_the_key() -> None:
     with running(create_app(StaticCatalog({"count": counting()}), limits=Limits(tokens_per_minute=30))) as base:
         assert [post(base, "/v1/embeddings", input="x" * 40).status for _ in range(2)] == [200, 429]

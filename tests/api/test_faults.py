@@ -83,6 +83,7 @@ def test_the_items_of_a_stream_that_could_not_be_stored_are_all_closed(base: str
     assert "response.completed" not in events
 
 
+@pytest.mark.one_process("breaks the files of its process")
 def test_a_background_response_that_cannot_be_stored_ends_for_who_follows_it(tmp_path: Path) -> None:
     engine = scripted(lambda *_: ids("word " * 50, END), delay=0.02)
     store = SqliteStore(tmp_path / "store.db")
@@ -103,6 +104,7 @@ def test_a_stream_that_is_recorded_is_refused_where_it_cannot_be(tmp_path: Path)
         assert events_of(respond(base, {"stream": True}))[-1]["type"] == "response.completed"
 
 
+@pytest.mark.one_process("breaks the files of its process")
 def test_a_recorded_response_waits_for_room(tmp_path: Path) -> None:
     """Its clients are told of the full disk; when there is room again, it is gone on with."""
     text = "word " * 50

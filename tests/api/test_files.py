@@ -113,6 +113,7 @@ async def test_no_more_is_stored_for_a_key_than_its_quota() -> None:
     assert [(await upload(application, b"x", key=ann)).status for _ in range(3)] == [200, 200, 413]
 
 
+@pytest.mark.one_process("is about a store in memory, which several workers have not")
 async def test_files_in_memory_push_nothing_out() -> None:
     application = app(SAY, store=MemoryStore(limit=8 * PART))
     assert [(await upload(application, b"x" * PART)).status for _ in range(3)] == [200, 200, 413]
@@ -148,6 +149,7 @@ async def test_a_file_beyond_the_limit_is_refused(store: MemoryStore | SqliteSto
     await store.aclose()
 
 
+@pytest.mark.one_process("calls the application itself, with a body in pieces")
 async def test_an_upload_that_stops_coming_leaves_nothing(store: MemoryStore | SqliteStore) -> None:
     application = app(SAY, store=store, limits=Limits(body_timeout=0.05))
     body, kind = form(b"x" * PART, purpose="batch")

@@ -247,6 +247,7 @@ def test_garbage_behind_a_request_leaves_its_answer_whole(base: str) -> None:
         (post(CHUNKED, b"64\r\nshort"), [408], b"body_timeout"),
     ],
 )
+@pytest.mark.one_process("sets the clock of its event loop forward")
 async def test_who_says_too_little_is_not_waited_for(
     sent: bytes, expected: list[int], code: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

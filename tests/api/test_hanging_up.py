@@ -7,6 +7,8 @@ import gc
 import json
 import tracemalloc
 
+import pytest
+
 from antiphon.api import Limits
 from kit.api import END, app, ids, scripted, serving
 from kit.waiting import quiet, until
@@ -26,6 +28,7 @@ async def ask(port: int, *, stream: bool) -> tuple[asyncio.StreamReader, asyncio
     return reader, writer
 
 
+@pytest.mark.one_process("reads what its process has counted, and its memory")
 async def test_two_hundred_clients_that_hang_up_in_mid_stream_leave_nothing() -> None:
     engine = scripted(ENDLESS, delay=0.002)
     application = app(engine, limits=Limits(max_concurrent=300))

@@ -68,6 +68,7 @@ async def prompt(tmp_path: Path, options: str = "", *messages: object) -> str:
     return Recorder.prompts[0]
 
 
+@pytest.mark.one_process("its engine, opened by the catalog, notes prompts in its process")
 async def test_a_served_models_prompt_has_the_whole_types_of_tools(tmp_path: Path) -> None:
     poor = await prompt(tmp_path)
     assert "days?: any," in poor
@@ -77,6 +78,7 @@ async def test_a_served_models_prompt_has_the_whole_types_of_tools(tmp_path: Pat
     assert full.count("country?: string | null,") == 2, "a nested model, and the one in a list"
 
 
+@pytest.mark.one_process("its engine, opened by the catalog, notes prompts in its process")
 async def test_its_dialect_and_its_names_are_options_too(tmp_path: Path) -> None:
     call = {"id": "c", "type": "function", "function": {"name": "plan", "arguments": "{}"}}
     calling: Sequence[object] = (

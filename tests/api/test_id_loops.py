@@ -23,6 +23,9 @@ from antiphon.tokens import Control, Piece
 from kit.api import in_process, post_in_process
 from kit.pairs import FRAMES, TOKENIZER, sampled_ids
 
+pytestmark = pytest.mark.one_process(
+    "each process remembers the ids of what it sampled: a client's connection keeps them"
+)
 START, CHANNEL, MESSAGE, CALL, CONSTRAIN, RETURN, END = FRAMES
 TOOL_CALL, CALLED, IM_END = (Control(name) for name in ("<tool_call>", "</tool_call>", "<|im_end|>"))
 TURNS = 20

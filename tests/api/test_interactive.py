@@ -125,6 +125,7 @@ async def test_a_silent_stream_says_empty_lines() -> None:
     assert "".join(line["text"] for line in lines(got)) == "late"
 
 
+@pytest.mark.one_process("stops its process from within")
 async def test_what_goes_wrong_in_mid_stream_is_reported_in_the_last_line() -> None:
     application = app(scripted(ids("word " * 100), delay=0.001))
 

@@ -166,6 +166,7 @@ async def test_huge_requests_are_worked_on_one_after_the_other() -> None:
     assert sliced.most_at_once == 1
 
 
+@pytest.mark.one_process("looks at the bodies and the memory of its process")
 async def test_four_huge_requests_at_once_take_little_memory_and_leave_none() -> None:
     app = application(Counting())
     path, body = requests_with("1" * 2_000_000)[0]
@@ -187,6 +188,7 @@ async def test_four_huge_requests_at_once_take_little_memory_and_leave_none() ->
     assert app.state.context.large.bytes == 0
 
 
+@pytest.mark.one_process("looks at the bodies of its process")
 async def test_large_bodies_have_room_together_and_small_ones_are_not_counted() -> None:
     app = application(Counting(), delay=0.01, limits=Limits(max_bodies=3 * HUGE, max_concurrent=1))
     large = app.state.context.large

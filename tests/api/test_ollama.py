@@ -354,6 +354,7 @@ async def test_a_silent_stream_says_lines_that_every_client_reads() -> None:
     assert "".join(line["message"]["content"] for line in lines(got)) == "late"
 
 
+@pytest.mark.one_process("stops its process from within")
 async def test_what_goes_wrong_in_mid_stream_is_the_last_line() -> None:
     application = app(scripted(ids("word " * 100), delay=0.001))
 

@@ -92,6 +92,7 @@ async def test_a_key_runs_as_many_requests_at_once_as_it_may_and_no_more(stream:
     assert (await in_process(application, stream=stream, max_tokens=1)).status == 200
 
 
+@pytest.mark.one_process("reads the account of its process")
 async def test_a_refused_request_takes_nothing_from_what_a_key_may_use() -> None:
     application = app(ids("ok", END), limits=Limits(concurrent_per_key=1, requests_per_minute=100))
     rates = application.state.context.rates

@@ -65,6 +65,7 @@ async def streamed(tokens: int, options: dict[str, Any]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("with_tools", [False, True])
+@pytest.mark.one_process("counts the calls of its process")
 async def test_a_token_passes_few_generators(with_tools: bool) -> None:
     options = {"tools": Toolbox([FunctionToolSet([double])]), "offer_tools": True} if with_tools else {}
     few, many = await streamed(FEW, options), await streamed(MANY, options)

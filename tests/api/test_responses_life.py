@@ -95,6 +95,7 @@ async def test_cancelling_a_stream_ends_it_with_its_text_so_far(background: bool
         assert engine.running == 0
 
 
+@pytest.mark.one_process("looks for the response in its process")
 async def test_cancelling_a_whole_answer_gives_it_as_far_as_it_came() -> None:
     engine = endless()
     application = responses_app(small=engine)
@@ -128,6 +129,7 @@ async def test_deleting_stops_what_is_being_made() -> None:
             await client.responses.retrieve(made.id)
 
 
+@pytest.mark.one_process("looks at what its process makes")
 async def test_a_client_that_hangs_up_stops_its_engine_and_keeps_nothing() -> None:
     engine, store = endless(), MemoryStore()
     application = responses_app(small=engine, store=store)
@@ -184,6 +186,7 @@ async def test_an_engine_that_dies_in_the_background_fails_the_response() -> Non
         assert done.error is not None
 
 
+@pytest.mark.one_process("is about a store in memory, which several workers have not")
 async def test_a_server_that_stops_fails_what_it_makes() -> None:
     engine, store = endless(), KeptStore()
     async with client_of(responses_app(small=engine, store=store)) as client:
@@ -223,6 +226,7 @@ def test_a_request_that_is_sent_twice_under_one_key_is_done_once() -> None:
         assert unstored[0].json["id"] != unstored[1].json["id"]
 
 
+@pytest.mark.one_process("is about a store in memory, where streams are not recorded: here the second reads the first")
 async def test_the_same_key_while_the_first_request_is_answered_is_a_conflict() -> None:
     engine = endless()
     async with client_of(responses_app(small=engine)) as client:
@@ -278,6 +282,7 @@ async def test_what_runs_in_the_background_takes_its_place_in_the_room_and_in_th
     assert (admission.running, admission.waiting, engine.running) == (0, 0, 0)
 
 
+@pytest.mark.one_process("of what a key used the workers tell each other once a second")
 async def test_a_key_that_may_have_one_request_at_once_has_it_in_the_background_and_can_still_look_at_it() -> None:
     engine = endless()
     application = responses_app(small=engine, limits=Limits(concurrent_per_key=1))

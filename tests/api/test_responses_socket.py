@@ -209,6 +209,7 @@ async def test_streams_that_are_too_many_are_refused() -> None:
     await until(lambda: engine.running == 0)
 
 
+@pytest.mark.one_process("reads what its process has counted")
 async def test_who_hangs_up_stops_the_response() -> None:
     engine = scripted(ENDLESS, delay=0.002)
     application = responses_app(small=engine)
@@ -223,6 +224,7 @@ async def test_who_hangs_up_stops_the_response() -> None:
         await until(lambda: context.traffic.clients_gone == 1)
 
 
+@pytest.mark.one_process("changes the keys of its process; a signal does so for all workers")
 async def test_each_frame_needs_the_key_its_scope_and_its_rates() -> None:
     (secret, key), (watcher, admin) = new_key("ann", requests_per_minute=2), new_key("ops", [Scope.ADMIN])
     application = responses_app(small=scripted(script), keys=[key, admin])
@@ -276,6 +278,7 @@ async def test_a_web_page_may_open_a_connection_only_where_it_is_named() -> None
         assert json.loads(caught.value.response.body)["error"]["code"] == "origin_not_allowed"
 
 
+@pytest.mark.one_process("sets the clock of its event loop forward")
 async def test_a_connection_that_is_open_too_long_is_closed_when_its_response_is_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -318,6 +321,7 @@ async def test_a_server_that_stops_ends_what_it_says_and_closes() -> None:
         assert caught.value.rcvd.code == 1012
 
 
+@pytest.mark.one_process("stops its process from within")
 async def test_a_server_that_stops_takes_no_connection() -> None:
     application = responses_app(small=scripted(script))
     async with serving(application) as port:

@@ -26,6 +26,7 @@ async def answer(port: int, sent: bytes = b"") -> bytes:
     return received
 
 
+@pytest.mark.one_process("sets the clock of its event loop forward")
 async def test_a_byte_now_and_then_buys_no_time_and_the_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     application = app(ids("ok", END), limits=Limits(head_timeout=1000))
     clock = LoopClock(monkeypatch)
@@ -45,6 +46,7 @@ async def test_a_byte_now_and_then_buys_no_time_and_the_others_are_served(monkey
             writer.close()
 
 
+@pytest.mark.one_process("reads what its process has counted")
 async def test_who_reads_nothing_of_a_stream_is_cut_and_the_slot_is_free() -> None:
     engine = scripted(ENDLESS, context=10**6)
     application = app(engine, limits=Limits(send_timeout=0.2, stream_buffer=4096))
@@ -61,6 +63,7 @@ async def test_who_reads_nothing_of_a_stream_is_cut_and_the_slot_is_free() -> No
     assert application.state.context.admission.running == 0
 
 
+@pytest.mark.one_process("sets the clock of its event loop forward")
 async def test_who_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = scripted(ids("word " * 4000, END), context=10**6, chunk=5)
     application = app(engine, limits=Limits(send_timeout=750, stream_buffer=4096))

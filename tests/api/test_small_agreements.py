@@ -88,6 +88,7 @@ def test_a_seed_of_64_bits_is_taken(seed: int) -> None:
         assert post(base, CHAT, messages=[USER], seed=seed).status == 200
 
 
+@pytest.mark.one_process("looks at what its process loads")
 def test_a_ping_is_answered_as_health_is() -> None:
     application = app(ids("Fine.", END))
     with running(application) as base:

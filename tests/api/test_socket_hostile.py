@@ -220,6 +220,7 @@ async def test_pings_are_answered_and_count_as_nothing(port: int) -> None:
     writer.close()
 
 
+@pytest.mark.one_process("looks at the bodies of its process")
 async def test_messages_in_parts_take_together_what_large_bodies_may() -> None:
     limits = Limits(max_bodies=100_000, max_body=90_000, off_loop_above=1000)
     application = responses_app(small=scripted(HELLO), limits=limits)
@@ -252,6 +253,7 @@ async def test_who_reads_nothing_is_cut_and_the_slot_is_free(monkeypatch: pytest
         writer.close()
 
 
+@pytest.mark.one_process("sets the clock of its event loop forward")
 async def test_a_client_that_does_not_answer_pings_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(responses_app(small=scripted(HELLO))) as port:
         clock = LoopClock(monkeypatch)

@@ -48,6 +48,7 @@ def test_an_error_in_mid_stream_is_an_event_before_done(error: Exception, status
     assert b"secret" not in got.body
 
 
+@pytest.mark.one_process("sets the clock of its event loop forward")
 async def test_a_silent_engine_is_bridged_by_comments(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, engine = LoopClock(monkeypatch), scripted(ids("ab", END), delay=1000)
     limits = Limits(keep_alive=500, first_token_timeout=1e6, turn_timeout=1e6)
@@ -77,6 +78,7 @@ def test_bytes_that_are_no_character_become_one_replacement_and_never_an_error()
     assert "".join(e["choices"][0]["delta"].get("content", "") for e in events) == whole
 
 
+@pytest.mark.one_process("looks at what its process loads")
 def test_an_antiphon_error_on_another_route_has_the_body_too() -> None:
     application = app(ids(END))
     application.state.context.lifecycle.loading = True

@@ -22,6 +22,8 @@ from kit.api import END, app, ids
 from kit.certificates import signed
 from kit.waiting import PATIENCE
 
+pytestmark = pytest.mark.one_process("has servers of its own: tests/cli/test_workers.py has TLS for several workers")
+
 REPLY = ids("Paris.", END)
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
+import pytest
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -62,6 +63,7 @@ def test_there_is_something_to_look_at() -> None:
     assert {"Connection._start_asgi_task", "Connection.data_received", "Server.handle_exit"} <= names
 
 
+@pytest.mark.one_process("has a server of its own")
 async def test_each_hook_is_called_by_uvicorn() -> None:
     with calling() as called:
         application = app(scripted(ids("x" * 200_000), context=400_000), limits=Limits(stream_buffer=16 * 1024))

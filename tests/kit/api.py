@@ -24,6 +24,7 @@ from antiphon.formats.template.builtin import QWEN
 from antiphon.generation import Model
 from antiphon.http.server.server import Server
 from antiphon.tokens import ByteTokenizer, Control, Piece
+from kit.forked import Several, several_running, team_of
 from kit.waiting import PATIENCE
 
 START, END = Control("<|im_start|>"), Control("<|im_end|>")
@@ -73,6 +74,11 @@ def app(script: Script | Sequence[int] | ScriptedEngine, **options: Any) -> Star
 @contextlib.contextmanager
 def running(application: Starlette, *, drain: float = 5.0) -> Iterator[str]:
     """The base URL of the application on a free port of the loopback; the server stops afterwards."""
+    served: object = application
+    if isinstance(served, Several):
+        with several_running(served, drain) as base:
+            yield base
+        return
     ready = threading.Event()
     server = Server(application, drain=drain, on_ready=lambda url: ready.set())
     thread = threading.Thread(target=server.run, daemon=True)
@@ -208,6 +214,11 @@ async def exchange_bytes(
 @contextlib.asynccontextmanager
 async def serving(application: Starlette) -> AsyncIterator[int]:
     """The port of the application, served by this test's own event loop."""
+    served: object = application
+    if isinstance(served, Several):
+        async with team_of(served, drain=30.0) as team:
+            yield team.port
+        return
     ready = asyncio.Event()
     server = Server(application, on_ready=lambda url: ready.set())
     task = asyncio.create_task(server.serve())
