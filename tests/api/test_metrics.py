@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from antiphon.api import Limits, Scope
 from antiphon.http.gate.keys import new_key
 from kit.api import END, app, chat, ids, request, running, scripted
@@ -40,6 +42,7 @@ def test_metrics_may_be_for_everybody_and_nothing_else_with_them() -> None:
         assert chat(base).status == 401
 
 
+@pytest.mark.one_process("of what a key used the workers tell each other once a second")
 def test_a_key_that_asked_for_enough_learns_when_to_come_again() -> None:
     with running(app(ids("ok", END), limits=Limits(requests_per_minute=2))) as base:
         first, _, third = (chat(base) for _ in range(3))
@@ -48,6 +51,7 @@ def test_a_key_that_asked_for_enough_learns_when_to_come_again() -> None:
     assert 25 <= int(third.headers["retry-after"]) <= 31
 
 
+@pytest.mark.one_process("of what a key used the workers tell each other once a second")
 def test_what_answers_cost_is_charged_to_the_key() -> None:
     with running(app(ids("ok" * 20, END), limits=Limits(tokens_per_minute=30))) as base:
         assert [chat(base).status for _ in range(2)] == [200, 429]

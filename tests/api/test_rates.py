@@ -76,6 +76,7 @@ async def test_whoever_has_read_the_end_of_a_stream_may_ask_again_though_its_ans
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.one_process("of what a key used the workers tell each other once a second")
 async def test_a_key_runs_as_many_requests_at_once_as_it_may_and_no_more(stream: bool) -> None:
     engine = scripted(ids("word " * 400, END), delay=0.01)
     application = app(engine, limits=Limits(concurrent_per_key=2))

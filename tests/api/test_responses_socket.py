@@ -334,6 +334,7 @@ async def test_a_server_that_stops_takes_no_connection() -> None:
 @pytest.mark.parametrize(
     "path", ["/v1/responses", "/metrics", "/v1/nothing", "/v1/chat/completions", "/v1/responses/x"]
 )
+@pytest.mark.one_process("calls the application itself")
 async def test_no_route_is_open_to_a_connection_without_a_key(path: str) -> None:
     application = responses_app(small=scripted(script), keys=[new_key("ann")[1]])
     got = await handshake(application, path)

@@ -149,6 +149,7 @@ def test_opening_and_finding_are_actions_with_the_page(toolbox: Toolbox) -> None
     assert text_of(response) == "It is sunny in Bern."
 
 
+@pytest.mark.one_process("cites pages that a browser of its process has opened")
 def test_pages_that_the_answer_names_are_annotations(toolbox: Toolbox) -> None:
     answer = begun(START, "assistant", CHANNEL, "final", MESSAGE, "Bern has bears【0†L0】.", RETURN)
     with running(oss_app(turns(SEARCH, answer), tools=toolbox)) as base:

@@ -401,6 +401,7 @@ async def test_what_is_recorded(tmp_path: Path, recorded: Recorded, fields: dict
         assert bool(await two.cable.names("run", "")) is expected
 
 
+@pytest.mark.one_process("is about a store in memory, which several workers have not")
 async def test_nothing_is_recorded_in_memory() -> None:
     store = MemoryStore()
     async with serving(responses_app(small=Said(), store=store)) as port, aiohttp.ClientSession() as client:

@@ -38,6 +38,7 @@ async def ask(application: Starlette, key: str, text: str, **fields: Any) -> Any
 
 
 @pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.one_process("a request comes later to the queue when that is another process's")
 async def test_a_key_with_200_requests_lets_another_s_in_before_its_own_second_round(stream: bool) -> None:
     begun: list[str] = []
 

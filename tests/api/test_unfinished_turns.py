@@ -394,6 +394,7 @@ def test_it_can_be_off_and_what_is_large_is_not_stored(caplog: pytest.LogCapture
         assert ("an unfinished turn is not stored" in caplog.text) is logged
 
 
+@pytest.mark.one_process("each process stores so many")
 def test_of_each_owner_the_latest_are_stored() -> None:
     store = MemoryStore()
     limits, found = SessionLimits(turns=TurnLimits(count=2)), []

@@ -24,7 +24,7 @@ from antiphon.formats.template.builtin import QWEN
 from antiphon.generation import Model
 from antiphon.http.server.server import Server
 from antiphon.tokens import ByteTokenizer, Control, Piece
-from kit.forked import Several, several_running, team_of
+from kit.forked import Several, several_running
 from kit.waiting import PATIENCE
 
 START, END = Control("<|im_start|>"), Control("<|im_end|>")
@@ -216,8 +216,9 @@ async def serving(application: Starlette) -> AsyncIterator[int]:
     """The port of the application, served by this test's own event loop."""
     served: object = application
     if isinstance(served, Several):
-        async with team_of(served, drain=30.0) as team:
-            yield team.port
+        async with served.living():
+            assert served.team is not None
+            yield served.team.port
         return
     ready = asyncio.Event()
     server = Server(application, on_ready=lambda url: ready.set())

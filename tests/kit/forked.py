@@ -72,7 +72,7 @@ class Several:
     def __init__(self, source: Any, **options: Any) -> None:
         settings = AppSettings(**options)
         self._plain = api_app.create_app(source, **options)  # Raises what it raises.
-        self._plain.router.lifespan_context = self._living
+        self._plain.router.lifespan_context = self.living
         self.source = source
         self.options = {**options, "reasoning_key": settings.reasoning_key or os.urandom(KEY_BYTES)}
         self.settings = settings
@@ -87,7 +87,7 @@ class Several:
         context = SimpleNamespace(admission=self.shared._admission, keys=self._plain.state.context.keys, **stored)
         self.state = SimpleNamespace(context=context)
         self._alone: asyncio.Task[None] | None = None
-        self._team: Team | None = None
+        self.team: Team | None = None
         self._started: asyncio.Future[Team]
 
     @property
@@ -101,14 +101,15 @@ class Several:
         return routes
 
     @asynccontextmanager
-    async def _living(self, app: object) -> AsyncIterator[None]:
-        async with team_of(self, drain=30.0) as self._team:
+    async def living(self, app: object = None) -> AsyncIterator[None]:
+        """The lifespan: until its end, all requests are the ``team``'s."""
+        async with team_of(self, drain=30.0) as self.team:
             yield
-        self._team = None
+        self.team = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request over a socket, to whichever worker is next."""
-        team = self._team or await self._begun()
+        team = self.team or await self._begun()
         await answer_over(team.port, scope, receive, send)
         await team.settle()
 
