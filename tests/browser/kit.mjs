@@ -79,9 +79,9 @@ export function stored(page) {
     const databases = await Promise.all((await indexedDB.databases()).map((one) => new Promise((resolve) => {
       const request = indexedDB.open(one.name);
       request.onsuccess = () => {
-        const tables = [...request.result.objectStoreNames];
-        const all = request.result.transaction(tables).objectStore(tables[0]).getAll();
-        all.onsuccess = () => { request.result.close(); resolve(all.result); };
+        const transaction = request.result.transaction([...request.result.objectStoreNames]);
+        const tables = [...request.result.objectStoreNames].map((name) => transaction.objectStore(name).getAll());
+        transaction.oncomplete = () => { request.result.close(); resolve(tables.map((all) => all.result)); };
       };
     })));
     return JSON.stringify([databases, { ...localStorage }, { ...sessionStorage }, document.cookie]);

@@ -18,8 +18,10 @@ export class ApiError extends Error {
 }
 
 // One request. With `onEvent` the answer is read as events, each given as it comes; else it is the answer's JSON.
-export async function call(path, { method = "POST", body, signal, onEvent, debug = false } = {}) {
+// `aside`: it is housekeeping, which the view of the wire does not show first.
+export async function call(path, { method = "POST", body, signal, onEvent, debug = false, aside = false } = {}) {
   const record = begin(path, method, body);
+  record.aside = aside;
   const headers = body === undefined ? {} : { "content-type": "application/json" };
   if (!debug) headers["x-antiphon-reasoning"] = "hidden";
   record.headers = { ...headers };

@@ -1,17 +1,24 @@
 // The conversations and the turn that runs: what the view of the chat shows and its buttons do.
-import { call, records, ApiError } from "./api.js";
+import { records } from "./api.js";
+import { Answering, deleted } from "./answering.js";
 import { newId } from "./ui.js";
 import * as store from "./store.js";
-import { DEFAULTS, answerNode, calls, fold, requestOf } from "./turn.js";
+import { DEFAULTS, answerNode, calls, over, requestOf } from "./turn.js";
 
 export class Chat {
   constructor(changed) {
     this.changed = changed;
     this.conversations = [];
     this.current = this.fresh();
-    this.running = null;
+    this.runs = new Map();
+    this.removed = new WeakSet();
     this.debug = false;
     this.notice = null;
+  }
+
+  // What reads an answer of that conversation now.
+  running(conversation = this.current) {
+    return this.runs.get(conversation.id);
   }
 
   fresh(settings = DEFAULTS) {
@@ -20,20 +27,76 @@ export class Chat {
 
   async load() {
     this.conversations = await store.load();
-    for (const one of this.conversations) for (const node of Object.values(one.nodes)) mend(node);
+    const running = await store.loadRunning();
+    for (const { id, conversation, node } of running) {
+      const known = this.conversations.find((one) => one.id === conversation);
+      if (known?.nodes[id] && (!over(known.nodes[id]) || known.nodes[id].status === "elsewhere")) known.nodes[id] = node;
+    }
+    for (const one of this.conversations) {
+      one.settings = { ...DEFAULTS, ...one.settings };
+      for (const node of Object.values(one.nodes)) node.version = 0;
+    }
     if (this.conversations.length && this.current.leaf === null) this.current = this.conversations[0];
     this.changed();
+    this.left = running;
+  }
+
+  // Goes on reading the answers that a page which was closed, or loaded again, left unread.
+  async goOn() {
+    const left = this.left ?? [];
+    this.left = [];
+    for (const { id, conversation, node: stored } of left) {
+      const known = this.conversations.find((one) => one.id === conversation);
+      const node = known?.nodes[id];
+      if (node && !over(node) && node.resumable && node.responseId) this.resume(known, node);
+      else store.alone(id, () => this.dropped(id, stored)).catch(() => {});
+    }
+    for (const one of this.conversations) {
+      for (const node of Object.values(one.nodes)) {
+        if (node.role === "assistant" && !over(node) && this.running(one)?.node !== node) this.interrupted(one, node);
+      }
+    }
+  }
+
+  // Nothing more is read of it; what the server stores of it is deleted.
+  async dropped(id, node) {
+    if (node.resumable && node.responseId) await deleted(node.responseId);
+    await store.removeRunning(id);
+  }
+
+  interrupted(conversation, node) {
+    node.status = "interrupted";
+    node.version += 1;
+    this.keep(conversation);
+  }
+
+  async resume(conversation, node) {
+    const answering = new Answering(conversation, node, { changed: () => this.changed() });
+    node.status = "resuming";
+    this.runs.set(conversation.id, answering);
+    if (await answering.goOn()) return this.finished(answering);
+    this.ended(answering);
+    node.status = "elsewhere";
+    node.version += 1;
+    return this.changed();
   }
 
   // The nodes from the first to the one that is shown last.
   path(leaf = this.current.leaf) {
     const nodes = [];
-    for (let node = this.current.nodes[leaf]; node; node = this.current.nodes[node.parent]) nodes.unshift(node);
-    return nodes;
+    for (let node = this.current.nodes[leaf]; node; node = this.current.nodes[node.parent]) nodes.push(node);
+    return nodes.reverse();
   }
 
   siblings(node) {
     return Object.values(this.current.nodes).filter((other) => other.parent === node.parent);
+  }
+
+  // How many answers, or questions, each node of the conversation has below it.
+  versions() {
+    const counts = new Map();
+    for (const { parent } of Object.values(this.current.nodes)) counts.set(parent, (counts.get(parent) ?? 0) + 1);
+    return counts;
   }
 
   // Shows hidden channels from the next answer on; what was received of them is forgotten when it is switched off.
@@ -60,7 +123,6 @@ export class Chat {
   }
 
   open(conversation) {
-    this.stop();
     this.current = conversation;
     this.changed();
   }
@@ -70,6 +132,8 @@ export class Chat {
   }
 
   async remove(conversation) {
+    this.removed.add(conversation);
+    this.stop(conversation);
     this.conversations = this.conversations.filter((one) => one.id !== conversation.id);
     if (this.current.id === conversation.id) this.current = this.conversations[0] ?? this.fresh(conversation.settings);
     this.changed();
@@ -112,56 +176,36 @@ export class Chat {
     this.stop();
     const conversation = this.current;
     const node = answerNode(parent, conversation.settings.api);
-    const running = { abort: new AbortController(), node };
+    const answering = new Answering(conversation, node, { debug: this.debug, changed: () => this.changed() });
+    const before = this.path(parent);
     conversation.nodes[node.id] = node;
     conversation.leaf = node.id;
-    this.running = running;
-    this.keep();
-    try {
-      const [path, body] = requestOf(conversation.settings, this.path(parent));
-      if (body.explain_prefix) body.prompt_cache_key = conversation.id; // Compared within this conversation.
-      await this.stream(path, body, node, running.abort.signal);
-      if (node.status !== "failed") node.status = "done";
-    } catch (error) {
-      this.end(node, error);
-    }
-    if (this.running === running) this.running = null;
-    node.version += 1;
-    this.keep(conversation);
+    this.runs.set(conversation.id, answering);
+    const [path, body] = requestOf(conversation.settings, before, this.debug);
+    if (body.explain_prefix) body.prompt_cache_key = conversation.id; // Compared within this conversation.
+    await this.keep();
+    await answering.begin(path, body);
+    await this.finished(answering);
   }
 
-  async stream(path, body, node, signal) {
-    let events = 0;
-    const record = await call(path, {
-      body, signal, debug: this.debug,
-      onEvent: (event, at) => {
-        events += 1;
-        node.events = events;
-        node.status = node.status === "failed" ? "failed" : "streaming";
-        fold(node, event, at);
-        node.version += 1;
-        this.changed();
-      },
-    });
-    node.requestId = record.answered?.["x-request-id"] ?? "";
-    node.timing = record.answered?.["server-timing"] ?? "";
-    node.times.end = record.end;
-    if (!record.events) throw new ApiError({ kind: "refused", code: "", message: "no stream" });
+  // The answer is stored here before the server forgets it.
+  async finished(answering) {
+    this.ended(answering);
+    answering.node.version += 1;
+    if (!this.removed.has(answering.conversation)) await this.keep(answering.conversation);
+    await answering.settle().catch(() => {}); // What is left of it is deleted when the page is opened again.
   }
 
-  end(node, error) {
-    if (error.name === "AbortError") {
-      node.status = "stopped";
-      return;
-    }
-    node.status = "failed";
-    const known = error instanceof ApiError ? { ...error, message: error.message } : { kind: "refused", code: "", message: String(error.message) };
-    node.error = { ...known, until: known.retryAfter ? Date.now() + known.retryAfter * 1000 : 0 };
+  ended(answering) {
+    if (this.running(answering.conversation) === answering) this.runs.delete(answering.conversation.id);
   }
 
-  stop() {
-    this.running?.abort.abort();
-    this.running = null;
+  stop(conversation = this.current) {
+    const answering = this.running(conversation);
+    if (!answering) return;
+    this.ended(answering);
+    answering.stop();
+    this.changed();
   }
 
   exported() {
@@ -180,11 +224,6 @@ export class Chat {
     this.changed();
     return read.length;
   }
-}
-
-function mend(node) {
-  node.version = 0;
-  if (node.role === "assistant" && ["waiting", "streaming"].includes(node.status)) node.status = "interrupted";
 }
 
 // A conversation of a file under a new id, with no more than its known parts; nothing in it is believed to be well formed.

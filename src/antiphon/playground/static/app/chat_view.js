@@ -2,12 +2,14 @@
 import { html, Component, copy, seconds, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 import { Markdown } from "./markdown.js";
 import { t } from "./strings.js";
-import { calls, textOf } from "./turn.js";
+import { calls, over, textOf } from "./turn.js";
 
 const SHOWN = 60;
 
 export function ChatView({ chat }) {
   const path = chat.path();
+  const versions = chat.versions();
+  const running = chat.running();
   const [more, setMore] = useState(0);
   const from = Math.max(0, path.length - SHOWN - more);
   const list = useRef(null);
@@ -18,11 +20,11 @@ export function ChatView({ chat }) {
   useEffect(() => { setMore(0); follow.current = true; }, [chat.current.id]);
   const scrolled = ({ target }) => { follow.current = target.scrollHeight - target.scrollTop - target.clientHeight < 40; };
   return html`<div class="chat">
-    <div class="messages" ref=${list} onScroll=${scrolled} tabindex="0" role="log" aria-label=${t("chat")} aria-busy=${chat.running ? "true" : "false"}>
-      ${path.length === 0 && html`<p class="hint">${t("empty")}</p>`}
+    <div class="messages" ref=${list} onScroll=${scrolled} tabindex="0" role="log" aria-label=${t("chat")} aria-busy=${running ? "true" : "false"}>
+      ${path.length === 0 && html`<div class="welcome"><h2>${t("ask")}</h2><p class="hint">${t("empty")}</p></div>`}
       ${from > 0 && html`<button type="button" onClick=${() => { follow.current = false; setMore(more + SHOWN); }}>${t("earlier", { count: from })}</button>`}
       ${path.slice(from).map((node) => html`<${Message} key=${node.id} node=${node} version=${node.version} chat=${chat}
-        count=${chat.siblings(node).length} last=${node.id === chat.current.leaf} running=${chat.running?.node === node} />`)}
+        count=${versions.get(node.parent)} last=${node.id === chat.current.leaf} running=${running?.node === node} />`)}
     </div>
     <${Writer} chat=${chat} />
   </div>`;
@@ -71,19 +73,19 @@ function UserMessage({ node, chat }) {
 }
 
 function Answer({ node, chat, last }) {
-  const over = !["waiting", "streaming"].includes(node.status);
+  const whole = over(node);
   return html`<article class="message answer" aria-label=${t("assistant")} data-status=${node.status} data-node=${node.id}>
-    ${!over && !textOf(node) && html`<${Thinking} node=${node} />`}
-    ${over && node.usage?.reasoning > 0 && html`<p class="hint">${t("thought", { time: seconds(node.times.text ?? node.times.last ?? 0), count: node.usage.reasoning })}</p>`}
+    ${!whole && !textOf(node) && html`<${Thinking} node=${node} />`}
+    ${whole && node.usage?.reasoning > 0 && html`<p class="hint">${t("thought", { time: seconds(node.times.text ?? node.times.last ?? 0), count: node.usage.reasoning })}</p>`}
     ${chat.debug && node.reasoning && html`<details class="reasoning"><summary>${t("reasoning")}</summary><div class="plain" dir="auto">${node.reasoning}</div></details>`}
     ${groups(node.items).map((group, place) => Array.isArray(group)
-      ? html`<div class="cards" key=${place}>${group.map((item) => html`<${Card} item=${item} node=${node} chat=${chat} live=${!over} open=${over && last} />`)}</div>`
+      ? html`<div class="cards" key=${place}>${group.map((item) => html`<${Card} item=${item} node=${node} chat=${chat} live=${!whole} open=${whole && last} />`)}</div>`
       : html`<div key=${place} class=${group.phase === "commentary" ? "preamble" : "body"}><${Markdown} text=${group.text} /></div>`)}
-    ${node.status === "stopped" && html`<p class="hint" role="status">${t("stopped", { count: node.events ?? 0 })}</p>`}
-    ${node.status === "interrupted" && html`<p class="hint">${t("interrupted")}</p>`}
+    ${node.resumedAt !== undefined && html`<p class="hint" role="status">${t(node.status === "resuming" ? "resuming" : "resumed", { at: node.resumedAt + 1 })}</p>`}
+    ${["stopped", "interrupted", "gone", "elsewhere"].includes(node.status) && html`<p class="notice" role="status">${t(node.status, { count: node.usage?.completion ?? node.events ?? 0 })}</p>`}
     ${node.status === "done" && !["", "stop", "tool_calls"].includes(node.finish) && html`<p class="hint">${t("cutShort", { reason: node.finish })}</p>`}
     ${node.error && html`<${Failure} node=${node} chat=${chat} />`}
-    ${over && html`<footer><${Versions} node=${node} chat=${chat} />
+    ${whole && html`<footer><${Versions} node=${node} chat=${chat} />
       <button type="button" class="small" onClick=${() => chat.again(node)}>${t("regenerate")}</button>
       <button type="button" class="small" onClick=${() => copy(textOf(node))}>${t("copy")}</button>
       ${node.usage && html`<span class="hint">${t("usage", node.usage)}</span>`}</footer>`}
@@ -165,7 +167,7 @@ function Writer({ chat }) {
   const [problem, setProblem] = useState("");
   const send = (event) => {
     event?.preventDefault();
-    if (!text.trim() || chat.running) return;
+    if (!text.trim() || chat.running()) return;
     const wrong = wrongSetting(chat.current.settings);
     setProblem(wrong);
     if (wrong) return;
@@ -174,14 +176,14 @@ function Writer({ chat }) {
   };
   const pressed = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
-    if (event.key === "Escape" && chat.running) chat.stop();
+    if (event.key === "Escape" && chat.running()) chat.stop();
   };
   return html`<form class="writer" onSubmit=${send}>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <textarea id="message" aria-label=${t("message")} placeholder=${t("message")} rows="2" dir="auto" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${pressed}></textarea>
-    ${chat.running
+    <div class="field"><textarea id="message" aria-label=${t("message")} placeholder=${t("message")} rows="1" dir="auto" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${pressed}></textarea>
+    ${chat.running()
       ? html`<button type="button" key="stop" onClick=${() => chat.stop()}>${t("stop")}</button>`
-      : html`<button type="submit" key="send" disabled=${!text.trim()}>${t("send")}</button>`}
+      : html`<button type="submit" key="send" disabled=${!text.trim()}>${t("send")}</button>`}</div>
   </form>`;
 }
 

@@ -31,6 +31,7 @@ async function connect() {
     server.models = listed.data.map((one) => one.id);
     server.state = "ready";
     server.wrong = false;
+    loaded.then(() => chat.goOn());
   } catch (error) {
     server.wrong = error.kind === "key" && server.state === "key";
     server.state = { key: "key", loading: "loading", offline: "offline" }[error.kind] ?? "busy";
@@ -98,5 +99,5 @@ addEventListener("hashchange", draw);
 addEventListener("offline", () => { server.state = "offline"; draw(); });
 addEventListener("online", connect);
 draw();
-chat.load();
+const loaded = chat.load();
 connect();

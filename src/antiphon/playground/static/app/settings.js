@@ -5,6 +5,7 @@ import { LANGUAGES, choose, current, t } from "./strings.js";
 export function Settings({ chat, models, redraw }) {
   const settings = chat.current.settings;
   const field = (name) => ({ value: settings[name], onInput: (event) => chat.set({ [name]: event.target.value }) });
+  const check = (name) => ({ checked: settings[name] !== "", onChange: (event) => chat.set({ [name]: event.target.checked ? "yes" : "" }) });
   const option = (value, text = value) => html`<option value=${value} selected=${settings.api === value}>${text}</option>`;
   return html`<div class="settings">
     <label>${t("model")}<select ...${field("model")}><option value="">${t("byDefault")}</option>
@@ -22,6 +23,9 @@ export function Settings({ chat, models, redraw }) {
     <label>${t("instructions")}<textarea rows="3" dir="auto" ...${field("instructions")}></textarea></label>
     <label>${t("tools")}<textarea rows="3" spellcheck="false" class="code" ...${field("tools")}></textarea></label>
     <label>${t("schema")}<textarea rows="3" spellcheck="false" class="code" ...${field("schema")}></textarea></label>
+    <label class="check"><input type="checkbox" ...${check("survive")} aria-describedby="survive-note" /> ${t("survive")}</label>
+    <p class="hint" id="survive-note">${t("surviveNote")}</p>
+    <label class="check"><input type="checkbox" ...${check("probabilities")} /> ${t("probabilities")}</label>
     <${Debug} chat=${chat} />
     <label>${t("language")}<select value=${current()} onChange=${(event) => { choose(event.target.value); redraw(); }}>
       ${Object.entries(LANGUAGES).map(([name, text]) => html`<option value=${name} lang=${name}>${text}</option>`)}</select></label>

@@ -3,7 +3,11 @@ import { newId } from "./ui.js";
 
 export const DEFAULTS = {
   api: "responses", model: "", instructions: "", effort: "", temperature: "", topP: "", most: "", seed: "", tools: "", schema: "",
+  survive: "yes", probabilities: "",
 };
+const TOP = 5; // Of each token, so many others that were likely.
+
+export const over = (node) => !["waiting", "streaming", "resuming"].includes(node.status);
 
 export function answerNode(parent, api) {
   return { id: newId(), parent, role: "assistant", api, items: [], reasoning: "", status: "waiting", error: null, usage: null, finish: "", requestId: "", times: {}, started: Date.now(), version: 0 };
@@ -32,15 +36,17 @@ function isJson(text) {
 
 export const textOf = (node) => (node.role === "user" ? node.text : node.items.filter((item) => item.kind === "text").map((item) => item.text).join("\n\n"));
 
-// The path and body of the request that goes on from `path`, a list of nodes from the first to the last.
-export function requestOf(settings, path) {
+// The path and body of the request that goes on from `path`, a list of nodes from the first to the last. With `debug`
+// it asks for what hidden channels say, and so for nothing that the server would store.
+export function requestOf(settings, path, debug) {
   const common = present({ model: settings.model, temperature: number(settings.temperature), top_p: number(settings.topP), seed: number(settings.seed) });
-  if (settings.api === "responses") return ["/v1/responses", responsesBody(settings, path, common)];
-  if (settings.api === "chat") return ["/v1/chat/completions", chatBody(settings, path, common)];
+  const ids = settings.probabilities && debug ? { return_token_ids: true } : {};
+  if (settings.api === "responses") return ["/v1/responses", { ...responsesBody(settings, path, common, Boolean(settings.survive) && !debug), ...ids }];
+  if (settings.api === "chat") return ["/v1/chat/completions", { ...chatBody(settings, path, common), ...ids }];
   return ["/v1/completions", { ...common, prompt: path.map(textOf).at(-1), ...present({ max_tokens: number(settings.most) }), stream: true, stream_options: { include_usage: true } }];
 }
 
-function responsesBody(settings, path, common) {
+function responsesBody(settings, path, common, survive) {
   const tools = functionsOf(settings.tools).map(({ name, description, parameters, strict }) => ({ type: "function", ...present({ name, description, parameters, strict }) }));
   const schema = parsed(settings.schema);
   const { seed, ...rest } = common;
@@ -50,7 +56,8 @@ function responsesBody(settings, path, common) {
     ...(settings.effort && { reasoning: { effort: settings.effort } }),
     ...(tools.length && { tools }),
     ...(schema && { text: { format: { type: "json_schema", name: "answer", schema, strict: true } } }),
-    input: path.flatMap(inputItems), explain_prefix: true, store: false, stream: true,
+    ...(settings.probabilities && { include: ["message.output_text.logprobs"], top_logprobs: TOP }),
+    input: path.flatMap(inputItems), explain_prefix: true, ...(survive ? { background: true, store: true } : { store: false }), stream: true,
   };
 }
 
@@ -71,6 +78,7 @@ function chatBody(settings, path, common) {
     ...present({ max_completion_tokens: number(settings.most), reasoning_effort: settings.effort }),
     ...(tools.length && { tools }),
     ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: true } } }),
+    ...(settings.probabilities && { logprobs: true, top_logprobs: TOP }),
     messages: messagesOf(settings, path), explain_prefix: true, stream: true, stream_options: { include_usage: true },
   };
 }
@@ -89,18 +97,42 @@ function chatMessages(node) {
   return [message, ...called.map((item) => ({ role: "tool", tool_call_id: item.id, content: item.result ?? "" }))];
 }
 
+// As it was before its first event.
+export function emptied(node) {
+  Object.assign(node, { items: [], reasoning: "", tokens: [], sampled: [], usage: null, finish: "", error: null, lastEvent: -1, ended: false });
+}
+
 export function fold(node, event, at) {
-  node.times.first ??= at;
   node.times.last = at;
+  if (event.sequence_number !== undefined) node.lastEvent = event.sequence_number;
+  if (event.token_ids ?? event.choices?.[0]?.token_ids) (node.sampled ??= []).push(...(event.token_ids ?? event.choices[0].token_ids));
+  addTokens(node, event.type === "response.output_text.delta" ? event.logprobs : event.choices?.[0]?.logprobs?.content);
+  if (event.type === "response.created" || event.type === "response.queued") return begun(node, event.response);
+  if (event.type === "response.in_progress") node.times.admitted ??= at;
+  else node.times.first ??= at;
   if (event.error && !event.type?.startsWith("response.")) return failed(node, event.error);
   if (node.api === "responses") foldResponses(node, event);
   else foldChoices(node, event);
   if (node.items.some((item) => item.text || item.arguments)) node.times.text ??= at;
 }
 
+function begun(node, response) {
+  node.responseId = response.id;
+}
+
+// Each: its text, its bytes in hex, how likely it was, and the likeliest with how likely they were.
+function addTokens(node, told) {
+  if (!Array.isArray(told) || !told.length) return;
+  node.tokens ??= [];
+  for (const { token, bytes, logprob, top_logprobs: top = [] } of told) {
+    node.tokens.push([token, (bytes ?? []).map((one) => one.toString(16).padStart(2, "0")).join(""), logprob, top.map((one) => [one.token, one.logprob])]);
+  }
+}
+
 function failed(node, error) {
   node.status = "failed";
-  node.error = { kind: error.code === "engine_lost" ? "lost" : "refused", code: error.code ?? "", message: error.message ?? "" };
+  node.ended = true;
+  node.error ??= { kind: error.code === "engine_lost" ? "lost" : "refused", code: error.code ?? "", message: error.message ?? "" };
 }
 
 function foldChoices(node, event) {
@@ -170,6 +202,7 @@ function endItem(node, item) {
 const detail = (item) => (typeof item.arguments === "string" ? item.arguments : JSON.stringify(item.action ?? item.code ?? {}));
 
 function endResponse(node, response) {
+  node.ended = true;
   node.responseId = response.id;
   if (response.usage) node.usage = usageOf(response.usage);
   if (response.antiphon?.prefix) node.prefix = response.antiphon.prefix;

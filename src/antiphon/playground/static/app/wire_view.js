@@ -7,13 +7,13 @@ const SHOWN = 500;
 const pretty = (value) => (value === undefined ? "" : JSON.stringify(value, null, 2));
 
 export function WireView() {
-  const [place, setPlace] = useState(0);
+  const [chosen, setChosen] = useState(null);
   const [filter, setFilter] = useState("");
-  const record = records[place] ?? records[0];
+  const record = records.includes(chosen) ? chosen : records.find((one) => !one.aside) ?? records[0];
   if (!record) return html`<section class="view"><h2>${t("wire")}</h2><p class="hint">${t("noRequests")}</p></section>`;
   const events = record.events.filter((event) => event.data.includes(filter));
   return html`<section class="view"><h2>${t("wire")}</h2>
-    <label>${t("requests")}<select value=${String(place)} onChange=${(event) => setPlace(Number(event.target.value))}>
+    <label>${t("requests")}<select value=${String(records.indexOf(record))} onChange=${(event) => setChosen(records[event.target.value])}>
       ${records.map((one, at) => html`<option value=${String(at)}>${one.at.toLocaleTimeString()} ${one.method} ${one.path} ${one.status ?? one.error ?? "…"}</option>`)}</select></label>
     <h3>${t("request")}</h3>
     <p class="row">${Object.entries(COPIES).map(([name, write]) => html`<button type="button" onClick=${() => copy(write(record))}>${t("copyAs", { name })}</button>`)}</p>
