@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from starlette.applications import Starlette
 
@@ -24,6 +25,7 @@ from antiphon.errors import EngineLostError
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.wire import PLAYGROUND
+from antiphon.store import SqliteStore, Store
 from antiphon.tokens import decode
 from kit.api import CALL, CHATML, END, START, THINK, TOKENIZER, UNCALL, UNTHINK, app, ids, model, running, scripted
 
@@ -52,7 +54,21 @@ HOSTILE = """<script>window.ran = 1</script><img src=x onerror="window.ran = 2">
 
 <form action="https://evil.example"><input name="key"></form><a href="//evil.example" style="position:fixed">x</a>
 """
+PARAGRAPH = """Some **strong** words, a [link](https://example.org/) and `code` in a sentence of a usual length.
+
+* one thing
+* another thing, with *stress*
+
+```python
+for number in range(10):
+    print(number)
+```
+
+"""
+STEADY = 8000
+"""Characters of an answer in 2,000 steps, four each, of which the engine makes a hundred a second."""
 TEXTS = {
+    "steady": (PARAGRAPH * (STEADY // len(PARAGRAPH) + 1))[:STEADY],
     "hello": "Hello yourself.",
     "long": "word " * 4000,
     "hostile": HOSTILE,
@@ -75,23 +91,30 @@ def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:
     return ids(*thought, TEXTS.get(last, "I do not know."), END)
 
 
-def servers() -> tuple[dict[str, Starlette], str]:
+def servers(folder: Path) -> tuple[dict[str, Starlette], str]:
     engine = scripted(script, delay=0.002, chunk=4, context=60_000, end_ids=frozenset({TOKENIZER.controls[END]}))
     secret, key = new_key("alice", requests_per_minute=2)
     keyed = app(scripted(script), keys=[key], wires=[PLAYGROUND])
-    return {"main": speaking(engine), "keyed": keyed, "loading": app(scripted(script), wires=[PLAYGROUND])}, secret
+    steady = scripted(script, delay=0.01, chunk=4, context=60_000, end_ids=frozenset({TOKENIZER.controls[END]}))
+    return {
+        "main": speaking(engine),
+        "steady": speaking(steady, store=SqliteStore(folder / "sessions.db")),
+        "steadyMemory": speaking(steady),
+        "keyed": keyed,
+        "loading": app(scripted(script), wires=[PLAYGROUND]),
+    }, secret
 
 
-def speaking(engine: ScriptedEngine) -> Starlette:
-    """The application whose model thinks, calls and keeps to schemas."""
+def speaking(engine: ScriptedEngine, store: Store | None = None) -> Starlette:
+    """The application whose model thinks, calls and keeps to schemas; without a ``store`` its answers stay in memory."""
     compiler = ReplyCompiler(CHATML, TOKENIZER, {TOKENIZER.controls[END]})
     catalog = StaticCatalog({"small": replace(model(engine), compiler=compiler)})
-    return create_app(catalog, expose_reasoning=True, wires=[PLAYGROUND])
+    return create_app(catalog, expose_reasoning=True, store=store, wires=[PLAYGROUND])
 
 
 def main(chromium: str, folder: str) -> int:
-    applications, secret = servers()
     with ExitStack() as stack:
+        applications, secret = servers(Path(stack.enter_context(TemporaryDirectory())))
         urls = {name: stack.enter_context(running(one)) for name, one in applications.items()}
         lifecycle = applications["loading"].state.context.lifecycle
         lifecycle.begin_loading()

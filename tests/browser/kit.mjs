@@ -94,3 +94,17 @@ export async function leaks(seen, name, secret = SECRET) {
   check(`${name}: not stored`, !(await stored(seen.page)).includes(secret));
   check(`${name}: not received`, !seen.received.some((text) => text.includes(secret)));
 }
+
+// A conversation of so many messages, taken from a file and opened; `texts` gives the text of each.
+export async function conversationOf(page, count, texts = (place) => `Message ${place}`) {
+  const nodes = {};
+  for (let place = 0; place < count; place += 1) {
+    const node = { parent: place ? `n${place - 1}` : null, role: place % 2 ? "assistant" : "user" };
+    nodes[`n${place}`] = place % 2 ? { ...node, items: [{ kind: "text", key: "a", text: texts(place) }] } : { ...node, text: texts(place) };
+  }
+  const file = JSON.stringify({ kind: "antiphon-conversations", version: 1, conversations: [{ title: "Long", nodes, leaf: `n${count - 1}` }] });
+  await page.setInputFiles('input[type="file"]', { name: "long.json", mimeType: "application/json", buffer: Buffer.from(file) });
+  await page.getByText("Conversations imported: 1.").waitFor();
+  await page.getByRole("button", { name: "Long", exact: true }).click();
+  await page.waitForFunction((many) => document.querySelectorAll("article").length >= many, Math.min(count, 40));
+}

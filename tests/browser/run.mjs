@@ -1,6 +1,7 @@
 // node run.mjs CHROMIUM FOLDER {"main": URL, "keyed": URL, "key": SECRET, "loading": URL}
 import * as benches from "./bench.mjs";
-import { check, failures, leaks, open, say, set, state, stored, visit } from "./kit.mjs";
+import { check, conversationOf, failures, leaks, open, say, set, state, stored, visit } from "./kit.mjs";
+import { paint, streaming } from "./pace.mjs";
 
 const [chromium, folder, given] = process.argv.slice(2);
 const urls = JSON.parse(given);
@@ -51,6 +52,99 @@ async function reloaded(seen) {
   const before = await page.locator("article").count();
   await page.reload();
   await page.waitForFunction((count) => document.querySelectorAll("article").length === count, before);
+}
+
+// An answer goes on after a reload, whatever the store, and is nowhere but here when it is whole.
+async function survives(url, name) {
+  const seen = await visit(browser, url);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await page.fill("#message", "steady");
+  await page.press("#message", "Enter");
+  await page.locator("article.answer code").nth(2).waitFor();
+  const id = await idOf(seen);
+  await page.reload();
+  await page.getByText(/Read on from event [1-9]|this page reads on from event [1-9]/).waitFor();
+  await page.locator('article.answer[data-status="streaming"]').waitFor();
+  await state(seen, `${name}-reloaded`);
+  const body = page.locator("article.answer .body");
+  await page.locator('article.answer[data-status="done"]').waitFor();
+  check(`${name}: whole after a reload`, (await body.locator("pre").count()) === (await pieces()), `${await body.locator("pre").count()} of ${await pieces()}`);
+  await state(seen, `${name}-went-on`);
+  await page.waitForFunction(async (path) => (await fetch(path)).status === 404, `${url}/v1/responses/${id}`);
+  await page.reload();
+  await page.locator('article.answer[data-status="done"]').waitFor();
+  await leaks(seen, name);
+  await page.context().close();
+}
+
+// The blocks of code of an answer that nothing cut.
+async function pieces() {
+  const seen = await visit(browser, urls.main);
+  await seen.page.waitForSelector("#message");
+  const found = await (await say(seen.page, "steady")).locator("pre").count();
+  await seen.page.context().close();
+  return found;
+}
+
+const idOf = async (seen) => {
+  await seen.page.waitForFunction(() => new Promise((resolve) => {
+    const request = indexedDB.open("antiphon-playground");
+    request.onsuccess = () => {
+      const all = request.result.transaction("running").objectStore("running").getAll();
+      all.onsuccess = () => { request.result.close(); window.answering = all.result[0]?.node; resolve(Boolean(window.answering?.responseId)); };
+    };
+  }));
+  return seen.page.evaluate("window.answering.responseId");
+};
+
+async function cut() {
+  const seen = await visit(browser, urls.steady);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await page.fill("#message", "steady");
+  await page.press("#message", "Enter");
+  await page.locator("article.answer code").nth(1).waitFor();
+  const id = await idOf(seen);
+  await page.goto("about:blank");
+  await page.context().request.delete(`${urls.steady}/v1/responses/${id}`);
+  await page.goto(urls.steady);
+  await page.getByText("The server has nothing of this answer any more").waitFor();
+  await state(seen, "reload-gone");
+  await set(page, { API: "chat" });
+  await page.fill("#message", "steady");
+  await page.press("#message", "Enter");
+  await page.locator("article.answer").nth(1).locator("code").nth(1).waitFor();
+  await page.reload();
+  await page.getByText("The page was closed while this was written").waitFor();
+  check("what came of it is there", (await page.locator("article.answer").nth(1).locator("code").count()) > 0);
+  await state(seen, "reload-cut");
+  await page.locator("article.answer").nth(1).getByRole("button", { name: "Regenerate" }).click();
+  await page.locator('article.answer[data-status="streaming"]').waitFor();
+  await page.press("#message", "Escape");
+  await page.getByText("Stopped after").waitFor();
+  await page.context().close();
+}
+
+// A connection that breaks is made again by the page itself.
+async function reconnected() {
+  const seen = await visit(browser, urls.steady);
+  const { page, context } = seen;
+  await page.waitForSelector("#message");
+  let broken = false;
+  await page.route("**/v1/responses", async (route) => {
+    if (broken) return route.continue();
+    broken = true;
+    const answer = await route.fetch({ method: "POST", postData: JSON.stringify({ ...route.request().postDataJSON(), stream: false }) });
+    const { id } = await answer.json();
+    return route.fulfill({ contentType: "text/event-stream", body: `data: ${JSON.stringify({ type: "response.created", sequence_number: 0, response: { id } })}\n\n` });
+  });
+  await page.fill("#message", "hello");
+  await page.press("#message", "Enter");
+  await page.getByText("Hello yourself.").waitFor();
+  await page.getByText("Read on from event 1").waitFor();
+  check("it is whole", (await page.locator('article.answer[data-status="done"]').count()) === 1);
+  await context.close();
 }
 
 async function hostile(seen) {
@@ -163,16 +257,10 @@ async function keyboard() {
   await page.context().close();
 }
 
-// Not among what must pass, which may not depend on the machine: ONLY=pace prints figures.
 async function pace() {
-  const seen = await visit(browser, urls.main);
-  const { page } = seen;
-  await page.waitForSelector("#message");
-  const paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime");
-  await page.evaluate("window.tasks = []; new PerformanceObserver((list) => tasks.push(...list.getEntries().map((one) => one.duration))).observe({ type: 'longtask' });");
-  await say(page, "long");
-  console.log(`first paint ${paint} ms; tasks over 50 ms while 20,000 characters came in 5,000 steps: ${JSON.stringify(await page.evaluate("tasks"))}`);
-  await page.context().close();
+  await paint(browser, urls.main);
+  await streaming(browser, urls.steady, 0);
+  await streaming(browser, urls.steady, 500);
 }
 
 async function views() {
@@ -208,24 +296,12 @@ async function views() {
   await page.context().close();
 }
 
-function longConversation() {
-  const nodes = {};
-  for (let place = 0; place < 500; place += 1) {
-    const text = place === 499 ? "x".repeat(1_000_000) : `Message ${place}`;
-    const node = { parent: place ? `n${place - 1}` : null, role: place % 2 ? "assistant" : "user" };
-    nodes[`n${place}`] = place % 2 ? { ...node, items: [{ kind: "text", key: "a", text }] } : { ...node, text };
-  }
-  return JSON.stringify({ kind: "antiphon-conversations", version: 1, conversations: [{ title: "Long", nodes, leaf: "n499" }] });
-}
-
 async function long() {
   const seen = await visit(browser, urls.main);
   const { page } = seen;
   await page.waitForSelector("#message");
-  await page.setInputFiles('input[type="file"]', { name: "long.json", mimeType: "application/json", buffer: Buffer.from(longConversation()) });
-  await page.getByText("Conversations imported: 1.").waitFor();
   const begun = Date.now();
-  await page.getByRole("button", { name: "Long", exact: true }).click();
+  await conversationOf(page, 500, (place) => (place === 499 ? "x".repeat(1_000_000) : `Message ${place}`));
   await page.getByText("Message 498").waitFor();
   check("500 messages and a line of a megabyte are drawn", Date.now() - begun < 10_000, `${Date.now() - begun} ms`);
   await page.getByRole("button", { name: "Show 440 earlier messages" }).waitFor();
@@ -280,11 +356,11 @@ async function narrow() {
 }
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, keyboard, views, long, keyed, loading, narrow, ...BENCHES };
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, keyboard, views, long, keyed, loading, narrow, pace, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {
-    await (ALL[name] ?? pace)();
+    await ALL[name]();
   } catch (error) {
     check(name, false, String(error.stack).slice(0, 1500));
     const pages = browser.browser.contexts().flatMap((context) => context.pages());

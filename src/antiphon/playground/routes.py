@@ -11,9 +11,11 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from antiphon.errors import NotFoundError
+from antiphon.http.context import Context
 from antiphon.http.gate.access import PLAYGROUND as PLACE
 
 from .files import POLICY, StaticFile, static_file
+from .stored import Stored
 
 PAGE = "index.html"
 HEADERS = {
@@ -26,8 +28,9 @@ HEADERS = {
 }
 
 
-def playground_routes() -> list[Route]:
+def playground_routes(context: Context) -> list[Route]:
     return [
+        *Stored(context).routes(),
         BrowserRoute("/", page, methods=["GET"]),
         Route(PLACE, page, methods=["GET"]),
         Route(f"{PLACE}/{{name:path}}", file, methods=["GET"]),

@@ -1,9 +1,10 @@
-"""The playground as a wire: a page, no API, so /openapi.json has none of it."""
+"""The playground as a wire: a page, and what it requests of its own."""
 
 from __future__ import annotations
 
 from antiphon.api.wires import Wire
 
 from .routes import playground_routes
+from .stored import DESCRIBED
 
-PLAYGROUND = Wire(name="playground", routes=lambda context: playground_routes())
+PLAYGROUND = Wire(name="playground", routes=playground_routes, described=DESCRIBED)

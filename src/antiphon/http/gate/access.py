@@ -23,6 +23,8 @@ OPEN = ("/health", "/livez", "/ping", "/readyz", "/version")
 PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in OPEN) | {"/", "/api/version"}
 DOCS, PLAYGROUND = "/docs", "/playground"
 """Their files are everybody's; what the playground does with a key are requests like others."""
+PLAYGROUND_API = f"{PLAYGROUND}/api"
+"""What the page requests of its own, below it."""
 METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
 """For the scope admin. Everything else is inference, routes of tomorrow too."""
 
@@ -67,6 +69,8 @@ class Access:
             await exchange.refusal(error)(scope, receive, send)
 
     def _is_public(self, path: str) -> bool:
+        if path.startswith(f"{PLAYGROUND_API}/"):
+            return False
         if path in PUBLIC or path in (DOCS, PLAYGROUND) or path.startswith((f"{DOCS}/", f"{PLAYGROUND}/")):
             return True
         return self._rules.public_metrics and path in METRICS

@@ -76,15 +76,14 @@ export class Answering {
     if (this.stopped) throw new ApiError({ kind: "stopped", message: "" });
     const path = `/v1/responses/${this.node.responseId}?stream=true`;
     try {
-      await this.stream(`${path}&starting_after=${this.node.lastEvent}`, { method: "GET" });
+      await this.stream(`${path}&starting_after=${this.node.lastEvent}`, { method: "GET" }).catch((error) => {
+        if (error.status !== 400) throw error;
+        this.anew = true; // It is over, and its events are stored no more: the whole of it once again.
+        return this.stream(path, { method: "GET" });
+      });
     } catch (error) {
-      if (error.status === 404) {
-        this.node.status = "gone";
-        return void (this.node.ended = true);
-      }
-      if (error.status !== 400) throw error;
-      emptied(this.node); // It is over, and its events are stored no more: the whole of it once again.
-      await this.stream(path, { method: "GET" });
+      if (error.status !== 404) throw error;
+      Object.assign(this.node, { status: "gone", ended: true, resumedAt: undefined });
     }
   }
 
@@ -105,6 +104,8 @@ export class Answering {
   event(event, at) {
     const { node } = this;
     if (event.type === "error" && this.survives && ELSEWHERE.has(event.code ?? event.error?.code)) throw new ApiError({ kind: "cut", message: "" });
+    if (this.anew) emptied(node);
+    this.anew = false;
     node.events = (node.events ?? 0) + 1;
     if (!over(node)) node.status = "streaming";
     fold(node, event, at);

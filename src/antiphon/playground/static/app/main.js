@@ -9,11 +9,12 @@ import { Rail } from "./rail.js";
 import { SchemaView } from "./schema_view.js";
 import { Settings } from "./settings.js";
 import { current, t } from "./strings.js";
+import { StoredView } from "./stored_view.js";
 import { TemplateView } from "./template_view.js";
 import { TimeView } from "./time_view.js";
 import { WireView } from "./wire_view.js";
 
-const VIEWS = { chat: ChatView, envelopes: EnvelopesView, time: TimeView, template: TemplateView, schema: SchemaView, convert: ConvertView, wire: WireView };
+const VIEWS = { chat: ChatView, envelopes: EnvelopesView, time: TimeView, template: TemplateView, schema: SchemaView, convert: ConvertView, wire: WireView, stored: StoredView };
 const TITLES = { schema: "schemaView" };
 const POLL = 2000;
 

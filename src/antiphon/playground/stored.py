@@ -1,0 +1,166 @@
+"""What the server stores for a key, as the page lists and opens it; it is deleted by the routes of its own API."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from antiphon.api.openapi.parts import Described, named, operation
+from antiphon.archive.completions import CompletionArchive
+from antiphon.errors import NotFoundError
+from antiphon.http.context import Context
+from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.gate.access import PLAYGROUND_API
+from antiphon.http.runs import json_response
+from antiphon.store import Key
+from antiphon.wire.json import encode
+
+PATH = f"{PLAYGROUND_API}/stored"
+MOST = 500
+"""Records of each kind that are looked at."""
+KINDS = {
+    "responses": "response",
+    "conversations": "conversation",
+    "completions": "chat_completion",
+    "sessions": "session",
+    "files": "file",
+    "batches": "batch",
+}
+"""What a list is called, and the kind of its records in the store."""
+HIDDEN = frozenset({"reasoning_content", "thinking", "token_ids", "prompt_token_ids"})
+"""Fields that show what a model thought."""
+
+JsonObject = dict[str, Any]
+
+
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are Unix times in seconds; ``expires_at`` null: never."""
+
+    id: str
+    created_at: int
+    expires_at: int | None
+
+
+class StoredRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one kind, the newest first; ``has_more``: there are others that were not looked at."""
+
+    data: list[StoredRecord]
+    has_more: bool
+
+
+class StoredLists(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is stored for the key."""
+
+    responses: StoredRecords
+    conversations: StoredRecords
+    completions: StoredRecords
+    sessions: StoredRecords
+    files: StoredRecords
+    batches: StoredRecords
+
+
+class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """``input``: the items or messages before, ``output``: the answer; without what the model thought, unless the
+    client may see it and does not decline it.
+    """
+
+    id: str
+    input: list[JsonObject]
+    output: JsonObject
+
+
+class Stored:
+    """The two routes, each for its own key alone."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._open: dict[str, Callable[[str, str], Awaitable[StoredDocument]]] = {
+            "responses": self._response,
+            "conversations": self._conversation,
+            "completions": self._completion,
+        }
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(PATH, self.list, methods=["GET"]),
+            Route(f"{PATH}/{{kind}}/{{id:path}}", self.one, methods=["GET"]),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        owner = _exchange(request).owner
+        return json_response(StoredLists(**{name: await self._records(kind, owner) for name, kind in KINDS.items()}))
+
+    async def one(self, request: Request) -> Response:
+        exchange = _exchange(request)
+        read = self._open.get(request.path_params["kind"])
+        if read is None:
+            raise NotFoundError("Nothing of that kind can be opened.", code="unknown_url")
+        document = msgspec.to_builtins(await read(exchange.owner, request.path_params["id"]))
+        return json_response(document if self._context.reveals(exchange) else without_thoughts(document))
+
+    async def _records(self, kind: str, owner: str) -> StoredRecords:
+        names = await self._context.archive.store.names(kind, owner)
+        found = [record for name in names[:MOST] if (record := await self._record(Key(kind, owner, name))) is not None]
+        found.sort(key=lambda one: (-one.created_at, one.id))
+        return StoredRecords(data=found, has_more=len(names) > MOST)
+
+    async def _record(self, key: Key) -> StoredRecord | None:
+        archive = self._context.archive
+        record = await archive.store.get(key)
+        if record is None or archive.expired(record, (record.expires or 0.0) - record.created):
+            return None
+        expires = None if record.expires is None else int(record.expires)
+        return StoredRecord(id=key.name, created_at=int(record.created), expires_at=expires)
+
+    async def _response(self, owner: str, id: str) -> StoredDocument:
+        archive = self._context.archive
+        response = (await archive.response(owner, id)).response
+        items = [entry.item for entry in await archive.items(owner, id, output=False) if entry.item is not None]
+        return StoredDocument(id=id, input=items, output=msgspec.json.decode(encode(response)))
+
+    async def _conversation(self, owner: str, id: str) -> StoredDocument:
+        archive = self._context.archive
+        metadata, created = await archive.conversation(owner, id)
+        items = [entry.item for entry in await archive.conversation_items(owner, id) if entry.item is not None]
+        return StoredDocument(id=id, input=items, output={"created_at": created, "metadata": metadata})
+
+    async def _completion(self, owner: str, id: str) -> StoredDocument:
+        stored = CompletionArchive(self._context.archive)
+        messages = await stored.messages(owner, id)
+        return StoredDocument(id=id, input=messages, output=msgspec.json.decode(await stored.completion(owner, id)))
+
+
+def without_thoughts(value: Any) -> Any:
+    """JSON without what a model thought, wherever it is in it."""
+    if isinstance(value, list):
+        return [without_thoughts(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("type") == "reasoning":
+        return {**value, "content": [], "summary": []}
+    return {
+        name: without_thoughts(part)
+        for name, part in value.items()
+        if name not in HIDDEN and not (name == "reasoning" and isinstance(part, str))
+    }
+
+
+DESCRIBED = Described(
+    kinds=(StoredLists, StoredDocument),
+    paths={
+        PATH: {"get": operation("What is stored for this key.", StoredLists)},
+        f"{PATH}/{{kind}}/{{id}}": {
+            "get": {**operation("One of it.", StoredDocument), "parameters": [named("kind"), named("id")]}
+        },
+    },
+)
+
+
+def _exchange(request: Request) -> Exchange:
+    exchange: Exchange = request.scope[KEY]
+    return exchange
