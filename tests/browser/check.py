@@ -68,6 +68,7 @@ for number in range(10):
 STEADY = 8000
 """Characters of an answer in 2,000 steps, four each, of which the engine makes a hundred a second."""
 TEXTS = {
+    "slow": (PARAGRAPH * 12)[: STEADY // 4],
     "steady": (PARAGRAPH * (STEADY // len(PARAGRAPH) + 1))[:STEADY],
     "hello": "Hello yourself.",
     "long": "word " * 4000,

@@ -67,7 +67,8 @@ export async function set(page, fields) {
   await page.click("button.gear");
   for (const [label, value] of Object.entries(fields)) {
     const field = page.locator("aside").getByLabel(label, { exact: false }).first();
-    if ((await field.evaluate((element) => element.tagName)) === "SELECT") await field.selectOption(value);
+    if (typeof value === "boolean") await field.setChecked(value);
+    else if ((await field.evaluate((element) => element.tagName)) === "SELECT") await field.selectOption(value);
     else await field.fill(value);
   }
   await page.click("button.gear");

@@ -59,7 +59,7 @@ async function survives(url, name) {
   const seen = await visit(browser, url);
   const { page } = seen;
   await page.waitForSelector("#message");
-  await page.fill("#message", "steady");
+  await page.fill("#message", "slow");
   await page.press("#message", "Enter");
   await page.locator("article.answer code").nth(2).waitFor();
   const id = await idOf(seen);
@@ -82,7 +82,7 @@ async function survives(url, name) {
 async function pieces() {
   const seen = await visit(browser, urls.main);
   await seen.page.waitForSelector("#message");
-  const found = await (await say(seen.page, "steady")).locator("pre").count();
+  const found = await (await say(seen.page, "slow")).locator("pre").count();
   await seen.page.context().close();
   return found;
 }
@@ -102,7 +102,7 @@ async function cut() {
   const seen = await visit(browser, urls.steady);
   const { page } = seen;
   await page.waitForSelector("#message");
-  await page.fill("#message", "steady");
+  await page.fill("#message", "slow");
   await page.press("#message", "Enter");
   await page.locator("article.answer code").nth(1).waitFor();
   const id = await idOf(seen);
@@ -112,7 +112,7 @@ async function cut() {
   await page.getByText("The server has nothing of this answer any more").waitFor();
   await state(seen, "reload-gone");
   await set(page, { API: "chat" });
-  await page.fill("#message", "steady");
+  await page.fill("#message", "slow");
   await page.press("#message", "Enter");
   await page.locator("article.answer").nth(1).locator("code").nth(1).waitFor();
   await page.reload();
@@ -272,7 +272,7 @@ async function views() {
   await page.click('nav.views a[href="#envelopes"]');
   await page.locator(".envelopes li").first().waitFor();
   const rows = await page.locator(".envelopes li").allInnerTexts();
-  check("a row a message", rows.length === 4 && rows[0].startsWith("user") && rows[1].startsWith("assistant"), JSON.stringify(rows.map((row) => row.slice(0, 30))));
+  check("a row a message, and the reply", rows.length === 6 && rows[0].startsWith("user") && rows[1].startsWith("assistant"), JSON.stringify(rows.map((row) => row.slice(0, 30))));
   check("a spelled control is text", (await page.locator(".warning").count()) === 1 && (await page.locator(".envelopes li").nth(2).locator(".k-start").count()) === 2);
   check("what cannot be seen is spelled", rows[2].includes("\\u202e") || rows[2].includes("\\xe2"), rows[2].slice(0, 400));
   await state(seen, "envelopes");
@@ -281,9 +281,32 @@ async function views() {
   await state(seen, "envelopes-text");
   await page.getByRole("button", { name: "Copy as Python" }).click();
   check("ids are copied", /^ids = \[\d+(, \d+)+\]$/.test(await page.evaluate("navigator.clipboard.readText()")));
+  await page.getByPlaceholder("Search").fill("spell");
+  await page.getByText("5 found").waitFor();
+  check("rows without what is searched are away", (await page.locator(".envelopes .title").count()) === 2);
+  await page.getByPlaceholder("Search").fill("");
+  await page.getByLabel("Compare with the prompt before").check();
+  await page.getByText(/tokens kept, 0 lost, \d+ new/).waitFor();
+  await state(seen, "envelopes-compared");
+  await page.getByLabel("Compare with the prompt before").uncheck();
+  await set(page, { "Probabilities": true });
+  await page.click('nav.views a[href="#chat"]');
+  await say(page, "markdown");
+  await page.click('nav.views a[href="#envelopes"]');
+  await page.getByLabel("tokens", { exact: true }).check();
+  const reply = page.locator(".envelopes li.divider + li .pills");
+  await reply.locator(".l0").first().waitFor();
+  check("the reply has what was seen alone", !(await reply.innerText()).includes("HIDDEN"));
+  await reply.focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  await page.getByText(/Token 1: .*100.0 %/).waitFor();
+  await reply.scrollIntoViewIfNeeded();
+  await state(seen, "envelopes-reply");
+  await leaks(seen, "probabilities");
   await page.click('nav.views a[href="#time"]');
   await page.locator(".timing").nth(1).waitFor();
-  const newest = await page.locator(".timing").first().innerText();
+  const newest = await page.locator(".timing").nth(1).innerText();
   check("a prefix is explained", /40 of the 40 tokens before were kept/.test(newest), newest);
   await state(seen, "time");
   await page.setViewportSize({ width: 360, height: 700 });
@@ -294,6 +317,37 @@ async function views() {
     await state(seen, `narrow-${view}`);
   }
   await page.context().close();
+}
+
+async function stored_() {
+  const seen = await visit(browser, urls.main);
+  const { page, context } = seen;
+  const sent = (path, data) => context.request.post(`${urls.main}${path}`, { data }).then((answer) => answer.json());
+  for (let count = 0; count < 3; count += 1) await sent("/v1/responses", { input: "markdown" });
+  const { id } = await sent("/v1/conversations", { items: [{ role: "user", content: "hello" }] });
+  await sent("/v1/chat/completions", { messages: [{ role: "user", content: "hello" }], session_id: "ann-7" });
+  await page.click('nav.views a[href="#stored"]');
+  await page.getByRole("button", { name: "Delete all: Responses" }).waitFor();
+  await state(seen, "stored-view");
+  await page.getByRole("button", { name: "Open resp_" }).first().click();
+  await page.getByText('"object": "response"').waitFor();
+  await state(seen, "stored-open");
+  await leaks(seen, "what is stored");
+  await page.getByRole("button", { name: "Delete all: Responses" }).click();
+  await state(seen, "stored-confirm");
+  await page.getByRole("button", { name: "Cancel" }).click();
+  check("nothing is deleted before it is confirmed", (await page.getByRole("button", { name: "Open resp_" }).count()) >= 3);
+  for (const name of ["Delete all: Responses", `Delete “${id}”`, "Delete “ann-7”"]) {
+    await page.getByRole("button", { name }).click();
+    await page.locator("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("button", { name }).waitFor({ state: "detached" });
+  }
+  await page.getByText("The server stores nothing for this key.").waitFor();
+  await page.route("**/playground/api/stored", (route) => route.abort());
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await page.locator("p.problem").waitFor();
+  await state(seen, "stored-offline");
+  await context.close();
 }
 
 async function long() {
@@ -356,7 +410,7 @@ async function narrow() {
 }
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, keyboard, views, long, keyed, loading, narrow, pace, ...BENCHES };
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, keyboard, views, stored: stored_, long, keyed, loading, narrow, pace, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

@@ -105,7 +105,7 @@ export class Chat {
     if (!on) records.length = 0;
     for (const one of [this.current, ...this.conversations]) {
       for (const node of Object.values(one.nodes)) {
-        if (!on) node.reasoning = "";
+        if (!on) Object.assign(node, { reasoning: "", sampled: [] });
         node.version += 1;
       }
     }
@@ -176,6 +176,7 @@ export class Chat {
     this.stop();
     const conversation = this.current;
     const node = answerNode(parent, conversation.settings.api);
+    node.settings = { ...conversation.settings };
     const answering = new Answering(conversation, node, { debug: this.debug, changed: () => this.changed() });
     const before = this.path(parent);
     conversation.nodes[node.id] = node;

@@ -103,13 +103,22 @@ function groups(items) {
   return found;
 }
 
+// What an answer waits for before its first word, as far as its events say so.
+function stepOf(node) {
+  if (!node.resumable) return node.status === "waiting" ? "waiting" : "thinking";
+  if (!node.responseId) return "waiting";
+  if (node.times.admitted === undefined) return "queued";
+  return node.times.first === undefined ? "reading" : "thinking";
+}
+
 function Thinking({ node }) {
   const [, tick] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => tick((count) => count + 1), 200);
     return () => clearInterval(timer);
   }, []);
-  return html`<p class="hint">${t(node.status === "waiting" ? "waiting" : "thinking", { time: seconds(Date.now() - node.started) })}</p>`;
+  const word = stepOf(node);
+  return html`<p class="hint">${t(word, { time: seconds(Date.now() - node.started) })}</p>`;
 }
 
 function Card({ item, node, chat, live, open }) {

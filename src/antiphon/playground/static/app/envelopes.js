@@ -1,102 +1,150 @@
-// The prompt as the model reads it: each message a row, each token a pill.
+// A prompt as the model read it, and the reply: each message a row, each token a pill.
 import { html, copy, revealed, useEffect, useMemo, useState } from "./ui.js";
 import { call } from "./api.js";
+import { SPELLED, difference, foundIn, glyphs, isSpelled, kindOf, nameOf, rowsOf, textOfToken, tokensOf } from "./pieces.js";
 import { t } from "./strings.js";
 import { functionsOf, messagesOf } from "./turn.js";
 
 const MOST_PILLS = 1500;
 const FORMS = { text: "form_text", tokens: "form_tokens", ids: "form_ids", hex: "form_hex" };
-const KINDS = [["channel", /channel/i], ["constrain", /constrain/i], ["return", /return/i], ["call", /call|tool/i], ["message", /message|header/i], ["start", /start|end|begin|turn|bos|eos|eot|eom|<\/?s>/i]];
-
-export const kindOf = (spelling) => KINDS.find(([, pattern]) => pattern.test(spelling))?.[0] ?? "other";
-const opens = (spelling) => /start(?!.*header.*end)|begin/i.test(spelling) && !/end/i.test(spelling);
-const closes = (spelling) => /end(?!_header)|eot|eom|eos|call\|>|return|<\/s>/i.test(spelling) && !/header/i.test(spelling);
-
-// Pieces by messages: a row begins where a control opens one, or after one that closes one.
-export function rowsOf(pieces) {
-  const rows = [];
-  let fresh = true;
-  for (const piece of pieces) {
-    const spelling = piece.control ?? "";
-    if (fresh || (spelling && opens(spelling) && rows.at(-1).some((one) => one.text?.trim()))) rows.push([]);
-    fresh = Boolean(spelling) && closes(spelling);
-    rows.at(-1).push(piece);
-  }
-  return rows;
-}
-
-export const glyphs = (text) => revealed(text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "→"));
-
-const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
-
-export function textOfToken(hex) {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytesOf(hex));
-  } catch {
-    return hex.replace(/../g, "\\x$&"); // Part of a character.
-  }
-}
+const percent = (logprob) => `${(100 * Math.exp(logprob)).toFixed(logprob > -4.6 ? 1 : 3)} %`;
+const level = (logprob) => (logprob > -0.22 ? 0 : logprob > -0.7 ? 1 : logprob > -2.3 ? 2 : 3);
 
 export function EnvelopesView({ chat }) {
+  const [chosen, setChosen] = useState("");
   const [found, setFound] = useState(null);
   const [problem, setProblem] = useState("");
   const [form, setForm] = useState("tokens");
+  const [wanted, setWanted] = useState("");
+  const [compared, setCompared] = useState(false);
   const path = chat.path();
-  const asked = path.at(-1)?.role === "assistant" ? path.slice(0, -1) : path;
-  const marked = `${chat.current.id} ${asked.at(-1)?.id} ${JSON.stringify(chat.current.settings)}`;
+  const answers = path.filter((node) => node.role === "assistant");
+  const answer = path.at(-1)?.role === "user" ? null : answers.find((node) => node.id === chosen) ?? answers.at(-1);
+  const before = answer ? answers[answers.indexOf(answer) - 1] : answers.at(-1);
+  const settings = answer?.settings ?? chat.current.settings;
+  const marked = `${chat.current.id} ${answer?.id ?? path.at(-1)?.id} ${answer?.version} ${chat.debug} ${JSON.stringify(settings)}`;
   useEffect(() => {
     let wanted = true;
     setProblem("");
-    if (!asked.length) return setFound(null);
-    rendered(chat.current.settings, asked).then((answer) => wanted && setFound(answer), (error) => wanted && (setProblem(error.message), setFound(null)));
+    if (!path.length) return setFound(null);
+    both(chat, path, answer, before, settings).then((both) => wanted && setFound(both), (error) => wanted && (setProblem(error.message), setFound(null)));
     return () => { wanted = false; };
   }, [marked]);
-  const rows = useMemo(() => (found ? rowsOf(found.pieces) : []), [found]);
+  const rows = useMemo(() => (found ? rowsOf(found.prompt.pieces) : []), [found]);
   return html`<section class="view"><h2>${t("envelopes")}</h2>
     <p class="hint">${t("envelopesNote")}</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    ${!asked.length && html`<p class="hint">${t("noMessages")}</p>`}
-    ${found && html`<div class="row"><fieldset><legend>${t("form")}</legend>${Object.entries(FORMS).map(([one, word]) => html`<label class="check" key=${one}><input type="radio" name="form" checked=${form === one} onChange=${() => setForm(one)} /> ${t(word)}</label>`)}</fieldset></div>
-      <p class="hint">${found.model} · ${found.format} · ${t("tokensInAll", { count: found.ids.length })}</p>
-      <p class="row"><button type="button" onClick=${() => copy(found.text)}>${t("copyAs", { name: t("form_text") })}</button>
-        <button type="button" onClick=${() => copy(found.ids.join(" "))}>${t("copyAs", { name: t("form_ids") })}</button>
-        <button type="button" onClick=${() => copy(`ids = [${found.ids.join(", ")}]`)}>${t("copyAs", { name: "Python" })}</button></p>
-      <ol class="envelopes">${rows.map((row, place) => html`<${Row} key=${place} row=${row} form=${form} />`)}</ol>`}
+    ${!path.length && html`<p class="hint">${t("noMessages")}</p>`}
+    ${found && html`<div class="tools">
+        <fieldset><legend>${t("form")}</legend>${Object.entries(FORMS).map(([one, word]) => html`<label class="check" key=${one}><input type="radio" name="form" checked=${form === one} onChange=${() => setForm(one)} /> ${t(word)}</label>`)}</fieldset>
+        <input type="search" aria-label=${t("search")} placeholder=${t("search")} value=${wanted} onInput=${(event) => setWanted(event.target.value)} /></div>
+      <div class="tools"><span class="hint">${found.prompt.model} · ${found.prompt.format} · ${t("tokensInAll", { count: found.prompt.ids.length })}</span>
+        <span class="row"><button type="button" class="small" onClick=${() => copy(found.prompt.text)}>${t("copyAs", { name: t("form_text") })}</button>
+        <button type="button" class="small" onClick=${() => copy(found.prompt.ids.join(" "))}>${t("copyAs", { name: t("form_ids") })}</button>
+        <button type="button" class="small" onClick=${() => copy(`ids = [${found.prompt.ids.join(", ")}]`)}>${t("copyAs", { name: "Python" })}</button></span></div>
+      ${answers.length > 1 && html`<div class="row"><label>${t("promptOf")}<select value=${answer?.id} onChange=${(event) => setChosen(event.target.value)}>
+        ${answers.map((node, place) => html`<option value=${node.id} selected=${node.id === answer?.id}>${place + 1}. ${questionOf(path, node)}</option>`)}</select></label></div>`}
+      ${found.former && html`<label class="check"><input type="checkbox" checked=${compared} onChange=${(event) => setCompared(event.target.checked)} /> ${t("compare")}</label>`}
+      ${compared && found.former ? html`<${Compared} former=${found.former} now=${found.prompt} form=${form} />` : html`<ol class="envelopes">
+        ${rows.map((row, place) => html`<${Row} key=${place} row=${row} form=${form} wanted=${wanted.trim()} name=${nameOf(row)} />`)}
+        ${answer && html`<li class="divider" key="divider">${t("replyBelow")}</li><${Reply} key="reply" node=${answer} found=${found} form=${form} wanted=${wanted.trim()} />`}</ol>`}`}
   </section>`;
+}
+
+const questionOf = (path, node) => (path[path.indexOf(node) - 1]?.text ?? "").trim().slice(0, 50);
+
+// The prompt that the answer answers, the one before it with its reply, and what was sampled.
+async function both(chat, path, answer, before, settings) {
+  const upTo = (node) => path.slice(0, path.indexOf(node));
+  const prompt = await rendered(settings, answer ? upTo(answer) : path);
+  const former = before ? await rendered(before.settings ?? settings, upTo(before)) : null;
+  const sampled = chat.debug && answer?.sampled?.length ? await call("/detokenize", { body: { tokens: answer.sampled, ...(settings.model && { model: settings.model }) } }) : null;
+  return { prompt, former, sampled: sampled?.prompt };
 }
 
 function rendered(settings, path) {
   const tools = functionsOf(settings.tools).map((one) => ({ type: "function", function: one }));
-  return call("/v1/render", { body: {
+  return call("/v1/render", { aside: true, body: {
     ...(settings.model && { model: settings.model }), ...(tools.length && { tools }),
     ...(settings.effort && { reasoning_effort: settings.effort }),
     messages: messagesOf(settings, path), return_piece_tokens: true,
   } });
 }
 
-function Row({ row, form }) {
+// What was sampled of it, as far as it may be seen.
+function Reply({ node, found, form, wanted }) {
+  const tokens = (node.tokens ?? []).map(([text, bytes, logprob, top]) => ({ text, bytes, logprob, top }));
+  if (!tokens.length) return html`<li><p class="title">${t("assistant")}</p><p class="hint">${t("noTokens")}</p></li>`;
+  const row = [{ text: tokens.map((one) => one.text).join(""), tokens }];
+  return html`<${Row} row=${row} form=${form === "ids" ? "tokens" : form} wanted=${wanted} name=${t("assistant")} />
+    ${found.sampled !== undefined && html`<li><p class="title">${t("sampled")} <span class="state">${t("tokensInAll", { count: node.sampled.length })}</span></p>
+      <div class="pills" dir="auto">${form === "ids" ? node.sampled.join(" ") : revealed(found.sampled)}</div></li>`}`;
+}
+
+function Row({ row, form, wanted, name, kind = "" }) {
   const [all, setAll] = useState(false);
-  const tokens = row.flatMap((piece) => piece.tokens.map((token) => ({ ...token, control: piece.control })));
+  const [at, setAt] = useState(null);
+  const tokens = useMemo(() => tokensOf(row), [row]);
+  const hits = useMemo(() => foundIn(tokens, wanted), [tokens, wanted]);
+  if (wanted && !hits.size) return null;
   const shown = all ? tokens : tokens.slice(0, MOST_PILLS);
-  const spelled = row.some((piece) => /<\|[^|\s]{1,40}\|>|<\/?(?:s|think|tool_call)>|\[\/?INST\]/.test(piece.text ?? ""));
-  return html`<li><p class="title">${nameOf(row)} <span class="state">${t("tokensInAll", { count: tokens.length })}</span></p>
-    ${spelled && html`<p class="warning">${t("spelled")}</p>`}
-    <div class="pills" dir="ltr">${form === "text"
-      ? row.map((piece, place) => html`<span key=${place} class=${piece.control ? `pill k-${kindOf(piece.control)}` : "plain"} dir="auto">${revealed((piece.control ?? piece.text).slice(0, 20_000))}</span>`)
-      : shown.map((token, place) => html`<${Pill} key=${place} token=${token} form=${form} />`)}</div>
+  const moved = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step || form === "text") return;
+    event.preventDefault();
+    setAt(Math.min(shown.length - 1, Math.max(0, (at ?? (step > 0 ? -1 : 1)) + step)));
+  };
+  const pressed = (event) => setAt(event.target.closest("[data-at]") ? Number(event.target.closest("[data-at]").dataset.at) : null);
+  return html`<li class=${kind}><p class="title">${name} <span class="state">${t("tokensInAll", { count: tokens.length })}${wanted ? ` · ${t("found", { count: hits.size })}` : ""}</span></p>
+    ${isSpelled(row) && html`<p class="warning">${t("spelled")}</p>`}
+    <div class="pills" dir="ltr" tabindex="0" role="group" aria-label=${name} onKeyDown=${moved} onClick=${pressed}>${form === "text"
+      ? row.map((piece, place) => (piece.control ? html`<span key=${place} class=${`pill k-${kindOf(piece.control)}`}>${piece.control}</span>` : html`<${Text} key=${place} text=${piece.text} />`))
+      : shown.map((token, place) => html`<${Pill} key=${place} place=${place} token=${token} form=${form} hit=${hits.has(place) || at === place} />`)}</div>
+    ${at !== null && shown[at] && form !== "text" && html`<p class="hint" role="status">${t("tokenNumber", { at })}: ${detailOf(shown[at])}</p>`}
     ${form !== "text" && shown.length < tokens.length && html`<button type="button" onClick=${() => setAll(true)}>${t("showTokens", { count: tokens.length })}</button>`}
   </li>`;
 }
 
-function Pill({ token, form }) {
-  const text = token.control ?? glyphs(textOfToken(token.bytes));
-  const bytes = token.bytes.replace(/../g, "$& ").trim();
-  const body = { ids: String(token.id), hex: bytes }[form] ?? text;
-  return html`<bdi class=${token.control ? `pill k-${kindOf(token.control)}` : `pill h${(token.id * 2654435761 % 4294967296) % 6}`} title=${`${token.id} · ${bytes} · ${text}`}>${body}${token.control && form === "tokens" ? html` <small>${token.id}</small>` : ""}</bdi>`;
+// A text in which what spells a control is marked.
+function Text({ text }) {
+  const shown = text.slice(0, 20_000);
+  const parts = [];
+  let from = 0;
+  for (const match of shown.matchAll(SPELLED)) {
+    parts.push(revealed(shown.slice(from, match.index)), html`<mark>${match[0]}</mark>`);
+    from = match.index + match[0].length;
+  }
+  return html`<span class="plain" dir="auto">${parts}${revealed(shown.slice(from))}</span>`;
 }
 
-// What stands between the control that opens a message and its body: its role, and in Harmony its channel.
-function nameOf(row) {
-  const header = row.find((piece) => piece.text?.trim())?.text ?? "";
-  return header.trimStart().split("\n")[0].slice(0, 40) || row.find((piece) => piece.control)?.control || "…";
+const hexOf = (token) => token.bytes.replace(/../g, "$& ").trim();
+const glyphsOf = (token) => token.control ?? glyphs(textOfToken(token.bytes));
+
+function detailOf(token) {
+  const likely = token.logprob === undefined ? [] : [`${percent(token.logprob)} (${token.logprob.toFixed(3)})`];
+  const others = token.top?.length ? [token.top.map(([text, logprob]) => `${glyphs(text)} ${percent(logprob)}`).join(", ")] : [];
+  return [glyphsOf(token), ...(token.id === undefined ? [] : [`${t("id")} ${token.id}`]), hexOf(token), ...likely, ...others].join(" · ");
+}
+
+function Pill({ token, form, place, hit }) {
+  const body = { ids: String(token.id), hex: hexOf(token) }[form] ?? glyphsOf(token);
+  const colour = token.control ? `k-${kindOf(token.control)}` : token.logprob === undefined ? `h${(token.id * 2654435761 % 4294967296) % 6}` : `l${level(token.logprob)}`;
+  return html`<bdi class=${`pill ${colour}${hit ? " hit" : ""}`} data-at=${place} title=${detailOf(token)}>${body}${token.control && form === "tokens" ? html` <small>${token.id}</small>` : ""}</bdi>`;
+}
+
+// This prompt against the one before: what was kept, what is not there any more, what came.
+function Compared({ former, now, form }) {
+  const parts = useMemo(() => difference(tokensOf(former.pieces), tokensOf(now.pieces)), [former, now]);
+  const row = (tokens) => [{ tokens, text: "" }];
+  const shownAs = form === "text" ? "tokens" : form;
+  return html`<p role="status">${t("compared", { kept: parts.kept + parts.end, lost: parts.lost.length, added: parts.added.length })}</p>
+    <div class="bar-of-time" aria-hidden="true">${[["kept", parts.kept], ["changed", parts.lost.length], ["new", parts.added.length], ["kept", parts.end]].filter(([, count]) => count).map(([name, count]) => html`<span class=${`part p-${name}`} style=${{ flexGrow: count }}></span>`)}</div>
+    <ol class="envelopes">${parts.lost.length > 0 && html`<${Pieces} key="lost" row=${row(parts.lost)} form=${shownAs} name=${t("lostTokens")} kind="lost" />`}
+      ${parts.added.length > 0 && html`<${Pieces} key="added" row=${row(parts.added)} form=${shownAs} name=${t("newTokens")} kind="new" />`}</ol>`;
+}
+
+// Tokens that are taken from several pieces keep their controls.
+function Pieces({ row, ...rest }) {
+  const pieces = row[0].tokens.map((token) => ({ control: token.control, tokens: [token], text: "" }));
+  return html`<${Row} row=${pieces} wanted="" ...${rest} />`;
 }

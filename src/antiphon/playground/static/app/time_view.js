@@ -1,33 +1,59 @@
-// Where the time of the last answer went, and what its prompt kept of the one before.
+// Where the time of the answers went, what their prompts kept of the ones before, and what the conversation used in all.
 import { html, seconds } from "./ui.js";
 import { t } from "./strings.js";
 
+const SHOWN = 20;
 const durations = (header) => Object.fromEntries([...(header ?? "").matchAll(/(\w+);dur=([\d.]+)/g)].map(([, name, ms]) => [name, Number(ms)]));
 
-export function partsOf(node) {
-  const server = durations(node.timing);
-  const begun = (server.plan ?? 0) + (server.queue ?? 0) + (server.first ?? 0);
-  const said = Math.max(begun, node.times.text ?? node.times.last ?? begun);
+// By the server's own clock where it says so in a header; of an answer that is written beside its request, by its events.
+export function partsOf({ times, timing, usage }) {
+  const server = durations(timing);
+  const followed = times.admitted !== undefined && server.first === undefined;
+  const head = followed ? times.head ?? server.plan ?? 0 : server.plan ?? 0;
+  const queue = followed ? Math.max(0, times.admitted - head) : server.queue ?? 0;
+  const prefill = followed ? Math.max(0, (times.first ?? times.last) - Math.max(head, times.admitted)) : server.first ?? 0;
+  const begun = head + queue + prefill;
+  const wrote = Math.max(begun, times.text ?? times.last ?? begun);
   return [
-    ["plan", server.plan ?? 0], ["queue", server.queue ?? 0], ["prefill", server.first ?? 0],
-    [node.usage?.reasoning > 0 ? "thinkingPart" : "firstWord", said - begun], ["answerPart", Math.max(0, (node.times.end ?? node.times.last ?? said) - said)],
+    ["plan", head], ["queue", queue], ["prefill", prefill],
+    [usage?.reasoning > 0 ? "thinkingPart" : "firstWord", wrote - begun], ["answerPart", Math.max(0, (times.end ?? times.last ?? wrote) - wrote)],
   ].filter(([, ms]) => ms > 0);
 }
+
+const answerTime = (node) => partsOf(node).find(([name]) => name === "answerPart")?.[1] ?? 0;
+const rateOf = (tokens, ms) => (tokens && ms ? (tokens / (ms / 1000)).toFixed(1) : null);
+const written = (node) => (node.usage ? node.usage.completion - node.usage.reasoning : 0);
+const duration = (ms) => (ms < 1000 ? `${ms.toFixed(0)} ms` : seconds(ms));
 
 export function TimeView({ chat }) {
   const answers = chat.path().filter((node) => node.role === "assistant" && node.times?.last);
   if (!answers.length) return html`<section class="view"><h2>${t("time")}</h2><p class="hint">${t("noAnswers")}</p></section>`;
   return html`<section class="view"><h2>${t("time")}</h2>
-    ${answers.slice(-20).reverse().map((node) => html`<${AnswerTime} key=${node.id} node=${node} />`)}</section>`;
+    <${Totals} answers=${answers} />
+    ${answers.slice(-SHOWN).reverse().map((node) => html`<${AnswerTime} key=${node.id} node=${node} />`)}</section>`;
+}
+
+function Totals({ answers }) {
+  const used = answers.filter((node) => node.usage);
+  const sum = (of) => used.reduce((all, node) => all + of(node), 0);
+  const prompt = sum((node) => node.usage.prompt);
+  const cached = sum((node) => node.usage.cached);
+  const shown = [
+    ["answers", answers.length], ["promptTokens", prompt.toLocaleString()], ["cachedShare", prompt ? `${Math.round((100 * cached) / prompt)} %` : "–"],
+    ["completionTokens", sum((node) => node.usage.completion).toLocaleString()], ["rateOfTokens", rateOf(sum(written), sum(answerTime)) ?? "–"],
+  ];
+  return html`<dl class="totals" aria-label=${t("totals")}>${shown.map(([name, value]) => html`<div key=${name}><dt>${t(name)}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 function AnswerTime({ node }) {
   const parts = partsOf(node);
-  const answer = parts.find(([name]) => name === "answerPart")?.[1] ?? 0;
-  const rate = node.usage && answer ? (node.usage.completion / (answer / 1000)).toFixed(1) : null;
+  const rate = rateOf(written(node), answerTime(node));
+  const share = node.usage?.prompt ? node.usage.cached / node.usage.prompt : 0;
   return html`<article class="timing" aria-label=${t("answer")}>
-    <div class="bar-of-time" aria-hidden="true">${parts.map(([name, ms]) => html`<span key=${name} class=${`part p-${name}`} style=${{ flexGrow: ms }}></span>`)}</div>
-    <dl>${parts.map(([name, ms]) => html`<div key=${name}><dt><span class=${`key p-${name}`}></span>${t(name)}</dt><dd>${ms < 1000 ? `${ms.toFixed(0)} ms` : seconds(ms)}</dd></div>`)}
+    <div class="bar-of-time" aria-hidden="true">${parts.flatMap(([name, ms]) => (name === "prefill" && share
+      ? [["cached", ms * share], ["prefill", ms * (1 - share)]] : [[name, ms]])).map(([name, ms]) => html`<span key=${name} class=${`part p-${name}`} style=${{ flexGrow: ms }}></span>`)}</div>
+    <dl>${parts.map(([name, ms]) => html`<div key=${name}><dt><span class=${`key p-${name}`}></span>${t(name)}</dt><dd>${duration(ms)}</dd></div>`)}
+      ${share > 0 && html`<div><dt><span class="key p-cached"></span>${t("cachedPart")}</dt><dd>${Math.round(100 * share)} %</dd></div>`}
       ${rate && html`<div><dt>${t("rateOfTokens")}</dt><dd>${rate}</dd></div>`}</dl>
     ${node.usage && html`<p class="hint">${t("usage", node.usage)}</p>`}
     ${node.prefix && html`<${Prefix} prefix=${node.prefix} total=${node.usage?.prompt ?? 0} />`}
