@@ -8,26 +8,28 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
+from antiphon.config import Limits
 from antiphon.engines import ScriptedEngine
-from antiphon.engines.engine import Sampling
+from antiphon.engines.engine import Sampling, Step
 from antiphon.engines.scripted import Reply
 from antiphon.errors import EngineLostError
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.wire import PLAYGROUND
-from antiphon.store import SqliteStore, Store
+from antiphon.store import SqliteStore
 from antiphon.tokens import decode
-from kit.api import CALL, CHATML, END, START, THINK, TOKENIZER, UNCALL, UNTHINK, app, ids, model, running, scripted
+from kit.api import CALL, CHATML, END, START, THINK, TOKENIZER, UNCALL, UNTHINK, app, ids, model, running, scripted, token_bytes
 
 HERE = Path(__file__).parent
 MARKDOWN = """# A heading
@@ -96,21 +98,31 @@ def servers(folder: Path) -> tuple[dict[str, Starlette], str]:
     engine = scripted(script, delay=0.002, chunk=4, context=60_000, end_ids=frozenset({TOKENIZER.controls[END]}))
     secret, key = new_key("alice", requests_per_minute=2)
     keyed = app(scripted(script), keys=[key], wires=[PLAYGROUND])
-    steady = scripted(script, delay=0.01, chunk=4, context=60_000, end_ids=frozenset({TOKENIZER.controls[END]}))
+    pace: dict[str, Any] = {"delay": 0.01, "chunk": 4, "context": 60_000, "end_ids": engine.info.end_ids}
+    steady = scripted(script, **pace)
     return {
         "main": speaking(engine),
         "steady": speaking(steady, store=SqliteStore(folder / "sessions.db")),
         "steadyMemory": speaking(steady),
+        "one": speaking(HalfCached(script, token_bytes=token_bytes, **pace), limits=Limits(max_concurrent=1)),
         "keyed": keyed,
         "loading": app(scripted(script), wires=[PLAYGROUND]),
     }, secret
 
 
-def speaking(engine: ScriptedEngine, store: Store | None = None) -> Starlette:
-    """The application whose model thinks, calls and keeps to schemas; without a ``store`` its answers stay in memory."""
+class HalfCached(ScriptedEngine):
+    """An engine that has half of each prompt in its cache."""
+
+    async def _play(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> AsyncGenerator[Step, None]:
+        async for step in super()._play(prompt, sampling, choice):
+            yield replace(step, cached_tokens=len(prompt) // 2)
+
+
+def speaking(engine: ScriptedEngine, **options: Any) -> Starlette:
+    """The application whose model thinks, calls and keeps to schemas."""
     compiler = ReplyCompiler(CHATML, TOKENIZER, {TOKENIZER.controls[END]})
     catalog = StaticCatalog({"small": replace(model(engine), compiler=compiler)})
-    return create_app(catalog, expose_reasoning=True, store=store, wires=[PLAYGROUND])
+    return create_app(catalog, expose_reasoning=True, wires=[PLAYGROUND], **options)
 
 
 def main(chromium: str, folder: str) -> int:

@@ -333,6 +333,7 @@ async function stored_() {
   await page.getByText('"object": "response"').waitFor();
   await state(seen, "stored-open");
   await leaks(seen, "what is stored");
+  await page.getByRole("button", { name: "Back" }).click();
   await page.getByRole("button", { name: "Delete all: Responses" }).click();
   await state(seen, "stored-confirm");
   await page.getByRole("button", { name: "Cancel" }).click();
@@ -348,6 +349,31 @@ async function stored_() {
   await page.locator("p.problem").waitFor();
   await state(seen, "stored-offline");
   await context.close();
+}
+
+// One at a time: a second conversation waits, and says so, while the first goes on beside it.
+async function queued() {
+  const seen = await visit(browser, urls.one);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await page.fill("#message", "slow");
+  await page.press("#message", "Enter");
+  await page.locator("article.answer code").first().waitFor();
+  await page.getByRole("button", { name: "New conversation" }).first().click();
+  await page.fill("#message", "hello");
+  await page.press("#message", "Enter");
+  await page.getByText("In the queue…").waitFor();
+  await state(seen, "queued");
+  await page.getByText("Hello yourself.").waitFor();
+  await page.getByRole("button", { name: "slow", exact: true }).click();
+  await page.locator('article.answer[data-status="done"]').waitFor();
+  await page.getByRole("button", { name: "hello", exact: true }).click();
+  await page.click('nav.views a[href="#time"]');
+  await page.locator(".timing").waitFor();
+  check("the queue has its part of the time", (await page.locator(".timing .p-queue").count()) === 2);
+  check("what was cached is hatched", (await page.locator(".bar-of-time .p-cached").count()) === 1 && (await page.locator(".timing").innerText()).includes("50 %"));
+  await state(seen, "time-queued");
+  await page.context().close();
 }
 
 async function long() {
@@ -410,7 +436,7 @@ async function narrow() {
 }
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, keyboard, views, stored: stored_, long, keyed, loading, narrow, pace, ...BENCHES };
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, keyboard, views, stored: stored_, queued, long, keyed, loading, narrow, pace, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

@@ -211,6 +211,8 @@ class ResponseMaker:
     async def _drive(self, write: Callable[[StepEvents[RoundEvent]], Written], send: Send[Written]) -> None:
         """Runs the turns when it is this request's turn. The last step is sent when the response is stored."""
         async with self._post.admitted():
+            if self._plan.head.background:
+                self._publish(self._writer.admitted())
             await self._post.driver([self._source()], keep=self._record.settle)(write, send)
 
     def _source(self) -> Source[RoundEvent]:

@@ -92,6 +92,10 @@ class ResponseWriter:
         """The first events of a response that runs in the background."""
         return self._stamped([*self._create(), ResponseQueued(response=self.response)])
 
+    def admitted(self) -> list[StreamEvent]:
+        """What follows `queued` when it is the response's turn, before the engine says anything."""
+        return self._stamped(self._begin())
+
     def events(self, step: StepEvents[RoundEvent]) -> list[StreamEvent]:
         """What one step is to the client."""
         events = [] if self._begun else self._begin()

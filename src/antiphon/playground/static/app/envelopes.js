@@ -51,7 +51,7 @@ export function EnvelopesView({ chat }) {
   </section>`;
 }
 
-const questionOf = (path, node) => (path[path.indexOf(node) - 1]?.text ?? "").trim().slice(0, 50);
+const questionOf = (path, node) => revealed((path[path.indexOf(node) - 1]?.text ?? "").trim().slice(0, 50));
 
 // The prompt that the answer answers, the one before it with its reply, and what was sampled.
 async function both(chat, path, answer, before, settings) {
@@ -77,6 +77,7 @@ function Reply({ node, found, form, wanted }) {
   if (!tokens.length) return html`<li><p class="title">${t("assistant")}</p><p class="hint">${t("noTokens")}</p></li>`;
   const row = [{ text: tokens.map((one) => one.text).join(""), tokens }];
   return html`<${Row} row=${row} form=${form === "ids" ? "tokens" : form} wanted=${wanted} name=${t("assistant")} />
+    <li class="legend hint" key="likely">${t("likely")}</li>
     ${found.sampled !== undefined && html`<li><p class="title">${t("sampled")} <span class="state">${t("tokensInAll", { count: node.sampled.length })}</span></p>
       <div class="pills" dir="auto">${form === "ids" ? node.sampled.join(" ") : revealed(found.sampled)}</div></li>`}`;
 }

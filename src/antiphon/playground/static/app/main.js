@@ -73,8 +73,9 @@ function Page() {
 
 function State() {
   if (!["loading", "offline", "busy"].includes(server.state)) return null;
-  return html`<p class="banner" role="status" data-state=${server.state}>${t(server.state, { message: server.message })}
-    <button type="button" onClick=${connect}>${t("retry")}</button></p>`;
+  return html`<div class="banner" role="status" data-state=${server.state}><span>${t(server.state, { message: server.message })}</span>
+    ${server.state === "loading" && html`<progress aria-label=${t("loading")}></progress>`}
+    <button type="button" onClick=${connect}>${t("retry")}</button></div>`;
 }
 
 function KeyDialog() {

@@ -1,7 +1,7 @@
 // A model's text as a document: Markdown, then DOMPurify; no HTML of its own, no images, no addresses but plain links.
 import { Marked } from "../vendor/marked.js";
 import DOMPurify from "../vendor/purify.js";
-import { html, useLayoutEffect, useMemo, useRef, useState, Component } from "./ui.js";
+import { html, copy, useLayoutEffect, useMemo, useRef, useState, Component } from "./ui.js";
 import { t } from "./strings.js";
 
 const LONGEST_BLOCK = 20_000;
@@ -70,11 +70,22 @@ class Block extends Component {
   }
 }
 
+// Code with a button that copies it.
+function copied(code) {
+  const box = document.createElement("div");
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", className: "small", textContent: t("copy"), onclick: () => copy(code.textContent) });
+  box.className = "code-block";
+  code.replaceWith(box);
+  box.append(code, button);
+}
+
 function Marked1({ text }) {
   const place = useRef(null);
   useLayoutEffect(() => {
     const fragment = fragmentOf(text);
-    for (const pre of fragment.querySelectorAll("pre, table")) pre.setAttribute("tabindex", "0");
+    for (const wide of fragment.querySelectorAll("pre, table")) wide.setAttribute("tabindex", "0");
+    for (const code of fragment.querySelectorAll("pre")) copied(code);
     place.current.replaceChildren(fragment);
   }, [text]);
   return html`<div class="block" dir="auto" ref=${place}></div>`;

@@ -1,5 +1,5 @@
 // What the server stores for this key: listed, opened, deleted.
-import { html, useEffect, useRef, useState } from "./ui.js";
+import { html, revealed, useEffect, useRef, useState } from "./ui.js";
 import { call } from "./api.js";
 import { t } from "./strings.js";
 
@@ -33,7 +33,7 @@ export function StoredView({ chat }) {
     try {
       await work();
     } catch (error) {
-      setProblem(error.message);
+      setProblem(error.kind === "offline" ? t("offline") : error.message);
     }
   };
   const read = async () => setLists(await call(LIST, { method: "GET" }));
@@ -48,14 +48,14 @@ export function StoredView({ chat }) {
       await read();
     }
   });
-  const some = lists && Object.keys(KINDS).filter((kind) => lists[kind].data.length);
+  if (opened) return html`<section class="view"><${Document} opened=${opened} back=${() => setOpened(null)} /></section>`;
+  const some = lists && !problem && Object.keys(KINDS).filter((kind) => lists[kind].data.length);
   return html`<section class="view"><h2>${t("stored")}</h2>
     <p class="hint">${t("storedNote")}</p>
     <p class="row"><button type="button" onClick=${() => tried(read)}>${t("refresh")}</button></p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${some && !some.length && html`<p class="notice" role="status">${t("nothingStored")}</p>`}
-    ${(some ?? []).map((kind) => html`<${Kind} key=${kind} kind=${kind} list=${lists[kind]} open=${open} ask=${setAsked} />`)}
-    ${opened && html`<${Document} key=${opened.id} opened=${opened} close=${() => setOpened(null)} />`}
+    ${(some || []).map((kind) => html`<${Kind} key=${kind} kind=${kind} list=${lists[kind]} open=${open} ask=${setAsked} />`)}
     ${asked && html`<${Confirm} asked=${asked} sure=${() => drop(asked.kind, asked.ids)} close=${() => setAsked(null)} />`}
   </section>`;
 }
@@ -74,11 +74,11 @@ function Kind({ kind, list, open, ask }) {
     ${!all && ids.length > SHOWN && html`<button type="button" onClick=${() => setAll(true)}>${t("showEach", { count: ids.length })}</button>`}`;
 }
 
-function Document({ opened, close }) {
+function Document({ opened, back }) {
   const top = useRef(null);
-  useEffect(() => { top.current.focus(); top.current.scrollIntoView({ block: "nearest" }); }, []);
-  return html`<div class="tools"><h3 ref=${top} tabindex="-1"><code>${opened.id}</code></h3><button type="button" onClick=${close}>${t("close")}</button></div>
-    <pre class="plain" tabindex="0" dir="auto">${JSON.stringify(opened.document, null, 2).slice(0, 200_000)}</pre>`;
+  useEffect(() => { top.current.focus(); }, []);
+  return html`<div class="tools"><h2 ref=${top} tabindex="-1"><code>${opened.id}</code></h2><button type="button" onClick=${back}>${t("back")}</button></div>
+    <pre class="plain whole" tabindex="0" dir="auto">${revealed(JSON.stringify(opened.document, null, 2).slice(0, 200_000))}</pre>`;
 }
 
 function Confirm({ asked, sure, close }) {
@@ -87,5 +87,5 @@ function Confirm({ asked, sure, close }) {
   return html`<dialog ref=${dialog} aria-labelledby="confirm-title" onClose=${close}>
     <h2 id="confirm-title">${asked.ids.length === 1 ? t("deleteNamed", { name: asked.ids[0] }) : t("deleteMany", { count: asked.ids.length, name: t(`stored_${asked.kind}`) })}</h2>
     <p>${t("deleteNote")}</p>
-    <div class="row"><button type="button" class="primary" onClick=${sure}>${t("delete")}</button><button type="button" onClick=${() => dialog.current.close()}>${t("cancel")}</button></div></dialog>`;
+    <div class="row"><button type="button" class="primary destroys" onClick=${sure}>${t("delete")}</button><button type="button" onClick=${() => dialog.current.close()}>${t("cancel")}</button></div></dialog>`;
 }

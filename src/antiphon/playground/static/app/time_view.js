@@ -17,7 +17,7 @@ export function partsOf({ times, timing, usage }) {
   return [
     ["plan", head], ["queue", queue], ["prefill", prefill],
     [usage?.reasoning > 0 ? "thinkingPart" : "firstWord", wrote - begun], ["answerPart", Math.max(0, (times.end ?? times.last ?? wrote) - wrote)],
-  ].filter(([, ms]) => ms > 0);
+  ].filter(([, ms]) => ms >= 0.5);
 }
 
 const answerTime = (node) => partsOf(node).find(([name]) => name === "answerPart")?.[1] ?? 0;
